@@ -1,0 +1,117 @@
+//! The door through which time enters: reading it, measuring it, waiting for it.
+//!
+//! Promises: nothing else in the workspace reads a clock or sleeps (a lint says so), so a test
+//! that holds a [`ManualClock`] holds all of time.
+//! Never: decides what time is used for.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use async_trait::async_trait;
+
+/// Where the system gets its time from.
+///
+/// ```
+/// use annals::{Clock, ManualClock};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::at_ms(1_000);
+/// clock.advance(Duration::from_millis(5));
+/// assert_eq!(clock.now_ms(), 1_005);
+/// ```
+#[async_trait]
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// Milliseconds since the Unix epoch. May jump when somebody sets the machine's clock.
+    fn now_ms(&self) -> u64;
+
+    /// Time since an arbitrary moment. Never runs backwards; what deadlines are measured with.
+    fn monotonic(&self) -> Duration;
+
+    /// Waits.
+    async fn sleep(&self, duration: Duration);
+}
+
+/// The machine's own clock.
+#[derive(Clone, Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// The machine's clock.
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    pub fn new() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    fn now_ms(&self) -> u64 {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // A machine whose clock stands before 1970 gets the epoch rather than a panic.
+        since_epoch.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// A clock that stands still until it is told to move, or until somebody sleeps on it.
+///
+/// Sleeping moves it forward by the time slept and returns at once, so code with long backoffs
+/// runs in no time and the test can read how long it would have waited.
+#[derive(Debug)]
+pub struct ManualClock {
+    start_ms: u64,
+    elapsed: Mutex<Duration>,
+}
+
+impl ManualClock {
+    /// A clock that shows `start_ms` milliseconds since the Unix epoch.
+    pub fn at_ms(start_ms: u64) -> Self {
+        Self {
+            start_ms,
+            elapsed: Mutex::new(Duration::ZERO),
+        }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        let mut elapsed = self.elapsed.lock().unwrap_or_else(|e| e.into_inner());
+        *elapsed += by;
+    }
+}
+
+#[async_trait]
+impl Clock for ManualClock {
+    fn now_ms(&self) -> u64 {
+        let elapsed_ms = u64::try_from(self.monotonic().as_millis()).unwrap_or(u64::MAX);
+        self.start_ms.saturating_add(elapsed_ms)
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.elapsed.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.advance(duration);
+        tokio::task::yield_now().await;
+    }
+}

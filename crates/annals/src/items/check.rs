@@ -1,0 +1,215 @@
+//! What every store refuses, in the same words: the limits of items, keys and reads.
+//!
+//! Promises: a call that passes here is one that DynamoDB accepts, and nothing was sent or
+//! written when it does not.
+
+use std::collections::HashSet;
+
+use super::limits::{ITEM_BYTES_MAX, NAME_BYTES_MAX, NESTING_MAX, SEGMENTS_MAX};
+use super::{
+    Consistency, Cursor, Item, Key, KeyPart, KeySchema, Query, Scan, Scope, SortRange, TableName,
+    TableSpec, Value, Write, item_size,
+};
+use crate::{Error, Result};
+
+/// An item that may be put: its key and size, worked out on the way.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The item's key.
+    pub key: Key,
+    /// The item's size.
+    pub size: usize,
+}
+
+/// Whether `item` may be put into the table.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong and where.
+pub fn check_item(spec: &TableSpec, item: &Item) -> Result<Checked> {
+    let key = spec.key_of(item)?;
+    for index in spec.indexes() {
+        index.key.key_of(item)?;
+    }
+    let place = || format!("table=`{}`, key=`{key}`", spec.name());
+    for (name, value) in item.iter() {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "attribute name has 1 to {NAME_BYTES_MAX} bytes. {}",
+                place()
+            )));
+        }
+        if let Some(problem) = problem_of(value, 1) {
+            return Err(Error::invalid(format!(
+                "{problem}. attribute=`{name}`, {}",
+                place()
+            )));
+        }
+    }
+    let size = item_size(item);
+    if size > ITEM_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "item is larger than the {ITEM_BYTES_MAX} bytes a table takes; split it or store less. bytes=`{size}`, {}",
+            place()
+        )));
+    }
+    Ok(Checked { key, size })
+}
+
+fn problem_of(value: &Value, depth: usize) -> Option<&'static str> {
+    let inside = |v: &Value| problem_of(v, depth + 1);
+    match value {
+        Value::L(_) | Value::M(_) if depth > NESTING_MAX => {
+            Some("value nests deeper than 32 levels")
+        }
+        Value::L(list) => list.iter().find_map(inside),
+        Value::M(map) => map.values().find_map(inside),
+        Value::Ss(set) if set.is_empty() => Some("a set may not be empty"),
+        Value::Ns(set) if set.is_empty() => Some("a set may not be empty"),
+        Value::Bs(set) if set.is_empty() => Some("a set may not be empty"),
+        _ => None,
+    }
+}
+
+/// Whether `key` can name an item of the table.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong.
+pub fn check_key(spec: &TableSpec, key: &Key) -> Result<()> {
+    spec.key().check(key)
+}
+
+/// Whether every write of a batch is allowed, and no key is written twice.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong and where.
+pub fn check_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<Key>> {
+    let mut seen = HashSet::with_capacity(writes.len());
+    let mut keys = Vec::with_capacity(writes.len());
+    for write in writes {
+        let key = match write {
+            Write::Put(item) => check_item(spec, item)?.key,
+            Write::Delete(key) => check_key(spec, key).map(|()| key.clone())?,
+        };
+        if !seen.insert(key.clone()) {
+            return Err(Error::invalid(format!(
+                "a batch writes one key twice, in no order; write it once. table=`{}`, key=`{key}`",
+                spec.name()
+            )));
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+/// A query that is allowed: the key schema it reads by, and how fresh it can be.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckedQuery<'a> {
+    /// The schema of the table or of the index.
+    pub schema: &'a KeySchema,
+    /// Strong only where the schema allows it.
+    pub consistency: Consistency,
+}
+
+/// Whether `query` can be asked of the table.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong.
+pub fn check_query<'a>(spec: &'a TableSpec, query: &Query) -> Result<CheckedQuery<'a>> {
+    let index = query.index.as_deref().map(|name| spec.index(name));
+    let index = index.transpose()?;
+    let schema = index.map_or(spec.key(), |index| &index.key);
+    schema.check_partition(&query.partition)?;
+    for bound in query.range.bounds() {
+        schema.check_sort(bound)?;
+    }
+    match &query.range {
+        SortRange::Between(low, high) if low > high => {
+            return Err(Error::invalid(format!(
+                "range ends before it begins. low=`{low}`, high=`{high}`"
+            )));
+        }
+        SortRange::BeginsWith(KeyPart::N(number)) => {
+            return Err(Error::invalid(format!(
+                "a number has no beginning; compare it instead. number=`{number}`"
+            )));
+        }
+        _ => {}
+    }
+    check_limit(query.limit)?;
+    if let Some(cursor) = &query.after {
+        check_cursor(spec, schema, cursor)?;
+    }
+    let is_global = index.is_some_and(|index| index.scope == Scope::Global);
+    Ok(CheckedQuery {
+        schema,
+        consistency: if is_global {
+            Consistency::Eventual
+        } else {
+            query.consistency
+        },
+    })
+}
+
+/// Whether `scan` can be asked of the table.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong.
+pub fn check_scan(spec: &TableSpec, scan: &Scan) -> Result<()> {
+    let (index, of) = (scan.segment.index, scan.segment.of);
+    if index >= of || of > SEGMENTS_MAX {
+        return Err(Error::invalid(format!(
+            "a scan has 1 to {SEGMENTS_MAX} segments, counted from zero. segment=`{index}`, of=`{of}`"
+        )));
+    }
+    check_limit(scan.limit)?;
+    if let Some(cursor) = &scan.after {
+        check_cursor(spec, spec.key(), cursor)?;
+    }
+    Ok(())
+}
+
+fn check_limit(limit: Option<u32>) -> Result<()> {
+    match limit {
+        Some(0) => Err(Error::invalid("a page holds at least one item. limit=`0`")),
+        _ => Ok(()),
+    }
+}
+
+/// The keys a cursor stands at: in the schema that is read by, and in the table.
+pub(crate) fn check_cursor(
+    spec: &TableSpec,
+    schema: &KeySchema,
+    cursor: &Cursor,
+) -> Result<(Key, Key)> {
+    let place = cursor.key_attributes();
+    let keys = schema.key_of(place)?.zip(spec.key().key_of(place)?);
+    keys.ok_or_else(|| Error::invalid("cursor comes from another table or index"))
+}
+
+/// The error every store answers where a table is missing.
+pub fn missing_table(name: &TableName) -> Error {
+    Error::invalid(format!(
+        "table does not exist; create it with `annals tables create` or name another. table=`{name}`"
+    ))
+}
+
+/// The error every store answers where a table to be created is there already.
+pub fn table_exists(name: &TableName) -> Error {
+    Error::conflict(format!("a table of that name exists. table=`{name}`"))
+}
+
+/// Whether the caller's spec fits the stored table.
+pub(crate) fn agree(asked: &TableSpec, stored: &TableSpec) -> Result<()> {
+    if asked == stored {
+        return Ok(());
+    }
+    let differences = asked.differences(stored);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "table has another schema: {}. table=`{}`",
+        differences.join("; "),
+        asked.name()
+    )))
+}

@@ -1,0 +1,162 @@
+//! What operations cost in requests and capacity units, by DynamoDB's published rules.
+//!
+//! Promises: the stores without a bill compute the figures that DynamoDB would answer, so a cost
+//! asserted on a laptop holds in a region.
+//! Never: knows prices in money, which differ by region and by year.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+use super::limits::{GET_BATCH_MAX, WRITE_BATCH_MAX};
+use super::{Consistency, IndexSpec, Item, Projection, TableSpec, item_size};
+
+/// Requests made and capacity units consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// How many requests a client of DynamoDB makes.
+    pub requests: u64,
+    /// Write units: one for each KB written, in the table and in every index that changes.
+    pub write_units: u64,
+    /// Half read units: two for each 4 KB read strongly, one where read eventually.
+    pub read_half_units: u64,
+}
+
+impl Cost {
+    /// Nothing.
+    pub const ZERO: Self = Self {
+        requests: 0,
+        write_units: 0,
+        read_half_units: 0,
+    };
+
+    /// Read units: one for each 4 KB read strongly, half of one where read eventually.
+    pub fn read_units(&self) -> f64 {
+        self.read_half_units as f64 / 2.0
+    }
+
+    /// A request that consumed nothing known.
+    pub fn request() -> Self {
+        Self {
+            requests: 1,
+            ..Self::ZERO
+        }
+    }
+
+    /// The units of replacing `old` by `new` in a table and its indexes; no request counted.
+    pub fn of_write(spec: &TableSpec, old: Option<&Item>, new: Option<&Item>) -> Self {
+        let in_table = Self::of_sizes(old.map(item_size), new.map(item_size));
+        let in_indexes = spec.indexes().iter().map(|index| {
+            let entry = |item: Option<&Item>| item.and_then(|item| index_entry(spec, index, item));
+            index_units(index, entry(old).as_ref(), entry(new).as_ref())
+        });
+        Self {
+            write_units: in_table.write_units + in_indexes.sum::<u64>(),
+            ..in_table
+        }
+    }
+
+    /// The units of replacing an item of one size by another, without indexes; also what a
+    /// refused write costs.
+    pub fn of_sizes(old: Option<usize>, new: Option<usize>) -> Self {
+        let larger = old.unwrap_or(0).max(new.unwrap_or(0));
+        Self {
+            write_units: write_units(larger),
+            ..Self::ZERO
+        }
+    }
+
+    /// The units of reading one item, or one page, of so many bytes; no request counted.
+    pub fn of_read(bytes: usize, consistency: Consistency) -> Self {
+        let units = (bytes as u64).div_ceil(4096).max(1);
+        let halves = match consistency {
+            Consistency::Strong => 2 * units,
+            Consistency::Eventual => units,
+        };
+        Self {
+            read_half_units: halves,
+            ..Self::ZERO
+        }
+    }
+
+    /// How many requests a batch of `writes` takes when nothing is left unprocessed.
+    pub fn write_requests(writes: usize) -> u64 {
+        writes.div_ceil(WRITE_BATCH_MAX) as u64
+    }
+
+    /// How many requests it takes to get `keys` different keys.
+    pub fn get_requests(keys: usize) -> u64 {
+        keys.div_ceil(GET_BATCH_MAX) as u64
+    }
+
+    /// This cost with so many requests.
+    #[must_use]
+    pub fn in_requests(mut self, requests: u64) -> Self {
+        self.requests = requests;
+        self
+    }
+}
+
+fn write_units(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(1024).max(1)
+}
+
+/// An index is charged for the change to what it stores, each image rounded up by itself: moving
+/// an entry is a delete and a put, an unchanged entry is free.
+fn index_units(index: &IndexSpec, old: Option<&Item>, new: Option<&Item>) -> u64 {
+    let units = |item: &Item| write_units(item_size(item));
+    match (old, new) {
+        (None, None) => 0,
+        (Some(entry), None) | (None, Some(entry)) => units(entry),
+        (Some(old), Some(new)) if old == new => 0,
+        (Some(old), Some(new)) if same_key(index, old, new) => units(old).max(units(new)),
+        (Some(old), Some(new)) => units(old) + units(new),
+    }
+}
+
+fn same_key(index: &IndexSpec, old: &Item, new: &Item) -> bool {
+    let mut attributes = index.key.attributes();
+    attributes.all(|attribute| old.get(&attribute.name) == new.get(&attribute.name))
+}
+
+/// What an index holds of an item: nothing where the item lacks the index's key.
+pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: &Item) -> Option<Item> {
+    let mut keys = index.key.attributes();
+    if !keys.all(|attribute| item.get(&attribute.name).is_some()) {
+        return None;
+    }
+    let is_key = |name: &str| {
+        let mut keys = spec.key().attributes().chain(index.key.attributes());
+        keys.any(|attribute| attribute.name == name)
+    };
+    let carried = |name: &str| match &index.projection {
+        Projection::All => true,
+        Projection::KeysOnly => is_key(name),
+        Projection::Include(names) => is_key(name) || names.iter().any(|n| n == name),
+    };
+    let attributes = item.iter().filter(|(name, _)| carried(name));
+    Some(attributes.map(|(n, v)| (n, v.clone())).collect())
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            write_units: self.write_units + other.write_units,
+            read_half_units: self.read_half_units + other.read_half_units,
+        }
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        costs.fold(Self::ZERO, Add::add)
+    }
+}

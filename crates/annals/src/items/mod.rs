@@ -1,0 +1,108 @@
+//! The waist: tables of items, as DynamoDB has them and an engine on one machine can honestly
+//! offer them. Everything above is written once over the verbs of [`Items`]; everything below
+//! implements them.
+//!
+//! Promises: what one store answers, every store answers; `annals::conformance` holds them to it.
+//! Trusts: that a [`TableSpec`] describes the table of its name. `annals tables check` finds out.
+//! Never: contains a word about events. Never retries a refusal.
+
+mod check;
+mod cost;
+mod item;
+mod json;
+mod number;
+mod pages;
+mod read;
+mod size;
+mod table;
+mod value;
+mod write;
+
+pub mod limits;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::Result;
+
+pub use check::{
+    Checked, CheckedQuery, check_item, check_key, check_query, check_scan, check_writes,
+    missing_table, table_exists,
+};
+pub use cost::Cost;
+pub use item::{Item, Key, KeyPart};
+pub use json::{item_from_json, item_to_json};
+pub use number::Number;
+pub use pages::{query_all, query_pages, scan_all, scan_pages};
+pub use read::{Consistency, Cursor, Direction, Got, Page, Query, Scan, Segment, SortRange};
+pub use size::{item_size, value_size};
+pub use table::{
+    Billing, IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
+};
+pub use value::Value;
+pub use write::{BatchError, Condition, Write, WriteError};
+
+pub(crate) use check::{agree, check_cursor};
+pub(crate) use cost::index_entry;
+pub(crate) use pages::{PageBuilder, cursor_after};
+
+/// A store of items. Object-safe; used as `Arc<dyn Items>`.
+///
+/// Every verb checks its arguments before it does anything (see [`check_item`] and its
+/// neighbours) and answers what it cost. A verb that fails with `Unavailable` has retried within
+/// its deadline already; whether a write landed is then unknown.
+#[async_trait]
+pub trait Items: fmt::Debug + Send + Sync + 'static {
+    /// What the keys name, in the order of the keys. Strongly consistent.
+    ///
+    /// Any number of keys; a key given twice is read once and answered twice.
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got>;
+
+    /// Puts one item, atomically, if the condition holds.
+    ///
+    /// # Errors
+    /// [`WriteError::Refused`] with what is there, where the condition does not hold.
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError>;
+
+    /// Deletes one item, atomically, if the condition holds. Deleting what is not there is fine.
+    ///
+    /// # Errors
+    /// [`WriteError::Refused`] with what is there, where the condition does not hold.
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError>;
+
+    /// Puts and deletes any number of items, each once, **not** atomically and unconditionally.
+    ///
+    /// # Errors
+    /// [`BatchError`] names the writes that remain.
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError>;
+
+    /// One page of a partition, in order. See [`query_all`] for all of them.
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page>;
+
+    /// One page of a table, in any order. See [`scan_all`] for all of them.
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page>;
+
+    /// Creates a table and waits until it can be used.
+    ///
+    /// # Errors
+    /// `Conflict` where a table of that name exists.
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()>;
+
+    /// What table has this name, if any.
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>>;
+
+    /// Deletes a table with everything in it and waits until it is gone. Answers whether there
+    /// was one.
+    async fn drop_table(&self, name: &TableName) -> Result<bool>;
+}

@@ -1,0 +1,175 @@
+//! The one loop over pages, and the one place where a page is filled.
+//!
+//! Promises: every page is read, in order, until the last; an error is passed on once and ends
+//! the stream. No other code follows a cursor.
+
+use std::sync::Arc;
+
+use futures::stream::{self, Stream, TryStreamExt};
+
+use super::limits::PAGE_BYTES_MAX;
+use super::{
+    Consistency, Cost, Cursor, Item, Items, KeySchema, Page, Query, Scan, TableSpec, item_size,
+};
+use crate::Result;
+
+/// What is read page by page.
+#[derive(Clone, Debug)]
+enum Read {
+    Query(Query),
+    Scan(Scan),
+}
+
+impl Read {
+    async fn page(self, items: &dyn Items, table: &TableSpec) -> Result<(Page, Option<Self>)> {
+        let mut page = match self.clone() {
+            Self::Query(query) => items.query(table, query).await?,
+            Self::Scan(scan) => items.scan(table, scan).await?,
+        };
+        let next = page.next.take().map(|cursor| match self {
+            Self::Query(query) => Self::Query(query.after(cursor)),
+            Self::Scan(scan) => Self::Scan(scan.after(cursor)),
+        });
+        Ok((page, next))
+    }
+}
+
+fn pages(
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    read: Read,
+) -> impl Stream<Item = Result<Page>> + Send + Unpin {
+    let stream = stream::try_unfold(Some(read), move |read| {
+        let (items, table) = (items.clone(), table.clone());
+        async move {
+            match read {
+                None => Ok(None),
+                Some(read) => read.page(&*items, &table).await.map(Some),
+            }
+        }
+    });
+    Box::pin(stream)
+}
+
+/// Every page of a query. A page's `next` is taken care of and always `None`.
+pub fn query_pages(
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    query: Query,
+) -> impl Stream<Item = Result<Page>> + Send + Unpin {
+    pages(items, table, Read::Query(query))
+}
+
+/// Every page of a scan. A page's `next` is taken care of and always `None`.
+pub fn scan_pages(
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    scan: Scan,
+) -> impl Stream<Item = Result<Page>> + Send + Unpin {
+    pages(items, table, Read::Scan(scan))
+}
+
+/// Every item of a query, in order.
+///
+/// ```
+/// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, Query, TableSpec, query_all};
+/// use annals::memory::Memory;
+/// use futures::TryStreamExt;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
+/// let table = Arc::new(TableSpec::new("events".parse()?, key)?);
+/// let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// items.create_table(&table, Default::default()).await?;
+/// for n in 1..=3u64 {
+///     let item = Item::new().with("p", "cart-1").with("n", n);
+///     items.put(&table, item, Condition::Absent).await?;
+/// }
+/// let all: Vec<Item> = query_all(items, table, Query::of("cart-1")).try_collect().await?;
+/// assert_eq!(all.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
+pub fn query_all(
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    query: Query,
+) -> impl Stream<Item = Result<Item>> + Send + Unpin {
+    flatten(query_pages(items, table, query))
+}
+
+/// Every item of a scan, in any order.
+pub fn scan_all(
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    scan: Scan,
+) -> impl Stream<Item = Result<Item>> + Send + Unpin {
+    flatten(scan_pages(items, table, scan))
+}
+
+fn flatten(
+    pages: impl Stream<Item = Result<Page>> + Send + Unpin,
+) -> impl Stream<Item = Result<Item>> + Send + Unpin {
+    pages
+        .map_ok(|page| stream::iter(page.items.into_iter().map(Ok)))
+        .try_flatten()
+}
+
+/// A page being filled by a store on this machine, closed by DynamoDB's rules.
+#[derive(Debug)]
+pub(crate) struct PageBuilder {
+    items: Vec<Item>,
+    bytes: usize,
+    items_max: usize,
+    is_full: bool,
+}
+
+impl PageBuilder {
+    pub(crate) fn new(limit: Option<u32>) -> Self {
+        Self {
+            items: Vec::new(),
+            bytes: 0,
+            items_max: limit.map_or(usize::MAX, |limit| limit as usize),
+            is_full: false,
+        }
+    }
+
+    /// Takes the item if it fits. Answers whether the page wants another.
+    pub(crate) fn offer(&mut self, item: Item) -> bool {
+        let size = item_size(&item);
+        if !self.items.is_empty() && self.bytes + size > PAGE_BYTES_MAX {
+            self.is_full = true;
+            return false;
+        }
+        self.bytes += size;
+        self.items.push(item);
+        self.is_full = self.items.len() >= self.items_max;
+        !self.is_full
+    }
+
+    /// Closes the page; `cursor` tells the place after the last item, should there be more.
+    pub(crate) fn finish(
+        self,
+        consistency: Consistency,
+        cursor: impl FnOnce(&Item) -> Cursor,
+    ) -> Page {
+        let last = self.items.last().filter(|_| self.is_full);
+        Page {
+            next: last.map(cursor),
+            cost: Cost::of_read(self.bytes, consistency).in_requests(1),
+            items: self.items,
+        }
+    }
+}
+
+/// The place after `item` in a read by `schema`: its keys there and in the table.
+pub(crate) fn cursor_after(table: &TableSpec, schema: &KeySchema, item: &Item) -> Cursor {
+    let attributes = table.key().attributes().chain(schema.attributes());
+    let keys = attributes.filter_map(|attribute| {
+        let value = item.get(&attribute.name)?;
+        Some((attribute.name.as_str(), value.clone()))
+    });
+    Cursor::new(keys.collect())
+}

@@ -1,0 +1,261 @@
+//! What comes out of a table: queries, scans and their pages.
+
+use super::{Cost, Item, KeyPart};
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// Sees every write acknowledged before it began.
+    #[default]
+    Strong,
+    /// May lag; half the price. The only kind a global index has.
+    Eventual,
+}
+
+/// Which way a query walks a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Smallest sort key first.
+    #[default]
+    Ascending,
+    /// Largest sort key first.
+    Descending,
+}
+
+/// Which sort keys a query wants: the comparisons DynamoDB has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SortRange {
+    /// All.
+    #[default]
+    All,
+    /// This one.
+    Equal(KeyPart),
+    /// This one and larger.
+    AtLeast(KeyPart),
+    /// Larger than this one.
+    Above(KeyPart),
+    /// This one and smaller.
+    AtMost(KeyPart),
+    /// Smaller than this one.
+    Below(KeyPart),
+    /// From the first to the second, both included.
+    Between(KeyPart, KeyPart),
+    /// Text or bytes that begin so.
+    BeginsWith(KeyPart),
+}
+
+impl SortRange {
+    /// Whether this range has a sort key.
+    pub fn contains(&self, sort: Option<&KeyPart>) -> bool {
+        let Some(sort) = sort else {
+            return *self == Self::All;
+        };
+        match self {
+            Self::All => true,
+            Self::Equal(want) => sort == want,
+            Self::AtLeast(low) => sort >= low,
+            Self::Above(low) => sort > low,
+            Self::AtMost(high) => sort <= high,
+            Self::Below(high) => sort < high,
+            Self::Between(low, high) => sort >= low && sort <= high,
+            Self::BeginsWith(prefix) => match (sort, prefix) {
+                (KeyPart::S(text), KeyPart::S(prefix)) => text.starts_with(prefix.as_str()),
+                (KeyPart::B(bytes), KeyPart::B(prefix)) => bytes.starts_with(prefix),
+                _ => false,
+            },
+        }
+    }
+
+    /// The key parts it compares with.
+    pub fn bounds(&self) -> impl Iterator<Item = &KeyPart> {
+        let (first, second) = match self {
+            Self::All => (None, None),
+            Self::Equal(a) | Self::AtLeast(a) | Self::Above(a) | Self::AtMost(a) => (Some(a), None),
+            Self::Below(a) | Self::BeginsWith(a) => (Some(a), None),
+            Self::Between(a, b) => (Some(a), Some(b)),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// A place inside one paged read: the key attributes of the last item seen.
+///
+/// Opaque to readers; stores make them and take them back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(Item);
+
+impl Cursor {
+    /// A place after the item with these key attributes. For implementers of
+    /// [`Items`](super::Items).
+    pub fn new(key_attributes: Item) -> Self {
+        Self(key_attributes)
+    }
+
+    /// The key attributes. For implementers of [`Items`](super::Items).
+    pub fn key_attributes(&self) -> &Item {
+        &self.0
+    }
+}
+
+/// One page of a partition, in order.
+///
+/// ```
+/// use annals::items::{Direction, Query};
+///
+/// let newest = Query::of("cart-1").descending().limit(1);
+/// assert_eq!(newest.direction, Direction::Descending);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The index to read; the table itself where there is none.
+    pub index: Option<String>,
+    /// The partition.
+    pub partition: KeyPart,
+    /// Which of its sort keys.
+    pub range: SortRange,
+    /// Which way.
+    pub direction: Direction,
+    /// How many items at most; at least one.
+    pub limit: Option<u32>,
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+    /// How fresh.
+    pub consistency: Consistency,
+}
+
+impl Query {
+    /// A whole partition, ascending, strongly consistent.
+    pub fn of(partition: impl Into<KeyPart>) -> Self {
+        Self {
+            index: None,
+            partition: partition.into(),
+            range: SortRange::All,
+            direction: Direction::Ascending,
+            limit: None,
+            after: None,
+            consistency: Consistency::Strong,
+        }
+    }
+
+    /// On an index.
+    #[must_use]
+    pub fn on(mut self, index: impl Into<String>) -> Self {
+        self.index = Some(index.into());
+        self
+    }
+
+    /// Within a range of sort keys.
+    #[must_use]
+    pub fn within(mut self, range: SortRange) -> Self {
+        self.range = range;
+        self
+    }
+
+    /// Largest first.
+    #[must_use]
+    pub fn descending(mut self) -> Self {
+        self.direction = Direction::Descending;
+        self
+    }
+
+    /// At most so many items a page.
+    #[must_use]
+    pub fn limit(mut self, items: u32) -> Self {
+        self.limit = Some(items);
+        self
+    }
+
+    /// From where another page ended.
+    #[must_use]
+    pub fn after(mut self, cursor: Cursor) -> Self {
+        self.after = Some(cursor);
+        self
+    }
+
+    /// At half the price, perhaps stale.
+    #[must_use]
+    pub fn eventually(mut self) -> Self {
+        self.consistency = Consistency::Eventual;
+        self
+    }
+}
+
+/// One of the equal shares a table is divided into for a parallel scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which share, from zero.
+    pub index: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl Segment {
+    /// The whole table.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+}
+
+/// One page of a table, in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Which share of the table.
+    pub segment: Segment,
+    /// How many items at most; at least one.
+    pub limit: Option<u32>,
+    /// Where the page before ended.
+    pub after: Option<Cursor>,
+    /// How fresh.
+    pub consistency: Consistency,
+}
+
+impl Scan {
+    /// The whole table, strongly consistent.
+    pub fn whole() -> Self {
+        Self::segment(Segment::WHOLE)
+    }
+
+    /// One share of the table, strongly consistent.
+    pub fn segment(segment: Segment) -> Self {
+        Self {
+            segment,
+            limit: None,
+            after: None,
+            consistency: Consistency::Strong,
+        }
+    }
+
+    /// At most so many items a page.
+    #[must_use]
+    pub fn limit(mut self, items: u32) -> Self {
+        self.limit = Some(items);
+        self
+    }
+
+    /// From where another page ended.
+    #[must_use]
+    pub fn after(mut self, cursor: Cursor) -> Self {
+        self.after = Some(cursor);
+        self
+    }
+}
+
+/// What one request of a query or scan brings.
+///
+/// A page may be empty and still have a next one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The items.
+    pub items: Vec<Item>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<Cursor>,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// What [`Items::get`](super::Items::get) brings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Got {
+    /// What each key names, in the order of the keys.
+    pub items: Vec<Option<Item>>,
+    /// What it cost.
+    pub cost: Cost,
+}

@@ -1,0 +1,511 @@
+//! Tables: their names, keys and indexes, as data.
+//!
+//! Promises: a [`TableSpec`] is one that DynamoDB would create, so no store checks it again.
+//! Never: talks to a store. Creating and describing are verbs of [`Items`](super::Items).
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::limits::{
+    GLOBAL_INDEXES_MAX, KEY_NAME_BYTES_MAX, LOCAL_INDEXES_MAX, PARTITION_BYTES_MAX, SORT_BYTES_MAX,
+};
+use super::{Item, Key, KeyPart};
+use crate::{Error, Result};
+
+/// The name of a table or index: 3 to 255 of `a-z A-Z 0-9 _ . -`.
+///
+/// ```
+/// use annals::items::TableName;
+///
+/// assert!("annals-journal".parse::<TableName>().is_ok());
+/// assert!("no spaces".parse::<TableName>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableName(Arc<str>);
+
+impl TableName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TableName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+        if !(3..=255).contains(&name.len()) || !name.bytes().all(allowed) {
+            return Err(Error::invalid(format!(
+                "a table or index name has 3 to 255 of a-z A-Z 0-9 _ . -; choose another. name=`{name}`"
+            )));
+        }
+        Ok(Self(name.into()))
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The type of a key attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyType {
+    /// Text.
+    S,
+    /// A number.
+    N,
+    /// Bytes.
+    B,
+}
+
+impl KeyType {
+    fn of(part: &KeyPart) -> Self {
+        match part {
+            KeyPart::S(_) => Self::S,
+            KeyPart::N(_) => Self::N,
+            KeyPart::B(_) => Self::B,
+        }
+    }
+}
+
+impl fmt::Display for KeyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// An attribute that is part of a key: its name and type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyAttribute {
+    /// The attribute's name.
+    pub name: String,
+    /// Its type.
+    pub key_type: KeyType,
+}
+
+impl KeyAttribute {
+    /// A text attribute.
+    pub fn text(name: impl Into<String>) -> Self {
+        Self::new(name, KeyType::S)
+    }
+
+    /// A number attribute.
+    pub fn number(name: impl Into<String>) -> Self {
+        Self::new(name, KeyType::N)
+    }
+
+    /// An attribute of the given type.
+    pub fn new(name: impl Into<String>, key_type: KeyType) -> Self {
+        Self {
+            name: name.into(),
+            key_type,
+        }
+    }
+
+    /// This attribute of `item`; `None` where the item lacks it.
+    fn of(&self, item: &Item, bytes_max: usize) -> Result<Option<KeyPart>> {
+        let Some(value) = item.get(&self.name) else {
+            return Ok(None);
+        };
+        let Some(part) = KeyPart::from_value(value).filter(|p| KeyType::of(p) == self.key_type)
+        else {
+            let (name, want, got) = (&self.name, self.key_type, value.type_name());
+            return Err(Error::invalid(format!(
+                "key attribute has another type than the table says. attribute=`{name}`, want=`{want}`, got=`{got}`"
+            )));
+        };
+        self.check(&part, bytes_max)?;
+        Ok(Some(part))
+    }
+
+    fn check(&self, part: &KeyPart, bytes_max: usize) -> Result<()> {
+        let (name, want, got) = (&self.name, self.key_type, KeyType::of(part));
+        if want != got {
+            return Err(Error::invalid(format!(
+                "key has another type than the table says. attribute=`{name}`, want=`{want}`, got=`{got}`"
+            )));
+        }
+        let bytes = match part {
+            KeyPart::S(text) => text.len(),
+            KeyPart::B(bytes) => bytes.len(),
+            KeyPart::N(_) => return Ok(()),
+        };
+        if bytes == 0 || bytes > bytes_max {
+            return Err(Error::invalid(format!(
+                "key attribute must have 1 to {bytes_max} bytes. attribute=`{name}`, bytes=`{bytes}`"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for KeyAttribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.key_type)
+    }
+}
+
+/// Which attributes make up the key of a table or index.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeySchema {
+    /// Decides the partition.
+    pub partition: KeyAttribute,
+    /// Orders items within it, where there is one.
+    pub sort: Option<KeyAttribute>,
+}
+
+impl KeySchema {
+    /// A key of a partition alone.
+    pub fn new(partition: KeyAttribute) -> Self {
+        Self {
+            partition,
+            sort: None,
+        }
+    }
+
+    /// This key with a sort attribute.
+    #[must_use]
+    pub fn sorted(mut self, sort: KeyAttribute) -> Self {
+        self.sort = Some(sort);
+        self
+    }
+
+    /// The attributes, partition first.
+    pub fn attributes(&self) -> impl Iterator<Item = &KeyAttribute> {
+        std::iter::once(&self.partition).chain(&self.sort)
+    }
+
+    /// The key of `item` by this schema; `None` where it lacks one of the attributes.
+    ///
+    /// # Errors
+    /// `Invalid` where an attribute is there but of another type, empty or too long.
+    pub fn key_of(&self, item: &Item) -> Result<Option<Key>> {
+        // Both are looked at before either's absence counts, so that a wrong type never hides.
+        let partition = self.partition.of(item, PARTITION_BYTES_MAX)?;
+        let sort = match &self.sort {
+            None => Some(None),
+            Some(attribute) => attribute.of(item, SORT_BYTES_MAX)?.map(Some),
+        };
+        Ok(partition
+            .zip(sort)
+            .map(|(partition, sort)| Key { partition, sort }))
+    }
+
+    /// Whether `key` fits this schema.
+    pub(crate) fn check(&self, key: &Key) -> Result<()> {
+        self.check_partition(&key.partition)?;
+        match (&self.sort, &key.sort) {
+            (Some(attribute), Some(part)) => attribute.check(part, SORT_BYTES_MAX),
+            (None, None) => Ok(()),
+            (Some(attribute), None) => Err(Error::invalid(format!(
+                "key lacks its sort part. attribute=`{}`, key=`{key}`",
+                attribute.name
+            ))),
+            (None, Some(_)) => Err(Error::invalid(format!(
+                "key has a sort part, its table has none. key=`{key}`"
+            ))),
+        }
+    }
+
+    pub(crate) fn check_partition(&self, partition: &KeyPart) -> Result<()> {
+        self.partition.check(partition, PARTITION_BYTES_MAX)
+    }
+
+    pub(crate) fn check_sort(&self, sort: &KeyPart) -> Result<()> {
+        match &self.sort {
+            Some(attribute) => attribute.check(sort, SORT_BYTES_MAX),
+            None => Err(Error::invalid(
+                "query asks for a sort range, the table or index has no sort attribute",
+            )),
+        }
+    }
+
+    /// `key` as named attributes.
+    pub fn item_of(&self, key: &Key) -> Item {
+        let mut item = Item::new().with(&self.partition.name, key.partition.clone());
+        if let (Some(attribute), Some(sort)) = (&self.sort, &key.sort) {
+            item.insert(&attribute.name, sort.clone());
+        }
+        item
+    }
+}
+
+impl fmt::Display for KeySchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.sort {
+            Some(sort) => write!(f, "{}, {sort}", self.partition),
+            None => write!(f, "{}", self.partition),
+        }
+    }
+}
+
+/// Whether an index shares the table's partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Same partition, another order; can be read strongly consistently.
+    Local,
+    /// Another partition; always eventually consistent.
+    Global,
+}
+
+/// Which attributes an index carries besides the keys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Projection {
+    /// All.
+    All,
+    /// None.
+    KeysOnly,
+    /// These.
+    Include(Vec<String>),
+}
+
+/// An index: another way into a table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IndexSpec {
+    /// Its name.
+    pub name: TableName,
+    /// Local or global.
+    pub scope: Scope,
+    /// Its key.
+    pub key: KeySchema,
+    /// What it carries.
+    pub projection: Projection,
+}
+
+impl IndexSpec {
+    /// A global index that carries everything.
+    pub fn global(name: TableName, key: KeySchema) -> Self {
+        Self {
+            name,
+            scope: Scope::Global,
+            key,
+            projection: Projection::All,
+        }
+    }
+
+    /// A local index that carries everything.
+    pub fn local(name: TableName, key: KeySchema) -> Self {
+        Self {
+            scope: Scope::Local,
+            ..Self::global(name, key)
+        }
+    }
+
+    /// This index carrying other attributes.
+    #[must_use]
+    pub fn projecting(mut self, projection: Projection) -> Self {
+        self.projection = projection;
+        self
+    }
+}
+
+/// A table: its name, its key and its indexes.
+///
+/// ```
+/// use annals::items::{KeyAttribute, KeySchema, TableSpec};
+///
+/// let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
+/// let spec = TableSpec::new("annals-journal".parse()?, key)?;
+/// assert_eq!(spec.key().to_string(), "p S, n N");
+/// # Ok::<(), annals::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TableSpec {
+    name: TableName,
+    key: KeySchema,
+    indexes: Vec<IndexSpec>,
+}
+
+impl TableSpec {
+    /// A table without indexes.
+    ///
+    /// # Errors
+    /// `Invalid` where DynamoDB would not create it.
+    pub fn new(name: TableName, key: KeySchema) -> Result<Self> {
+        let spec = Self {
+            name,
+            key,
+            indexes: Vec::new(),
+        };
+        spec.check_attributes()?;
+        Ok(spec)
+    }
+
+    /// This table with one more index.
+    ///
+    /// # Errors
+    /// `Invalid` where DynamoDB would not create it.
+    pub fn with_index(mut self, index: IndexSpec) -> Result<Self> {
+        let problem = |what: &str| {
+            let (table, index) = (&self.name, &index.name);
+            Error::invalid(format!("{what}. table=`{table}`, index=`{index}`"))
+        };
+        if self.indexes.iter().any(|other| other.name == index.name) {
+            return Err(problem("two indexes have one name"));
+        }
+        if index.scope == Scope::Local {
+            if index.key.partition != self.key.partition || index.key.sort.is_none() {
+                return Err(problem(
+                    "a local index has the table's partition attribute and a sort attribute",
+                ));
+            }
+            if self.key.sort.is_none() {
+                return Err(problem(
+                    "a table without a sort attribute has no local indexes",
+                ));
+            }
+        }
+        let of_scope = self.indexes.iter().filter(|i| i.scope == index.scope);
+        let most = match index.scope {
+            Scope::Local => LOCAL_INDEXES_MAX,
+            Scope::Global => GLOBAL_INDEXES_MAX,
+        };
+        if of_scope.count() >= most {
+            return Err(problem("too many indexes (5 local, 20 global)"));
+        }
+        self.indexes.push(index);
+        self.check_attributes()?;
+        Ok(self)
+    }
+
+    fn check_attributes(&self) -> Result<()> {
+        let attributes = self.key_attributes();
+        for (i, attribute) in attributes.iter().enumerate() {
+            let name = &attribute.name;
+            if name.is_empty() || name.len() > KEY_NAME_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "name of a key attribute has 1 to {KEY_NAME_BYTES_MAX} bytes. table=`{}`, attribute=`{name}`",
+                    self.name
+                )));
+            }
+            if attributes
+                .iter()
+                .skip(i + 1)
+                .any(|other| other.name == *name)
+            {
+                return Err(Error::invalid(format!(
+                    "a key attribute has two types or is used twice in one key. table=`{}`, attribute=`{name}`",
+                    self.name
+                )));
+            }
+        }
+        let twice = |key: &KeySchema| key.sort.as_ref() == Some(&key.partition);
+        if twice(&self.key) || self.indexes.iter().any(|index| twice(&index.key)) {
+            return Err(Error::invalid(format!(
+                "partition and sort attribute are the same. table=`{}`",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Every attribute that is part of some key, once each.
+    pub fn key_attributes(&self) -> Vec<&KeyAttribute> {
+        let mut attributes: Vec<&KeyAttribute> = Vec::new();
+        let indexes = self.indexes.iter().flat_map(|index| index.key.attributes());
+        for attribute in self.key.attributes().chain(indexes) {
+            if !attributes.contains(&attribute) {
+                attributes.push(attribute);
+            }
+        }
+        attributes
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    /// The table's key.
+    pub fn key(&self) -> &KeySchema {
+        &self.key
+    }
+
+    /// The table's indexes.
+    pub fn indexes(&self) -> &[IndexSpec] {
+        &self.indexes
+    }
+
+    /// An index by name.
+    ///
+    /// # Errors
+    /// `Invalid` where the table has none of that name.
+    pub fn index(&self, name: &str) -> Result<&IndexSpec> {
+        let found = self.indexes.iter().find(|i| i.name.as_str() == name);
+        found.ok_or_else(|| {
+            Error::invalid(format!(
+                "table has no such index. table=`{}`, index=`{name}`",
+                self.name
+            ))
+        })
+    }
+
+    /// The key of `item` in this table.
+    ///
+    /// # Errors
+    /// `Invalid` where the item lacks a key attribute or has it with another type.
+    pub fn key_of(&self, item: &Item) -> Result<Key> {
+        self.key.key_of(item)?.ok_or_else(|| {
+            Error::invalid(format!(
+                "item lacks a key attribute. table=`{}`, key=`{}`",
+                self.name, self.key
+            ))
+        })
+    }
+
+    /// What keeps a table `found` in a store from serving as this one, a sentence each.
+    ///
+    /// Indexes that only the found table has do no harm and are not mentioned.
+    pub fn differences(&self, found: &TableSpec) -> Vec<String> {
+        let mut differences = Vec::new();
+        if self.key != found.key {
+            let (want, got) = (&self.key, &found.key);
+            differences.push(format!("key differs: want `{want}`, found `{got}`"));
+        }
+        for index in &self.indexes {
+            let name = &index.name;
+            match found.indexes.iter().find(|other| other.name == *name) {
+                None => differences.push(format!("index `{name}` is missing")),
+                Some(other) if other.key != index.key => {
+                    let (want, got) = (&index.key, &other.key);
+                    differences.push(format!(
+                        "key of index `{name}` differs: want `{want}`, found `{got}`"
+                    ));
+                }
+                Some(other) if other.scope != index.scope => {
+                    let (want, got) = (index.scope, other.scope);
+                    differences.push(format!(
+                        "scope of index `{name}` differs: want `{want:?}`, found `{got:?}`"
+                    ));
+                }
+                Some(other) if other.projection != index.projection => {
+                    let (want, got) = (&index.projection, &other.projection);
+                    differences.push(format!(
+                        "projection of index `{name}` differs: want `{want:?}`, found `{got:?}`"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        differences
+    }
+}
+
+/// How a table is paid for on DynamoDB. Stores on one machine ignore it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Billing {
+    /// By request.
+    #[default]
+    OnDemand,
+    /// By reserved capacity.
+    Provisioned {
+        /// Read units a second.
+        read_units: u32,
+        /// Write units a second.
+        write_units: u32,
+    },
+}

@@ -1,0 +1,134 @@
+//! Attribute values: the ten types DynamoDB has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::Number;
+
+/// The value of one attribute.
+///
+/// ```
+/// use annals::items::Value;
+///
+/// assert_eq!(Value::from("text").as_str(), Some("text"));
+/// assert_eq!(Value::from(7u64).as_u64(), Some(7));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Text.
+    S(String),
+    /// A number.
+    N(Number),
+    /// Bytes.
+    B(Bytes),
+    /// A truth value.
+    Bool(bool),
+    /// Nothing, present.
+    Null,
+    /// A list.
+    L(Vec<Value>),
+    /// Named values.
+    M(BTreeMap<String, Value>),
+    /// A set of texts, never empty.
+    Ss(BTreeSet<String>),
+    /// A set of numbers, never empty.
+    Ns(BTreeSet<Number>),
+    /// A set of byte strings, never empty.
+    Bs(BTreeSet<Bytes>),
+}
+
+impl Value {
+    /// The name DynamoDB gives this type: `S`, `N`, `BOOL`, …
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::S(_) => "S",
+            Self::N(_) => "N",
+            Self::B(_) => "B",
+            Self::Bool(_) => "BOOL",
+            Self::Null => "NULL",
+            Self::L(_) => "L",
+            Self::M(_) => "M",
+            Self::Ss(_) => "SS",
+            Self::Ns(_) => "NS",
+            Self::Bs(_) => "BS",
+        }
+    }
+
+    /// The text, if this is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::S(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, if this is one.
+    pub fn as_number(&self) -> Option<Number> {
+        match self {
+            Self::N(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The number, if this is one and an unsigned integer.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.as_number().and_then(Number::to_u64)
+    }
+
+    /// The bytes, if this is a byte string.
+    pub fn as_bytes(&self) -> Option<&Bytes> {
+        match self {
+            Self::B(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::S(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::S(text)
+    }
+}
+
+impl From<Number> for Value {
+    fn from(number: Number) -> Self {
+        Self::N(number)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::N(number.into())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::N(number.into())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(truth: bool) -> Self {
+        Self::Bool(truth)
+    }
+}
+
+impl From<Bytes> for Value {
+    fn from(bytes: Bytes) -> Self {
+        Self::B(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::B(bytes.into())
+    }
+}

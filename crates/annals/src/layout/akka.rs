@@ -1,0 +1,27 @@
+//! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb.
+
+use super::{Tables, name_or};
+use crate::items::{IndexSpec, KeyAttribute, KeySchema, TableSpec};
+use crate::settings::Settings;
+use crate::{Error, Result};
+
+pub(super) fn tables(settings: &Settings) -> Result<Tables> {
+    if let Some(name) = &settings.state_table {
+        return Err(Error::invalid(format!(
+            "layout akka has no durable state; leave state-table out. name=`{name}`"
+        )));
+    }
+    let key = |sort| KeySchema::new(KeyAttribute::text("par")).sorted(KeyAttribute::number(sort));
+    let journal = name_or(settings.journal_table.as_ref(), "akka-persistence")?;
+    let snapshot = name_or(
+        settings.snapshot_table.as_ref(),
+        "akka-persistence-snapshot",
+    )?;
+    // The plugin finds the newest snapshot by time through this index, with a consistent read.
+    let by_time = IndexSpec::local("ts-idx".parse()?, key("ts"));
+    Ok(Tables {
+        journal: TableSpec::new(journal, key("num"))?,
+        snapshot: TableSpec::new(snapshot, key("seq"))?.with_index(by_time)?,
+        state: None,
+    })
+}

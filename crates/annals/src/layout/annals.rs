@@ -1,0 +1,20 @@
+//! Our own tables.
+
+use super::{Tables, name_or};
+use crate::Result;
+use crate::items::{KeyAttribute, KeySchema, TableSpec};
+use crate::settings::Settings;
+
+/// One-letter names, because every item pays for them: `p` is the partition, `n` the number.
+pub(super) fn tables(settings: &Settings) -> Result<Tables> {
+    let partition = KeySchema::new(KeyAttribute::text("p"));
+    let numbered = partition.clone().sorted(KeyAttribute::number("n"));
+    let journal = name_or(settings.journal_table.as_ref(), "annals-journal")?;
+    let snapshot = name_or(settings.snapshot_table.as_ref(), "annals-snapshot")?;
+    let state = name_or(settings.state_table.as_ref(), "annals-state")?;
+    Ok(Tables {
+        journal: TableSpec::new(journal, numbered.clone())?,
+        snapshot: TableSpec::new(snapshot, numbered)?,
+        state: Some(TableSpec::new(state, partition)?),
+    })
+}

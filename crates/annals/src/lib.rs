@@ -1,0 +1,14 @@
+//! Event-sourced persistence, on one machine and on DynamoDB, with the same code and guarantees.
+
+mod clock;
+mod error;
+mod random;
+
+pub mod items;
+pub mod layout;
+pub mod memory;
+pub mod settings;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::{Error, ErrorKind, Result};
+pub use random::Random;

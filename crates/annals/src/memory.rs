@@ -1,0 +1,305 @@
+//! The reference store: tables as sorted maps, small and obvious.
+//!
+//! Promises: the behaviour every other store is compared with. Nothing outlives the process.
+//! Never: is fast on purpose. Indexes are kept as sorted sets of keys, rebuilt by nobody.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
+
+use async_trait::async_trait;
+
+use crate::items::{
+    BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, PageBuilder,
+    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree, check_cursor, check_item,
+    check_key, check_query, check_scan, check_writes, cursor_after, index_entry, item_size,
+    missing_table, table_exists,
+};
+use crate::{Error, Result};
+
+/// A store in the memory of this process.
+///
+/// ```
+/// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
+/// use annals::memory::Memory;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// let items = Memory::new();
+/// items.create_table(&table, Default::default()).await?;
+///
+/// let note = Item::new().with("id", "a");
+/// items.put(&table, note.clone(), Condition::Absent).await?;
+/// assert!(items.put(&table, note, Condition::Absent).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+pub struct Memory {
+    tables: Mutex<HashMap<TableName, Table>>,
+}
+
+#[derive(Debug)]
+struct Table {
+    spec: TableSpec,
+    items: BTreeMap<Key, Item>,
+    /// For each index its entries in order: by the index's key, then by the table's.
+    indexes: Vec<BTreeSet<(Key, Key)>>,
+}
+
+impl Table {
+    fn new(spec: TableSpec) -> Self {
+        Self {
+            indexes: vec![BTreeSet::new(); spec.indexes().len()],
+            items: BTreeMap::new(),
+            spec,
+        }
+    }
+
+    /// Replaces what `key` names, in the table and its indexes; answers the units.
+    fn replace(&mut self, key: Key, new: Option<Item>) -> Result<Cost> {
+        let old = self.items.remove(&key);
+        for (index, entries) in self.spec.indexes().iter().zip(&mut self.indexes) {
+            let place = |item: &Option<Item>| match item {
+                Some(item) => index.key.key_of(item),
+                None => Ok(None),
+            };
+            if let Some(place) = place(&old)? {
+                entries.remove(&(place, key.clone()));
+            }
+            if let Some(place) = place(&new)? {
+                entries.insert((place, key.clone()));
+            }
+        }
+        let cost = Cost::of_write(&self.spec, old.as_ref(), new.as_ref());
+        if let Some(new) = new {
+            self.items.insert(key, new);
+        }
+        Ok(cost)
+    }
+
+    fn replace_if(
+        &mut self,
+        key: Key,
+        new: Option<Item>,
+        condition: &Condition,
+    ) -> Result<Cost, WriteError> {
+        let existing = self.items.get(&key);
+        if condition.holds(existing) {
+            return Ok(self.replace(key, new)?.in_requests(1));
+        }
+        let sizes = Cost::of_sizes(existing.map(item_size), new.as_ref().map(item_size));
+        Err(WriteError::Refused {
+            existing: existing.cloned().map(Box::new),
+            cost: sizes.in_requests(1),
+        })
+    }
+
+    /// Where one partition of the table, or of an index, has entries, in ascending order: the
+    /// place in what is read, and the key in the table.
+    fn places(&self, query: &Query) -> Result<Vec<(&Key, &Key)>> {
+        let first = Key::new(query.partition.clone());
+        let is_inside = |place: &Key| place.partition == query.partition;
+        let is_wanted = |place: &Key| query.range.contains(place.sort.as_ref());
+        let Some(name) = &query.index else {
+            let rows = self
+                .items
+                .range(first..)
+                .take_while(|(key, _)| is_inside(key));
+            let rows = rows.filter(|(key, _)| is_wanted(key));
+            return Ok(rows.map(|(key, _)| (key, key)).collect());
+        };
+        let index = self.spec.index(name)?;
+        let mut found = self.spec.indexes().iter().zip(&self.indexes);
+        let entries = found
+            .find(|(spec, _)| *spec == index)
+            .map(|(_, entries)| entries);
+        let smallest = Key::new("");
+        let entries = entries
+            .into_iter()
+            .flat_map(|set| set.range((first.clone(), smallest.clone())..));
+        let entries = entries.take_while(|(place, _)| is_inside(place));
+        let entries = entries.filter(|(place, _)| is_wanted(place));
+        Ok(entries.map(|(place, key)| (place, key)).collect())
+    }
+
+    /// What a query on the table or an index sees of the item that `key` names.
+    fn seen(&self, query: &Query, key: &Key) -> Result<Option<Item>> {
+        let item = self.items.get(key);
+        Ok(match &query.index {
+            None => item.cloned(),
+            Some(name) => {
+                let index = self.spec.index(name)?;
+                item.and_then(|item| index_entry(&self.spec, index, item))
+            }
+        })
+    }
+}
+
+impl Memory {
+    /// A store without tables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, HashMap<TableName, Table>> {
+        self.tables.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn with<T, E: From<Error>>(
+        &self,
+        spec: &TableSpec,
+        act: impl FnOnce(&mut Table) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut tables = self.tables();
+        let table = tables
+            .get_mut(spec.name())
+            .ok_or_else(|| missing_table(spec.name()))?;
+        agree(spec, &table.spec)?;
+        act(table)
+    }
+}
+
+/// Which of `of` segments a partition falls into: a stable hash, evenly spread.
+fn is_in_segment(key: &Key, segment: Segment) -> bool {
+    let text = key.partition.to_string();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash % u64::from(segment.of) == u64::from(segment.index)
+}
+
+#[async_trait]
+impl Items for Memory {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        keys.iter().try_for_each(|key| check_key(table, key))?;
+        self.with(table, |table| {
+            let found: Vec<_> = keys
+                .iter()
+                .map(|key| table.items.get(key).cloned())
+                .collect();
+            let mut seen = HashSet::new();
+            let different = keys.iter().zip(&found).filter(|(key, _)| seen.insert(*key));
+            let sizes = different.map(|(_, item)| item.as_ref().map_or(0, item_size));
+            let units: Cost = sizes.map(|s| Cost::of_read(s, Default::default())).sum();
+            Ok(Got {
+                cost: units.in_requests(Cost::get_requests(seen.len())),
+                items: found,
+            })
+        })
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let key = check_item(table, &item)?.key;
+        self.with(table, |table| table.replace_if(key, Some(item), &condition))
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        check_key(table, &key)?;
+        self.with(table, |table| table.replace_if(key, None, &condition))
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let written = check_writes(table, &writes).and_then(|keys| {
+            let requests = Cost::write_requests(writes.len());
+            self.with(table, |table| {
+                let each = keys
+                    .into_iter()
+                    .zip(&writes)
+                    .map(|(key, write)| match write {
+                        Write::Put(item) => table.replace(key, Some(item.clone())),
+                        Write::Delete(_) => table.replace(key, None),
+                    });
+                Ok(each.sum::<Result<Cost>>()?.in_requests(requests))
+            })
+        });
+        written.map_err(|cause| BatchError {
+            remaining: writes,
+            cost: Cost::ZERO,
+            cause,
+        })
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        let checked = check_query(table, &query)?;
+        let after = query
+            .after
+            .as_ref()
+            .map(|c| check_cursor(table, checked.schema, c));
+        let after = after.transpose()?;
+        let is_ahead = |place: &Key, key: &Key| match (&after, query.direction) {
+            (None, _) => true,
+            (Some((at, at_key)), Direction::Ascending) => (place, key) > (at, at_key),
+            (Some((at, at_key)), Direction::Descending) => (place, key) < (at, at_key),
+        };
+        let mut page = PageBuilder::new(query.limit);
+        self.with(table, |table| {
+            let mut places = table.places(&query)?;
+            if query.direction == Direction::Descending {
+                places.reverse();
+            }
+            places.retain(|(place, key)| is_ahead(place, key));
+            for (_, key) in places {
+                if let Some(item) = table.seen(&query, key)?
+                    && !page.offer(item)
+                {
+                    break;
+                }
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(page.finish(checked.consistency, |last| {
+            cursor_after(table, checked.schema, last)
+        }))
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        check_scan(table, &scan)?;
+        let after = scan
+            .after
+            .as_ref()
+            .map(|c| check_cursor(table, table.key(), c));
+        let after = after.transpose()?.map(|(key, _)| key);
+        let mut page = PageBuilder::new(scan.limit);
+        self.with(table, |table| {
+            let rows = table.items.iter();
+            let rows = rows.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+            for (_, item) in rows.filter(|(key, _)| is_in_segment(key, scan.segment)) {
+                if !page.offer(item.clone()) {
+                    break;
+                }
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(page.finish(scan.consistency, |last| {
+            cursor_after(table, table.key(), last)
+        }))
+    }
+
+    async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
+        let mut tables = self.tables();
+        if tables.contains_key(spec.name()) {
+            return Err(table_exists(spec.name()));
+        }
+        tables.insert(spec.name().clone(), Table::new(spec.clone()));
+        Ok(())
+    }
+
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        Ok(self.tables().get(name).map(|table| table.spec.clone()))
+    }
+
+    async fn drop_table(&self, name: &TableName) -> Result<bool> {
+        Ok(self.tables().remove(name).is_some())
+    }
+}

@@ -1,0 +1,190 @@
+//! Settings: plain data whose default runs.
+//!
+//! Promises: every key is optional, an unknown key is refused, and the names are those of the JVM
+//! plugins where the meaning is the same.
+//! Never: holds a secret. Credentials come from AWS's own chain.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::items::TableName;
+use crate::layout::Layout;
+
+/// Everything that can be set, as `annals.toml` has it.
+///
+/// ```
+/// use annals::settings::{Settings, StoreKind};
+///
+/// let settings = Settings::default();
+/// assert_eq!(settings.store, StoreKind::Embedded);
+/// assert_eq!(settings.aws_client_config.max_connections, 50);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Where items are kept.
+    pub store: StoreKind,
+    /// How events become items.
+    pub layout: Layout,
+    /// The folder of the embedded store.
+    pub data: PathBuf,
+    /// The address of DynamoDB; empty: the region's own.
+    #[serde(with = "empty_is_none")]
+    pub endpoint: Option<String>,
+    /// The AWS region; empty: from AWS's own chain.
+    #[serde(with = "empty_is_none")]
+    pub region: Option<String>,
+    /// The AWS profile; empty: from AWS's own chain.
+    #[serde(with = "empty_is_none")]
+    pub profile: Option<String>,
+    /// The journal's table; empty: the layout's own name for it.
+    #[serde(with = "empty_is_no_table")]
+    pub journal_table: Option<TableName>,
+    /// The snapshots' table; empty: the layout's own name for it.
+    #[serde(with = "empty_is_no_table")]
+    pub snapshot_table: Option<TableName>,
+    /// The durable state's table; empty: the layout's own name for it.
+    #[serde(with = "empty_is_no_table")]
+    pub state_table: Option<TableName>,
+    /// What journals that share a table are told apart by (layout `akka`).
+    pub journal_name: String,
+    /// The embedded store.
+    pub embedded: EmbeddedSettings,
+    /// The client of DynamoDB.
+    pub aws_client_config: AwsClientSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            store: StoreKind::Embedded,
+            layout: Layout::Annals,
+            data: PathBuf::from("annals-data"),
+            endpoint: None,
+            region: None,
+            profile: None,
+            journal_table: None,
+            snapshot_table: None,
+            state_table: None,
+            journal_name: "journal".to_owned(),
+            embedded: EmbeddedSettings::default(),
+            aws_client_config: AwsClientSettings::default(),
+        }
+    }
+}
+
+/// Where items are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// In a folder of this machine.
+    Embedded,
+    /// In DynamoDB, or what speaks like it.
+    DynamoDb,
+}
+
+/// How the embedded store behaves.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct EmbeddedSettings {
+    /// Writes are refused while the disk has fewer MiB free. Smaller: less room for the engine
+    /// to compact and recover in. Larger: disk that stays unused.
+    pub reserve_mib: u64,
+    /// How much memory the engine may use to keep blocks it has read. Smaller: more reads reach
+    /// the disk. Larger: less memory for the application.
+    pub cache_mib: u64,
+}
+
+impl Default for EmbeddedSettings {
+    fn default() -> Self {
+        Self {
+            reserve_mib: 64,
+            cache_mib: 64,
+        }
+    }
+}
+
+/// How the client of DynamoDB behaves. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AwsClientSettings {
+    /// Requests under way at once, each on a connection of its own.
+    pub max_connections: usize,
+    /// Until a connection stands.
+    pub connection_timeout: u64,
+    /// Until one attempt has its answer.
+    pub request_timeout: u64,
+    /// Until an operation gives up, with all its retries.
+    pub client_execution_timeout: u64,
+}
+
+impl Default for AwsClientSettings {
+    fn default() -> Self {
+        Self {
+            max_connections: 50,
+            connection_timeout: 2_000,
+            request_timeout: 5_000,
+            client_execution_timeout: 15_000,
+        }
+    }
+}
+
+impl AwsClientSettings {
+    /// [`connection_timeout`](Self::connection_timeout) as a duration.
+    pub fn connection_timeout(&self) -> Duration {
+        Duration::from_millis(self.connection_timeout)
+    }
+
+    /// [`request_timeout`](Self::request_timeout) as a duration.
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout)
+    }
+
+    /// [`client_execution_timeout`](Self::client_execution_timeout) as a duration.
+    pub fn client_execution_timeout(&self) -> Duration {
+        Duration::from_millis(self.client_execution_timeout)
+    }
+}
+
+/// TOML has no null, so an empty text stands for a setting that is not set.
+mod empty_is_none {
+    use super::{Deserialize, Deserializer};
+    use serde::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(
+        value: &Option<String>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(value.as_deref().unwrap_or(""))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<String>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+}
+
+/// As [`empty_is_none`], for table names.
+mod empty_is_no_table {
+    use super::{Deserializer, TableName, empty_is_none};
+    use serde::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(
+        value: &Option<TableName>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(value.as_ref().map_or("", TableName::as_str))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<TableName>, D::Error> {
+        let text = empty_is_none::deserialize(deserializer)?;
+        let name = text.map(|text| text.parse().map_err(serde::de::Error::custom));
+        name.transpose()
+    }
+}
