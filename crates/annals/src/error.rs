@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a caller should do about an [`Error`].
 ///
@@ -37,12 +38,16 @@ pub enum ErrorKind {
 /// assert_eq!(error.kind(), ErrorKind::Invalid);
 /// assert_eq!(error.to_string(), "table name is too short. name=`x`");
 /// ```
-pub struct Error(Box<Inner>);
+///
+/// Cloning is cheap: one failure may have many callers to tell.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// The result of nearly everything here.
@@ -51,7 +56,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of the given kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
+        Self(Arc::new(Inner {
             kind,
             message: message.into(),
             source: None,
@@ -81,7 +86,7 @@ impl Error {
     /// The same error with its cause attached.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        Arc::make_mut(&mut self.0).source = Some(Arc::from(source.into()));
         self
     }
 
@@ -111,6 +116,6 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|s| s as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }

@@ -4,6 +4,8 @@ mod clock;
 mod error;
 mod random;
 
+#[cfg(feature = "embedded")]
+pub mod embedded;
 pub mod items;
 pub mod layout;
 pub mod memory;

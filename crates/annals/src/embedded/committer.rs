@@ -1,0 +1,281 @@
+//! The group commit: one thread that decides, writes, syncs once and answers everybody.
+//!
+//! Promises: a change is on stable storage before it is answered, and before anybody can read
+//! it; changes take effect in one order; a condition sees everything ordered before it, the
+//! changes of its own group included.
+//! Never: answers a change whose group failed with anything but that failure.
+//!
+//! ```text
+//!  put, delete, write ─► queue ─► decide (conditions, index entries) ─► commit ─► answers
+//!                                  a group: all that waits, up to a limit  one sync
+//! ```
+//!
+//! The seam for a commit log in front of the engine is [`Group::commit`]: what it makes durable
+//! is a list of puts and deletes in order, and nothing after it looks at the engine.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fjall::{Database, OwnedWriteBatch, PersistMode, Slice};
+use tokio::sync::{mpsc, oneshot};
+
+use super::catalog::{Catalog, Table};
+use super::folder::Folder;
+use super::{codec, fault, order};
+use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError, missing_table};
+use crate::{Error, Result};
+
+/// The most changes in one group; what waits beyond it goes into the next.
+const GROUP_MAX: usize = 1024;
+/// How many changes may wait before callers wait with theirs.
+pub(super) const QUEUE_MAX: usize = 4096;
+
+/// One item to be replaced. Encoded by the caller, so that the committer has little to do.
+pub(super) struct Change {
+    pub(super) key: Slice,
+    pub(super) new: Option<NewItem>,
+}
+
+pub(super) struct NewItem {
+    pub(super) bytes: Slice,
+    pub(super) size: usize,
+    /// Kept where the table has indexes, whose entries are worked out from it.
+    pub(super) item: Option<Item>,
+}
+
+pub(super) type Answer<T, E = Error> = oneshot::Sender<Result<T, E>>;
+
+pub(super) enum Job {
+    One(Arc<Table>, Change, Condition, Answer<Cost, WriteError>),
+    Many(Arc<Table>, Vec<Change>, Answer<Cost>),
+    Create(TableSpec, Answer<()>),
+    Drop(TableName, Answer<bool>),
+}
+
+/// How many changes were answered, in how many groups: what group commit saves.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) changes: AtomicU64,
+    pub(super) groups: AtomicU64,
+}
+
+pub(super) struct Committer {
+    pub(super) db: Database,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) folder: Arc<Folder>,
+    pub(super) reserve_bytes: u64,
+    pub(super) tally: Arc<Tally>,
+}
+
+impl Committer {
+    /// Works until nobody can send any more.
+    pub(super) fn run(self, mut jobs: mpsc::Receiver<Job>) {
+        let mut waiting = Vec::with_capacity(GROUP_MAX);
+        while jobs.blocking_recv_many(&mut waiting, GROUP_MAX) > 0 {
+            let mut group = Group::new(&self);
+            for job in waiting.drain(..) {
+                match job {
+                    Job::One(table, change, condition, answer) => {
+                        let outcome = group.decide(&table, change, &condition);
+                        group.answers.push(Pending::One(answer, outcome));
+                    }
+                    Job::Many(table, changes, answer) => {
+                        let outcome = group.decide_all(&table, changes);
+                        group.answers.push(Pending::Many(answer, outcome));
+                    }
+                    Job::Create(spec, answer) => {
+                        group.finish();
+                        group = Group::new(&self);
+                        answer_to(
+                            answer,
+                            self.has_space().and_then(|()| self.catalog.create(spec)),
+                        );
+                    }
+                    Job::Drop(name, answer) => {
+                        group.finish();
+                        group = Group::new(&self);
+                        answer_to(answer, self.catalog.drop_table(&name));
+                    }
+                }
+            }
+            group.finish();
+        }
+    }
+
+    fn has_space(&self) -> Result<()> {
+        if self.folder.free_bytes()? < self.reserve_bytes {
+            return Err(fault::disk_full(&self.folder.path().display()));
+        }
+        Ok(())
+    }
+}
+
+/// A caller that went away has no use for its answer.
+fn answer_to<T, E>(answer: Answer<T, E>, outcome: Result<T, E>) {
+    let _ = answer.send(outcome);
+}
+
+enum Pending {
+    One(Answer<Cost, WriteError>, Result<Cost, WriteError>),
+    Many(Answer<Cost>, Result<Cost>),
+}
+
+/// Changes that become durable together.
+struct Group<'a> {
+    committer: &'a Committer,
+    batch: OwnedWriteBatch,
+    /// What the group has changed so far, for conditions later in the same group.
+    changed: HashMap<(u64, Slice), Option<Slice>>,
+    answers: Vec<Pending>,
+}
+
+impl<'a> Group<'a> {
+    fn new(committer: &'a Committer) -> Self {
+        Self {
+            committer,
+            batch: committer.db.batch().durability(Some(PersistMode::SyncData)),
+            changed: HashMap::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    fn existing(&self, table: &Table, key: &Slice) -> Result<Option<Slice>> {
+        // The group is empty most of the time a lone writer asks; the look-up needs an owned key.
+        if !self.changed.is_empty()
+            && let Some(changed) = self.changed.get(&(table.number, key.clone()))
+        {
+            return Ok(changed.clone());
+        }
+        table.items.get(key).map_err(fault::on_read)
+    }
+
+    fn decide(
+        &mut self,
+        table: &Table,
+        change: Change,
+        condition: &Condition,
+    ) -> Result<Cost, WriteError> {
+        if !self.committer.catalog.has(table) {
+            return Err(missing_table(table.spec.name()).into());
+        }
+        let existing = self.existing(table, &change.key)?;
+        let holds = match condition {
+            Condition::Always => true,
+            Condition::Absent => existing.is_none(),
+            Condition::Equals(..) => {
+                let item = existing.as_deref().map(codec::decode).transpose()?;
+                condition.holds(item.as_ref())
+            }
+        };
+        let cost = if holds {
+            self.apply(table, change, existing)?
+        } else {
+            return Err(refusal(&change, existing)?);
+        };
+        Ok(cost.in_requests(1))
+    }
+
+    fn decide_all(&mut self, table: &Table, changes: Vec<Change>) -> Result<Cost> {
+        if !self.committer.catalog.has(table) {
+            return Err(missing_table(table.spec.name()));
+        }
+        let requests = Cost::write_requests(changes.len());
+        let mut cost = Cost::ZERO;
+        for change in changes {
+            let existing = self.existing(table, &change.key)?;
+            cost += self.apply(table, change, existing)?;
+        }
+        Ok(cost.in_requests(requests))
+    }
+
+    /// Adds the change, and what it does to the indexes, to the batch.
+    fn apply(&mut self, table: &Table, change: Change, old: Option<Slice>) -> Result<Cost> {
+        let Change { key, new } = change;
+        let cost = if table.indexes.is_empty() {
+            let old_size = old.as_deref().map(codec::stored_size).transpose()?;
+            Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
+        } else {
+            let old = old.as_deref().map(codec::decode).transpose()?;
+            let new = new.as_ref().and_then(|new| new.item.as_ref());
+            self.apply_to_indexes(table, &key, (old.as_ref(), new))?;
+            Cost::of_write(&table.spec, old.as_ref(), new)
+        };
+        let stored = new.map(|new| new.bytes);
+        match &stored {
+            Some(bytes) => self.batch.insert(&table.items, key.clone(), bytes.clone()),
+            None if old.is_some() => self.batch.remove(&table.items, key.clone()),
+            None => {}
+        }
+        self.changed.insert((table.number, key), stored);
+        Ok(cost)
+    }
+
+    fn apply_to_indexes(
+        &mut self,
+        table: &Table,
+        key: &Slice,
+        (old, new): (Option<&Item>, Option<&Item>),
+    ) -> Result<()> {
+        for (index, entries) in table.spec.indexes().iter().zip(&table.indexes) {
+            let entry = |item: Option<&Item>| -> Result<Option<Vec<u8>>> {
+                let place = item
+                    .map(|item| index.key.key_of(item))
+                    .transpose()?
+                    .flatten();
+                Ok(place.map(|place| order::entry_bytes(&place, key)))
+            };
+            let (old, new) = (entry(old)?, entry(new)?);
+            if old == new {
+                continue;
+            }
+            if let Some(old) = old {
+                self.batch.remove(entries, old);
+            }
+            if let Some(new) = new {
+                self.batch.insert(entries, new, key.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the group durable, then tells everybody.
+    fn finish(self) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let tally = &self.committer.tally;
+        tally
+            .changes
+            .fetch_add(self.answers.len() as u64, Ordering::Relaxed);
+        tally.groups.fetch_add(1, Ordering::Relaxed);
+        let done = Self::commit(self.batch, self.committer);
+        for pending in self.answers {
+            match (pending, &done) {
+                (Pending::One(answer, outcome), Ok(())) => answer_to(answer, outcome),
+                (Pending::Many(answer, outcome), Ok(())) => answer_to(answer, outcome),
+                (Pending::One(answer, _), Err(e)) => answer_to(answer, Err(e.clone().into())),
+                (Pending::Many(answer, _), Err(e)) => answer_to(answer, Err(e.clone())),
+            }
+        }
+    }
+
+    /// Returns once everything in the batch is on stable storage.
+    fn commit(batch: OwnedWriteBatch, committer: &Committer) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        committer.has_space()?;
+        batch.commit().map_err(fault::on_commit)
+    }
+}
+
+fn refusal(change: &Change, existing: Option<Slice>) -> Result<WriteError> {
+    let item = existing.as_deref().map(codec::decode).transpose()?;
+    let old_size = existing.as_deref().map(codec::stored_size).transpose()?;
+    let sizes = Cost::of_sizes(old_size, change.new.as_ref().map(|new| new.size));
+    Ok(WriteError::Refused {
+        existing: item.map(Box::new),
+        cost: sizes.in_requests(1),
+    })
+}

@@ -1,0 +1,159 @@
+//! The store's folder: who has it open, and which format it is written in.
+//!
+//! Promises: one process at a time; a folder that is not ours or is newer than us is left alone;
+//! a creation cut short by a crash is begun anew.
+//!
+//! ```text
+//! LOCK      held while the store is open; names the process
+//! FORMAT    written last when a store is created: no FORMAT, nothing was ever acknowledged
+//! engine/   the engine's files
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::fault;
+use crate::{Error, Result};
+
+/// The format this code writes, and the newest it reads.
+const FORMAT: u32 = 1;
+const FORMAT_NAME: &str = "annals embedded format";
+
+/// A folder that this process alone has open.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    is_new: bool,
+    /// Unlocked when dropped, or by the system when the process ends in whatever way.
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens the folder, making it where there is none.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let broken = |cause| fault::on_folder(cause, "open the store", path.display());
+        refuse_strangers(path)?;
+        fs::create_dir_all(path).map_err(broken)?;
+        let lock = lock(path)?;
+        let is_new = match fs::read_to_string(path.join("FORMAT")) {
+            Ok(text) => check_format(&text, path).map(|()| false)?,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
+            Err(cause) => return Err(broken(cause)),
+        };
+        let folder = Self {
+            path: path.to_owned(),
+            is_new,
+            _lock: lock,
+        };
+        if is_new && folder.engine().try_exists().map_err(broken)? {
+            fs::remove_dir_all(folder.engine()).map_err(broken)?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn engine(&self) -> PathBuf {
+        self.path.join("engine")
+    }
+
+    /// Marks a new store as complete, durably.
+    pub(super) fn finish(&self) -> Result<()> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let write = || -> io::Result<()> {
+            let draft = self.path.join("FORMAT.new");
+            let mut file = File::create(&draft)?;
+            writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
+            file.sync_all()?;
+            fs::rename(&draft, self.path.join("FORMAT"))?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|cause| fault::on_folder(cause, "create the store", self.path.display()))
+    }
+
+    /// How many bytes the disk has left for us.
+    pub(super) fn free_bytes(&self) -> Result<u64> {
+        let stat = rustix::fs::statvfs(&self.path).map_err(|cause| {
+            fault::on_folder(
+                cause.into(),
+                "ask how full the disk is",
+                self.path.display(),
+            )
+        })?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// A folder with files in it, none of which says it is ours, is somebody else's.
+fn refuse_strangers(path: &Path) -> Result<()> {
+    let broken = |cause| fault::on_folder(cause, "open the store", path.display());
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(broken(cause)),
+    };
+    const OURS: [&str; 4] = ["LOCK", "FORMAT", "FORMAT.new", "engine"];
+    let mut stranger = None;
+    for entry in entries {
+        let name = entry.map_err(broken)?.file_name();
+        if name == "FORMAT" {
+            return Ok(());
+        }
+        if !OURS.iter().any(|ours| name == *ours) {
+            stranger = Some(name);
+        }
+    }
+    match stranger {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "folder holds other files and is not an annals store; name an empty or new one. folder=`{}`, file=`{}`",
+            path.display(),
+            name.display()
+        ))),
+    }
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let broken = |cause| fault::on_folder(cause, "lock the store", path.display());
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(path.join("LOCK")).map_err(broken)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::Error(cause)) => return Err(broken(cause)),
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // Who holds it is told as a courtesy; not being able to read it changes nothing.
+            let _ = file.read_to_string(&mut holder);
+            return Err(Error::unavailable(format!(
+                "another process has this store open; stop it or use another folder. process=`{}`, folder=`{}`",
+                holder.trim(),
+                path.display()
+            )));
+        }
+    }
+    file.set_len(0).map_err(broken)?;
+    writeln!(file, "{}", std::process::id()).map_err(broken)?;
+    Ok(file)
+}
+
+fn check_format(text: &str, path: &Path) -> Result<()> {
+    let number = text.trim().strip_prefix(FORMAT_NAME);
+    let number = number.and_then(|number| number.trim().parse::<u32>().ok());
+    match number {
+        Some(1..=FORMAT) => Ok(()),
+        Some(newer) => Err(Error::invalid(format!(
+            "store was written by a newer annals; update annals. format=`{newer}`, newest known=`{FORMAT}`, folder=`{}`",
+            path.display()
+        ))),
+        None => Err(Error::corrupt(format!(
+            "file FORMAT does not say which format the store has; restore it from a backup. folder=`{}`",
+            path.display()
+        ))),
+    }
+}

@@ -1,0 +1,298 @@
+//! The embedded store: items in a folder of this machine, on the engine fjall.
+//!
+//! Promises: what is acknowledged is on stable storage; writers that come together share one
+//! sync; a killed process loses nothing acknowledged and the next one opens the folder as if
+//! nothing had happened; a second process is turned away.
+//! Trusts: that the disk keeps what it said it synced.
+//! Never: contains a rule about events.
+
+mod catalog;
+mod codec;
+mod committer;
+mod fault;
+mod folder;
+mod order;
+mod reads;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use fjall::{Database, Slice};
+use tokio::sync::{mpsc, oneshot};
+
+use self::catalog::{Catalog, Table};
+use self::committer::{Answer, Change, Committer, Job, NewItem, QUEUE_MAX, Tally};
+use self::folder::Folder;
+use crate::items::{
+    BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
+    TableName, TableSpec, Write, WriteError, check_item, check_key, check_query, check_scan,
+    check_writes,
+};
+use crate::settings::EmbeddedSettings;
+use crate::{Error, Result};
+
+const MIB: u64 = 1024 * 1024;
+
+/// A store in a folder.
+///
+/// ```
+/// use annals::embedded::Embedded;
+/// use annals::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, TableSpec};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path().join("data");
+/// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// let items = Embedded::open(&folder, &Default::default())?;
+/// items.create_table(&table, Default::default()).await?;
+/// items.put(&table, Item::new().with("id", "a"), Condition::Absent).await?;
+/// drop(items);
+///
+/// let items = Embedded::open(&folder, &Default::default())?;
+/// let found = items.get(&table, vec![Key::new("a")]).await?.items;
+/// assert_eq!(found, [Some(Item::new().with("id", "a"))]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Embedded {
+    /// `None` only while the store is being dropped.
+    jobs: Option<mpsc::Sender<Job>>,
+    committer: Option<JoinHandle<()>>,
+    tally: Arc<Tally>,
+    engine: Arc<Engine>,
+}
+
+/// What reads need. The folder comes last: it is unlocked after the engine has closed.
+struct Engine {
+    catalog: Arc<Catalog>,
+    db: Database,
+    folder: Arc<Folder>,
+}
+
+/// How well group commit works: changes answered, and the groups they were answered in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// How many changes (puts, deletes and batches) were decided.
+    pub changes: u64,
+    /// How many groups, of at most one sync each, that took.
+    pub groups: u64,
+}
+
+impl Embedded {
+    /// Opens the store in `folder`, making one where there is none.
+    ///
+    /// # Errors
+    /// `Unavailable` where another process has it open; `Invalid` where the folder cannot be
+    /// used, is not a store, or was written by a newer annals; `Corrupt` where its files do not
+    /// recover.
+    pub fn open(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
+        let folder = Arc::new(Folder::open(folder)?);
+        let broken = |error| fault::on_open(error, folder.path());
+        let db = Database::builder(folder.engine())
+            .cache_size(settings.cache_mib.saturating_mul(MIB))
+            .open()
+            .map_err(broken)?;
+        let catalog = Arc::new(Catalog::open(&db).map_err(broken)??);
+        folder.finish()?;
+        let tally = Arc::new(Tally::default());
+        let committer = Committer {
+            db: db.clone(),
+            catalog: catalog.clone(),
+            folder: folder.clone(),
+            reserve_bytes: settings.reserve_mib.saturating_mul(MIB),
+            tally: tally.clone(),
+        };
+        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("annals-committer".to_owned());
+        let thread = thread.spawn(move || committer.run(queue));
+        let thread = thread.map_err(|cause| {
+            Error::unavailable("the system has no thread left for the committer").because(cause)
+        })?;
+        Ok(Self {
+            jobs: Some(jobs),
+            committer: Some(thread),
+            tally,
+            engine: Arc::new(Engine {
+                catalog,
+                db,
+                folder,
+            }),
+        })
+    }
+
+    /// How many changes shared how many groups since the store was opened.
+    pub fn group_counts(&self) -> GroupCounts {
+        GroupCounts {
+            changes: self.tally.changes.load(Ordering::Relaxed),
+            groups: self.tally.groups.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Hands a job to the committer and waits for its answer.
+    async fn commit<T, E: From<Error>>(
+        &self,
+        job: impl FnOnce(Answer<T, E>) -> Job,
+    ) -> Result<T, E> {
+        let (answer, outcome) = oneshot::channel();
+        if let Some(jobs) = &self.jobs
+            && jobs.send(job(answer)).await.is_ok()
+            && let Ok(outcome) = outcome.await
+        {
+            return outcome;
+        }
+        Err(Error::unavailable("the committer has stopped; open the store again").into())
+    }
+
+    /// Reads may wait for the disk, so they leave the caller's thread.
+    async fn read<T: Send + 'static>(
+        &self,
+        spec: &TableSpec,
+        read: impl FnOnce(&Engine, &Table) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let table = self.engine.catalog.table(spec)?;
+        let engine = self.engine.clone();
+        let task = tokio::task::spawn_blocking(move || read(&engine, &table));
+        match task.await {
+            Ok(outcome) => outcome,
+            Err(stopped) => Err(Error::unavailable("a read was cut off").because(stopped)),
+        }
+    }
+}
+
+impl Drop for Embedded {
+    /// Lets the committer finish what waits, so that the folder is free when this returns.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(committer) = self.committer.take() {
+            // A panic of the committer has been answered to every caller as `Unavailable`.
+            let _ = committer.join();
+        }
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folder = self.engine.folder.path();
+        f.debug_struct("Embedded")
+            .field("folder", &folder)
+            .finish_non_exhaustive()
+    }
+}
+
+fn put_change(table: &Table, item: Item, checked: Checked) -> Change {
+    let bytes = codec::encode(&item, checked.size);
+    Change {
+        key: Slice::from(order::key_bytes(&checked.key)),
+        new: Some(NewItem {
+            bytes: Slice::from(bytes),
+            size: checked.size,
+            item: Some(item).filter(|_| !table.indexes.is_empty()),
+        }),
+    }
+}
+
+fn delete_change(key: &Key) -> Change {
+    Change {
+        key: Slice::from(order::key_bytes(key)),
+        new: None,
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Items for Embedded {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        keys.iter().try_for_each(|key| check_key(table, key))?;
+        self.read(table, move |_, table| reads::get(table, &keys))
+            .await
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let checked = check_item(table, &item)?;
+        let table = self.engine.catalog.table(table)?;
+        let change = put_change(&table, item, checked);
+        self.commit(|answer| Job::One(table, change, condition, answer))
+            .await
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        check_key(table, &key)?;
+        let table = self.engine.catalog.table(table)?;
+        let change = delete_change(&key);
+        self.commit(|answer| Job::One(table, change, condition, answer))
+            .await
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let prepared = || -> Result<(Arc<Table>, Vec<Change>)> {
+            check_writes(table, &writes)?;
+            let table = self.engine.catalog.table(table)?;
+            let changes = writes.iter().map(|write| match write {
+                Write::Put(item) => {
+                    let checked = check_item(&table.spec, item)?;
+                    Ok(put_change(&table, item.clone(), checked))
+                }
+                Write::Delete(key) => Ok(delete_change(key)),
+            });
+            let changes = changes.collect::<Result<_>>()?;
+            Ok((table, changes))
+        };
+        let written = match prepared() {
+            Ok((table, changes)) => {
+                self.commit(|answer| Job::Many(table, changes, answer))
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        written.map_err(|cause| BatchError {
+            remaining: writes,
+            cost: Cost::ZERO,
+            cause,
+        })
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        check_query(table, &query)?;
+        self.read(table, move |engine, table| {
+            reads::query(&engine.db, table, &query)
+        })
+        .await
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        check_scan(table, &scan)?;
+        self.read(table, move |engine, table| {
+            reads::scan(&engine.db, table, &scan)
+        })
+        .await
+    }
+
+    async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
+        self.commit(|answer| Job::Create(spec.clone(), answer))
+            .await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        let found = self.engine.catalog.find(name);
+        Ok(found.map(|table| table.spec.clone()))
+    }
+
+    async fn drop_table(&self, name: &TableName) -> Result<bool> {
+        self.commit(|answer| Job::Drop(name.clone(), answer)).await
+    }
+}

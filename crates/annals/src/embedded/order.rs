@@ -1,0 +1,188 @@
+//! Keys as bytes that sort as DynamoDB sorts.
+//!
+//! Promises: bytes compare as the keys they stand for; no key is a prefix of another in the same
+//! place; a partition's keys stand together; equal shares of the hash are equal shares of the
+//! partitions. The bytes are part of the stored format (`docs/format.md`) and never change.
+
+use std::ops::Bound;
+
+use crate::items::{Direction, Key, KeyPart, Number, Segment, SortRange};
+
+/// How many bytes of a partition's hash lead its keys.
+const HASH_BYTES: usize = 2;
+const HASHES: u64 = 1 << (8 * HASH_BYTES);
+
+/// Ends text and bytes. Zero bytes inside are escaped to `00 FF`, which sorts after it.
+const END: [u8; 2] = [0x00, 0x01];
+
+/// A range of keys as the engine takes it.
+pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The bytes of a key in a table.
+pub(super) fn key_bytes(key: &Key) -> Vec<u8> {
+    let mut bytes = partition_bytes(&key.partition);
+    if let Some(sort) = &key.sort {
+        push_part(&mut bytes, sort);
+    }
+    bytes
+}
+
+/// The bytes of an entry in an index: its place there, then the item it stands for.
+pub(super) fn entry_bytes(place: &Key, item_key: &[u8]) -> Vec<u8> {
+    let mut bytes = key_bytes(place);
+    bytes.extend_from_slice(item_key);
+    bytes
+}
+
+fn partition_bytes(partition: &KeyPart) -> Vec<u8> {
+    let mut bytes = vec![0; HASH_BYTES];
+    push_part(&mut bytes, partition);
+    let hash = bytes.iter().skip(HASH_BYTES).fold(FNV_BASIS, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
+    });
+    // The last bits of FNV-1a mix least, so all are folded into the two bytes kept.
+    let folded = (hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48)) as u16;
+    for (byte, hashed) in bytes.iter_mut().zip(folded.to_be_bytes()) {
+        *byte = hashed;
+    }
+    bytes
+}
+
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+fn push_part(bytes: &mut Vec<u8>, part: &KeyPart) {
+    match part {
+        KeyPart::S(text) => push_escaped(bytes, text.as_bytes(), &END),
+        KeyPart::B(raw) => push_escaped(bytes, raw, &END),
+        KeyPart::N(number) => push_number(bytes, *number),
+    }
+}
+
+fn push_escaped(bytes: &mut Vec<u8>, raw: &[u8], end: &[u8]) {
+    for byte in raw {
+        bytes.push(*byte);
+        if *byte == 0 {
+            bytes.push(0xFF);
+        }
+    }
+    bytes.extend_from_slice(end);
+}
+
+/// Sign, then magnitude, then the digits two by two, each pair plus one so that the closing zero
+/// sorts first. All but the sign is inverted for negative numbers.
+fn push_number(bytes: &mut Vec<u8>, number: Number) {
+    let (mantissa, exponent) = number.parts();
+    bytes.push(match mantissa.signum() {
+        -1 => 1,
+        0 => 2,
+        _ => 3,
+    });
+    if mantissa == 0 {
+        return;
+    }
+    let start = bytes.len();
+    let digits = mantissa.unsigned_abs().to_string();
+    // The first digit stands between 10^-130 and 10^125: with this bias, between 0 and 255.
+    let magnitude = digits.len() as i32 + i32::from(exponent) + 129;
+    bytes.push(magnitude.clamp(0, 255) as u8);
+    for pair in digits.as_bytes().chunks(2) {
+        let tens = pair.first().map_or(0, |d| d - b'0');
+        let ones = pair.get(1).map_or(0, |d| d - b'0');
+        bytes.push(tens * 10 + ones + 1);
+    }
+    bytes.push(0);
+    if mantissa < 0 {
+        bytes.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// The first bytes after everything that begins with `prefix`.
+fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
+    while let Some(last) = prefix.pop() {
+        if last < 0xFF {
+            prefix.push(last + 1);
+            return Bound::Excluded(prefix);
+        }
+    }
+    Bound::Unbounded
+}
+
+/// The keys of a partition whose sort part is in the range.
+pub(super) fn query_range(partition: &KeyPart, range: &SortRange) -> KeyRange {
+    let base = partition_bytes(partition);
+    let at = |part: &KeyPart| {
+        let mut bytes = base.clone();
+        push_part(&mut bytes, part);
+        bytes
+    };
+    let from_start = || Bound::Included(base.clone());
+    let to_end = || after_prefix(base.clone());
+    match range {
+        SortRange::All => (from_start(), to_end()),
+        SortRange::Equal(part) => (Bound::Included(at(part)), after_prefix(at(part))),
+        SortRange::AtLeast(low) => (Bound::Included(at(low)), to_end()),
+        SortRange::Above(low) => (included(after_prefix(at(low))), to_end()),
+        SortRange::AtMost(high) => (from_start(), after_prefix(at(high))),
+        SortRange::Below(high) => (from_start(), Bound::Excluded(at(high))),
+        SortRange::Between(low, high) => (Bound::Included(at(low)), after_prefix(at(high))),
+        SortRange::BeginsWith(prefix) => {
+            let mut bytes = base.clone();
+            match prefix {
+                KeyPart::S(text) => push_escaped(&mut bytes, text.as_bytes(), &[]),
+                KeyPart::B(raw) => push_escaped(&mut bytes, raw, &[]),
+                KeyPart::N(number) => push_number(&mut bytes, *number),
+            }
+            (Bound::Included(bytes.clone()), after_prefix(bytes))
+        }
+    }
+}
+
+/// Where something begins that ended before these bytes.
+fn included(end: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match end {
+        Bound::Excluded(bytes) => Bound::Included(bytes),
+        other => other,
+    }
+}
+
+/// The keys of one share of a table.
+pub(super) fn segment_range(segment: Segment) -> KeyRange {
+    let share = |index: u32| u64::from(index) * HASHES / u64::from(segment.of.max(1));
+    let bytes = |hash: u64| (hash as u16).to_be_bytes().to_vec();
+    let end = share(segment.index.saturating_add(1));
+    let end = if end < HASHES {
+        Bound::Excluded(bytes(end))
+    } else {
+        Bound::Unbounded
+    };
+    (Bound::Included(bytes(share(segment.index))), end)
+}
+
+/// What is left of a range after `last`.
+pub(super) fn resume(range: KeyRange, last: Vec<u8>, direction: Direction) -> KeyRange {
+    let (start, end) = range;
+    match direction {
+        Direction::Ascending if is_before(&start, &last) => (Bound::Excluded(last), end),
+        Direction::Descending if is_after(&end, &last) => (start, Bound::Excluded(last)),
+        _ => (start, end),
+    }
+}
+
+fn is_before(start: &Bound<Vec<u8>>, last: &[u8]) -> bool {
+    match start {
+        Bound::Included(bytes) | Bound::Excluded(bytes) => bytes.as_slice() <= last,
+        Bound::Unbounded => true,
+    }
+}
+
+fn is_after(end: &Bound<Vec<u8>>, last: &[u8]) -> bool {
+    match end {
+        Bound::Included(bytes) | Bound::Excluded(bytes) => bytes.as_slice() >= last,
+        Bound::Unbounded => true,
+    }
+}
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;
