@@ -5,6 +5,8 @@ mod error;
 mod random;
 
 #[cfg(feature = "embedded")]
+pub mod bench;
+#[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod items;
 pub mod layout;

@@ -1,0 +1,125 @@
+//! What this machine's disk can do, what the bare engine makes of it, and what the embedded
+//! store makes of that: durable puts a second, in one run, as ratios.
+//!
+//! Promises: every contender syncs before it acknowledges, writes the same payloads from the same
+//! number of writers, and takes turns with the others, so that a noisy machine disturbs all alike.
+//! Never: is a test. Nothing passes or fails by a time.
+
+mod contenders;
+mod race;
+
+pub use contenders::{Contender, Payload};
+pub use race::{Lap, Race, race};
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::settings::EmbeddedSettings;
+use crate::{Clock, Error, Result};
+
+/// One line of the result: durable puts a second of each contender, and how ours compares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreRow {
+    /// How many writers put at once.
+    pub writers: usize,
+    /// How many bytes each payload has.
+    pub payload_bytes: usize,
+    /// Append and sync to a plain file, in groups: the limit.
+    pub raw: f64,
+    /// The engine alone, in groups: keys and bytes, no conditions.
+    pub engine: f64,
+    /// The engine alone, each writer syncing for itself.
+    pub engine_ungrouped: f64,
+    /// The embedded store: items, put where absent.
+    pub ours: f64,
+    /// Ours against the engine in groups: the median of the laps.
+    pub ours_to_engine: f64,
+    /// Ours against the limit: the median of the laps.
+    pub ours_to_raw: f64,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorePlan {
+    /// How many laps each contender runs.
+    pub laps: usize,
+    /// How long a lap lasts at the most.
+    pub lap_time: Duration,
+}
+
+impl Default for StorePlan {
+    fn default() -> Self {
+        Self {
+            laps: 5,
+            lap_time: Duration::from_millis(600),
+        }
+    }
+}
+
+/// Measures durable puts in `folder` (which it makes and removes), calling `report` with each
+/// line as it is known.
+///
+/// # Errors
+/// As [`Embedded::open`](crate::embedded::Embedded::open), and `Invalid` where the folder exists.
+pub async fn measure_store(
+    folder: &Path,
+    plan: StorePlan,
+    clock: Arc<dyn Clock>,
+    mut report: impl FnMut(StoreRow),
+) -> Result<()> {
+    let broken = |what: &str, cause| {
+        let message = format!(
+            "cannot {what} the folder for the benchmark. folder=`{}`",
+            folder.display()
+        );
+        Error::invalid(message).because(cause)
+    };
+    std::fs::create_dir(folder).map_err(|cause| broken("make", cause))?;
+    let mut outcome = Ok(());
+    for (writers, bytes) in [(1, 200), (1, 1024), (64, 200), (64, 1024)] {
+        match measure_row(folder, plan, &clock, Payload::new(writers, bytes)).await {
+            Ok(row) => report(row),
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).map_err(|cause| broken("remove", cause))?;
+    outcome
+}
+
+async fn measure_row(
+    folder: &Path,
+    plan: StorePlan,
+    clock: &Arc<dyn Clock>,
+    payload: Payload,
+) -> Result<StoreRow> {
+    let folder = folder.join(format!("{}-{}", payload.writers, payload.bytes));
+    std::fs::create_dir(&folder)
+        .map_err(|cause| Error::invalid("cannot make a folder for the benchmark").because(cause))?;
+    let contenders = [
+        contenders::raw(&folder.join("raw"))?,
+        contenders::engine(&folder.join("engine"))?,
+        contenders::engine_ungrouped(&folder.join("alone"))?,
+        contenders::ours(&folder.join("ours"), &EmbeddedSettings::default()).await?,
+    ];
+    let race = Race {
+        laps: plan.laps,
+        lap_time: plan.lap_time,
+        clock: clock.clone(),
+    };
+    let laps = race::race(&race, payload, &contenders).await?;
+    let [raw, engine, engine_ungrouped, ours] = [0, 1, 2, 3].map(|i| race::median_rate(&laps, i));
+    Ok(StoreRow {
+        writers: payload.writers,
+        payload_bytes: payload.bytes,
+        raw,
+        engine,
+        engine_ungrouped,
+        ours,
+        ours_to_engine: race::median_ratio(&laps, 3, 1),
+        ours_to_raw: race::median_ratio(&laps, 3, 0),
+    })
+}
