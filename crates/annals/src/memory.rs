@@ -56,6 +56,12 @@ impl Table {
         }
     }
 
+    /// Whether the table takes `item`. Asked before anything changes, and of the stored spec: the
+    /// caller's may not know every index.
+    fn check(&self, item: &Item) -> Result<()> {
+        check_item(&self.spec, item).map(|_| ())
+    }
+
     /// Replaces what `key` names, in the table and its indexes; answers the units.
     fn replace(&mut self, key: Key, new: Option<Item>) -> Result<Cost> {
         let old = self.items.remove(&key);
@@ -196,7 +202,10 @@ impl Items for Memory {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         let key = check_item(table, &item)?.key;
-        self.with(table, |table| table.replace_if(key, Some(item), &condition))
+        self.with(table, |table| {
+            table.check(&item)?;
+            table.replace_if(key, Some(item), &condition)
+        })
     }
 
     async fn delete(
@@ -213,6 +222,10 @@ impl Items for Memory {
         let written = check_writes(table, &writes).and_then(|keys| {
             let requests = Cost::write_requests(writes.len());
             self.with(table, |table| {
+                writes.iter().try_for_each(|write| match write {
+                    Write::Put(item) => table.check(item),
+                    Write::Delete(_) => Ok(()),
+                })?;
                 let each = keys
                     .into_iter()
                     .zip(&writes)

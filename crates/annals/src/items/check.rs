@@ -55,12 +55,12 @@ pub fn check_item(spec: &TableSpec, item: &Item) -> Result<Checked> {
     Ok(Checked { key, size })
 }
 
-fn problem_of(value: &Value, depth: usize) -> Option<&'static str> {
-    let inside = |v: &Value| problem_of(v, depth + 1);
+/// DynamoDB counts every value as a level, also the one that holds nothing: the attribute's own
+/// is the first, so a text inside 31 lists is allowed and one inside 32 is not.
+fn problem_of(value: &Value, level: usize) -> Option<&'static str> {
+    let inside = |v: &Value| problem_of(v, level + 1);
     match value {
-        Value::L(_) | Value::M(_) if depth > NESTING_MAX => {
-            Some("value nests deeper than 32 levels")
-        }
+        _ if level > NESTING_MAX => Some("value nests deeper than 32 levels"),
         Value::L(list) => list.iter().find_map(inside),
         Value::M(map) => map.values().find_map(inside),
         Value::Ss(set) if set.is_empty() => Some("a set may not be empty"),
@@ -137,7 +137,8 @@ pub fn check_query<'a>(spec: &'a TableSpec, query: &Query) -> Result<CheckedQuer
     }
     check_limit(query.limit)?;
     if let Some(cursor) = &query.after {
-        check_cursor(spec, schema, cursor)?;
+        let (place, _) = check_cursor(spec, schema, cursor)?;
+        check_place(query, &place)?;
     }
     let is_global = index.is_some_and(|index| index.scope == Scope::Global);
     Ok(CheckedQuery {
@@ -175,6 +176,23 @@ fn check_limit(limit: Option<u32>) -> Result<()> {
     }
 }
 
+/// Whether a query can have stopped at `place`. DynamoDB asks the same.
+fn check_place(query: &Query, place: &Key) -> Result<()> {
+    if place.partition != query.partition {
+        return Err(Error::invalid(format!(
+            "cursor comes from another partition. cursor=`{place}`, partition=`{}`",
+            query.partition
+        )));
+    }
+    if !query.range.contains(place.sort.as_ref()) {
+        return Err(Error::invalid(format!(
+            "cursor lies outside the query's range. cursor=`{place}`, range=`{:?}`",
+            query.range
+        )));
+    }
+    Ok(())
+}
+
 /// The keys a cursor stands at: in the schema that is read by, and in the table.
 pub(crate) fn check_cursor(
     spec: &TableSpec,
@@ -182,8 +200,13 @@ pub(crate) fn check_cursor(
     cursor: &Cursor,
 ) -> Result<(Key, Key)> {
     let place = cursor.key_attributes();
+    let is_key = |name: &str| {
+        let mut keys = spec.key().attributes().chain(schema.attributes());
+        keys.any(|attribute| attribute.name == name)
+    };
     let keys = schema.key_of(place)?.zip(spec.key().key_of(place)?);
-    keys.ok_or_else(|| Error::invalid("cursor comes from another table or index"))
+    keys.filter(|_| place.iter().all(|(name, _)| is_key(name)))
+        .ok_or_else(|| Error::invalid("cursor comes from another table or index"))
 }
 
 /// The error every store answers where a table is missing.

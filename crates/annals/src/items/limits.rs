@@ -12,7 +12,7 @@ pub const GET_BATCH_MAX: usize = 100;
 pub const PARTITION_BYTES_MAX: usize = 2048;
 /// The most bytes of a sort key's value.
 pub const SORT_BYTES_MAX: usize = 1024;
-/// How deep lists and maps may nest.
+/// How deep lists and maps may nest, counting the value of the attribute and the innermost one.
 pub const NESTING_MAX: usize = 32;
 /// The most bytes of an attribute's name.
 pub const NAME_BYTES_MAX: usize = 65_535;

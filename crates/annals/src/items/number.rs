@@ -34,6 +34,10 @@ pub struct Number {
     exponent: i16,
 }
 
+#[allow(
+    dead_code,
+    reason = "the parts are for stores that encode numbers themselves"
+)]
 impl Number {
     /// Zero.
     pub const ZERO: Self = Self {

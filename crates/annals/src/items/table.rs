@@ -263,6 +263,22 @@ pub enum Projection {
     Include(Vec<String>),
 }
 
+impl Projection {
+    /// Whether two projections carry the same. The order of names means nothing, and DynamoDB
+    /// describes them in an order of its own.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Include(some), Self::Include(others)) => {
+                let all_in = |these: &[String], those: &[String]| {
+                    these.iter().all(|name| those.contains(name))
+                };
+                all_in(some, others) && all_in(others, some)
+            }
+            _ => self == other,
+        }
+    }
+}
+
 /// An index: another way into a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexSpec {
@@ -358,6 +374,9 @@ impl TableSpec {
                     "a table without a sort attribute has no local indexes",
                 ));
             }
+        }
+        if matches!(&index.projection, Projection::Include(names) if names.is_empty()) {
+            return Err(problem("a projection includes attributes or is keys only"));
         }
         let of_scope = self.indexes.iter().filter(|i| i.scope == index.scope);
         let most = match index.scope {
@@ -482,7 +501,7 @@ impl TableSpec {
                         "scope of index `{name}` differs: want `{want:?}`, found `{got:?}`"
                     ));
                 }
-                Some(other) if other.projection != index.projection => {
+                Some(other) if !index.projection.is_same(&other.projection) => {
                     let (want, got) = (&index.projection, &other.projection);
                     differences.push(format!(
                         "projection of index `{name}` differs: want `{want:?}`, found `{got:?}`"
