@@ -6,6 +6,8 @@ mod random;
 
 #[cfg(feature = "embedded")]
 pub mod bench;
+#[cfg(feature = "testing")]
+pub mod conformance;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod items;
