@@ -1,0 +1,306 @@
+//! The embedded store beyond the suite: reopening, locking, formats, full disks, groups.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use annals::embedded::Embedded;
+use annals::items::{
+    Condition, Cost, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, Query, TableSpec, Write,
+};
+use annals::settings::EmbeddedSettings;
+use annals::{Error, ErrorKind, conformance};
+use tempfile::TempDir;
+
+fn open(folder: &Path) -> annals::Result<Embedded> {
+    Embedded::open(folder, &EmbeddedSettings::default())
+}
+
+fn open_with_reserve(folder: &Path, reserve_mib: u64) -> Embedded {
+    let settings = EmbeddedSettings {
+        reserve_mib,
+        ..Default::default()
+    };
+    Embedded::open(folder, &settings).unwrap()
+}
+
+fn table() -> TableSpec {
+    let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
+    let by_tag = KeySchema::new(KeyAttribute::text("tag")).sorted(KeyAttribute::number("n"));
+    let index = IndexSpec::global("by-tag".parse().unwrap(), by_tag);
+    let spec = TableSpec::new("events".parse().unwrap(), key).unwrap();
+    spec.with_index(index).unwrap()
+}
+
+fn event(n: u64) -> Item {
+    let item = Item::new().with("p", "cart-1").with("n", n);
+    item.with("tag", if n.is_multiple_of(2) { "even" } else { "odd" })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_conforms() {
+    let folder = TempDir::new().unwrap();
+    conformance::run(Arc::new(open(folder.path()).unwrap())).await;
+}
+
+#[tokio::test]
+async fn embedded_conforms_after_it_was_closed_and_opened_again() {
+    let folder = TempDir::new().unwrap();
+    for _ in 0..2 {
+        conformance::run(Arc::new(open(folder.path()).unwrap())).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_reopening() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    let writes = (1..=100).map(|n| Write::Put(event(n))).collect();
+    items.write(&table(), writes).await.unwrap();
+    let key = Key::new("cart-1").sorted(50u64);
+    items
+        .delete(&table(), key, Condition::Always)
+        .await
+        .unwrap();
+    drop(items);
+
+    let items = open(folder.path()).unwrap();
+    assert_eq!(
+        items.describe_table(table().name()).await.unwrap(),
+        Some(table())
+    );
+    let all = items
+        .query(&table(), Query::of("cart-1"))
+        .await
+        .unwrap()
+        .items;
+    assert_eq!(all.len(), 99);
+    let odd = items
+        .query(&table(), Query::of("odd").on("by-tag"))
+        .await
+        .unwrap()
+        .items;
+    let even = items
+        .query(&table(), Query::of("even").on("by-tag"))
+        .await
+        .unwrap()
+        .items;
+    assert_eq!((odd.len(), even.len()), (50, 49));
+}
+
+#[tokio::test]
+async fn a_dropped_table_stays_dropped_and_its_number_is_not_used_again() {
+    let folder = TempDir::new().unwrap();
+    for _ in 0..3 {
+        let items = open(folder.path()).unwrap();
+        items
+            .create_table(&table(), Default::default())
+            .await
+            .unwrap();
+        let key = Key::new("cart-1").sorted(1u64);
+        let found = items.get(&table(), vec![key]).await.unwrap().items;
+        assert_eq!(
+            found,
+            [None],
+            "a new table must not show what an old one held"
+        );
+        items
+            .put(&table(), event(1), Condition::Absent)
+            .await
+            .unwrap();
+        assert!(items.drop_table(table().name()).await.unwrap());
+        drop(items);
+        let items = open(folder.path()).unwrap();
+        assert_eq!(items.describe_table(table().name()).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_second_opening_is_turned_away_until_the_first_is_closed() {
+    let folder = TempDir::new().unwrap();
+    let first = open(folder.path()).unwrap();
+    let error = open(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let process = format!("process=`{}`", std::process::id());
+    assert!(error.to_string().contains(&process), "{error}");
+    drop(first);
+    open(folder.path()).unwrap();
+}
+
+#[track_caller]
+fn check_refused(opened: annals::Result<Embedded>, kind: ErrorKind, says: &str) -> Error {
+    let error = opened.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn a_folder_of_a_newer_format_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    drop(open(folder.path()).unwrap());
+    let format = folder.path().join("FORMAT");
+    assert_eq!(
+        std::fs::read_to_string(&format).unwrap(),
+        "annals embedded format 1\n"
+    );
+    std::fs::write(&format, "annals embedded format 2\n").unwrap();
+    check_refused(open(folder.path()), ErrorKind::Invalid, "newer annals");
+    std::fs::write(&format, "something else\n").unwrap();
+    check_refused(open(folder.path()), ErrorKind::Corrupt, "FORMAT");
+    std::fs::write(&format, "annals embedded format 1\n").unwrap();
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_a_store_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("thesis.txt"), "mine").unwrap();
+    check_refused(open(folder.path()), ErrorKind::Invalid, "thesis.txt");
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing was added");
+    let inside_a_file = folder.path().join("thesis.txt").join("data");
+    check_refused(
+        open(&inside_a_file),
+        ErrorKind::Invalid,
+        "can be read and written",
+    );
+}
+
+#[tokio::test]
+async fn a_creation_that_was_cut_short_is_begun_anew() {
+    let folder = TempDir::new().unwrap();
+    std::fs::create_dir(folder.path().join("engine")).unwrap();
+    std::fs::write(folder.path().join("engine").join("0.jnl"), "half a journal").unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_puts_loses_nothing_and_recovers_by_itself() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    items
+        .put(&table(), event(1), Condition::Absent)
+        .await
+        .unwrap();
+    drop(items);
+
+    // No disk has this much free, so every disk is full.
+    let items = open_with_reserve(folder.path(), u64::MAX >> 20);
+    let error = Error::from(
+        items
+            .put(&table(), event(2), Condition::Absent)
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("disk is full"), "{error}");
+    let error = items
+        .write(&table(), vec![Write::Put(event(3))])
+        .await
+        .unwrap_err();
+    assert_eq!(error.remaining, [Write::Put(event(3))]);
+    let keys = (1..=3u64).map(|n| Key::new("cart-1").sorted(n)).collect();
+    let found = items.get(&table(), keys).await.unwrap().items;
+    assert_eq!(found, [Some(event(1)), None, None]);
+    drop(items);
+
+    let items = open_with_reserve(folder.path(), 0);
+    items
+        .put(&table(), event(2), Condition::Absent)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_that_come_together_share_a_sync() {
+    let folder = TempDir::new().unwrap();
+    let items = Arc::new(open(folder.path()).unwrap());
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    let writers = (0..64u64).map(|writer| {
+        let items = items.clone();
+        tokio::spawn(async move {
+            for n in 0..20 {
+                let event = event(writer * 20 + n);
+                items.put(&table(), event, Condition::Absent).await.unwrap();
+            }
+        })
+    });
+    futures::future::try_join_all(writers).await.unwrap();
+    let counts = items.group_counts();
+    assert_eq!(counts.changes, 64 * 20);
+    assert!(counts.groups * 2 < counts.changes, "{counts:?}");
+}
+
+#[tokio::test]
+async fn a_condition_sees_the_changes_of_its_own_group() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    // On one thread all are queued before the committer's first answer is polled.
+    let spec = table();
+    let racing = (0..50).map(|_| items.put(&spec, event(1), Condition::Absent));
+    let outcomes = futures::future::join_all(racing).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    assert!(items.group_counts().groups < 50);
+}
+
+#[tokio::test]
+async fn a_write_to_a_table_dropped_meanwhile_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    let (spec, name) = (table(), table().name().clone());
+    let (dropped, put) = futures::join!(
+        items.drop_table(&name),
+        items.put(&spec, event(1), Condition::Absent),
+    );
+    assert!(dropped.unwrap());
+    let error = Error::from(put.unwrap_err());
+    assert!(error.to_string().contains("does not exist"), "{error}");
+}
+
+#[tokio::test]
+async fn an_overwrite_costs_the_larger_of_both() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    let key = KeySchema::new(KeyAttribute::text("id"));
+    let plain = TableSpec::new("plain".parse().unwrap(), key).unwrap();
+    items
+        .create_table(&plain, Default::default())
+        .await
+        .unwrap();
+    let sized = |bytes: usize| Item::new().with("id", "a").with("v", vec![0u8; bytes]);
+    for (bytes, units) in [(3000, 3), (10, 3), (10, 1)] {
+        let cost = items
+            .put(&plain, sized(bytes), Condition::Always)
+            .await
+            .unwrap();
+        let want = Cost {
+            requests: 1,
+            write_units: units,
+            ..Cost::ZERO
+        };
+        assert_eq!(cost, want);
+    }
+}
