@@ -1,1 +1,32 @@
+//! Annals on Amazon DynamoDB: the waist, [`annals::items::Items`], spoken to DynamoDB and to what
+//! speaks like it.
+//!
+//! ```text
+//! client      opening: settings, region, credentials, timeouts
+//! items       the verbs, a short function each
+//! batch       the two verbs that take any number: chunks, unprocessed ones sent again
+//! tables      create, describe, drop
+//! retry       the only loop that repeats a request, and the only limit on connections
+//! error       what a failure of the SDK means; one place
+//! capacity    what an answer cost
+//! request     queries, conditions and batches as DynamoDB's expressions (pure)
+//! attribute   items as DynamoDB's attributes (pure)
+//! bench       what all this costs over the bare SDK
+//! ```
+//!
+//! Promises: a retry never turns a landed write into a lost one, and nothing is retried for ever.
+//! Never: shows a type of AWS in a public signature, or knows what an event is.
 
+mod attribute;
+mod batch;
+mod capacity;
+mod client;
+mod error;
+mod items;
+mod request;
+mod retry;
+mod tables;
+
+pub mod bench;
+
+pub use client::DynamoDb;

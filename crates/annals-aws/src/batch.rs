@@ -1,0 +1,279 @@
+//! The two verbs that take any number: cut into what one request may carry, several requests under
+//! way at once, and what DynamoDB left unprocessed sent again.
+//!
+//! Promises: every key is answered and every write confirmed, or there is an error that names
+//! exactly the writes that were not.
+//! Never: sends a key twice in one request, which DynamoDB refuses.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use annals::items::limits::GET_BATCH_MAX;
+use annals::items::{BatchError, Cost, Got, Item, Key, TableSpec, Write, check_writes, item_size};
+use annals::{Error, Result};
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::types::WriteRequest;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::attribute::item_of;
+use crate::client::DynamoDb;
+use crate::error::Trouble;
+use crate::items::TOTAL;
+use crate::{capacity, request};
+
+/// What some of the keys name.
+struct Found {
+    items: HashMap<Key, Item>,
+    cost: Cost,
+}
+
+impl DynamoDb {
+    pub(crate) async fn get_any(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        let mut seen = HashSet::with_capacity(keys.len());
+        let different: Vec<&Key> = keys.iter().filter(|key| seen.insert(*key)).collect();
+        let mut found = match different.as_slice() {
+            [key] => self.get_one(table, key).await?,
+            different => self.get_chunks(table, different).await?,
+        };
+        let items = keys.iter().map(|key| match different.len() == keys.len() {
+            true => found.items.remove(key),
+            false => found.items.get(key).cloned(),
+        });
+        Ok(Got {
+            items: items.collect(),
+            cost: found.cost,
+        })
+    }
+
+    async fn get_one(&self, table: &TableSpec, key: &Key) -> Result<Found> {
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.get_item().table_name(table.name().as_str());
+            request
+                .set_key(Some(request::key(table, key)))
+                .consistent_read(true)
+                .return_consumed_capacity(TOTAL)
+                .send()
+        });
+        let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+        let item = answer.item.map(item_of).transpose()?;
+        let size = item.as_ref().map_or(0, item_size);
+        let unbilled = || Cost::of_read(size, Default::default());
+        let cost = capacity::read(&answer.consumed_capacity).unwrap_or_else(unbilled);
+        Ok(Found {
+            items: item.map(|item| (key.clone(), item)).into_iter().collect(),
+            cost: cost.in_requests(call.requests()),
+        })
+    }
+
+    async fn get_chunks(&self, table: &TableSpec, keys: &[&Key]) -> Result<Found> {
+        let chunks = keys.chunks(GET_BATCH_MAX).map(<[_]>::to_vec);
+        let chunks: Vec<_> = chunks.map(|keys| self.get_chunk(table, keys)).collect();
+        let answers = stream::iter(chunks).buffer_unordered(self.batches_at_once);
+        let nothing = Found {
+            items: HashMap::with_capacity(keys.len()),
+            cost: Cost::ZERO,
+        };
+        let merge = |mut all: Found, chunk: Found| async move {
+            all.items.extend(chunk.items);
+            all.cost += chunk.cost;
+            Ok(all)
+        };
+        answers.try_fold(nothing, merge).await
+    }
+
+    async fn get_chunk(&self, table: &TableSpec, keys: Vec<&Key>) -> Result<Found> {
+        let mut call = self.sender.call();
+        let mut wanted: Vec<Key> = keys.into_iter().cloned().collect();
+        let mut found = HashMap::with_capacity(wanted.len());
+        let mut units = Cost::ZERO;
+        while !wanted.is_empty() {
+            let answer = call.send(|| async {
+                let keys = request::keys(table, &wanted).map_err(SdkError::construction_failure)?;
+                let request = self.client.batch_get_item();
+                request
+                    .request_items(table.name().as_str(), keys)
+                    .return_consumed_capacity(TOTAL)
+                    .send()
+                    .await
+            });
+            let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+            let unprocessed = answer.unprocessed_keys.unwrap_or_default().into_values();
+            let unprocessed = unprocessed.flat_map(|keys| keys.keys);
+            let left = unprocessed.map(|key| table.key_of(&item_of(key)?));
+            let left = left.collect::<Result<Vec<Key>>>()?;
+            let asked = wanted.len() - left.len().min(wanted.len());
+            let mut bytes = Vec::with_capacity(asked);
+            for item in answer.responses.unwrap_or_default().into_values().flatten() {
+                let item = item_of(item)?;
+                bytes.push(item_size(&item));
+                found.insert(table.key_of(&item)?, item);
+            }
+            bytes.resize(asked, 0);
+            let each = bytes.iter().map(|b| Cost::of_read(*b, Default::default()));
+            let consumed = answer.consumed_capacity.iter().flatten();
+            units += capacity::read(consumed).unwrap_or_else(|| each.sum());
+            wanted = left;
+            if !wanted.is_empty() {
+                let cause = format!("keys were left unprocessed. keys=`{}`", wanted.len());
+                let cause = Error::unavailable(cause);
+                call.pause(Trouble::Throttled, cause).await?;
+            }
+        }
+        Ok(Found {
+            items: found,
+            cost: units.in_requests(call.requests()),
+        })
+    }
+}
+
+/// A write that waits for its confirmation: its place among the caller's writes and its key.
+#[derive(Clone, Copy)]
+struct Pending<'a> {
+    place: usize,
+    key: &'a Key,
+    write: &'a Write,
+}
+
+/// How a chunk of writes ended: what it cost, what was not confirmed, and why.
+struct Ended<'a> {
+    cost: Cost,
+    pending: Vec<Pending<'a>>,
+    cause: Option<Error>,
+}
+
+impl DynamoDb {
+    pub(crate) async fn write_any(
+        &self,
+        table: &TableSpec,
+        writes: Vec<Write>,
+    ) -> Result<Cost, BatchError> {
+        let keys = match check_writes(table, &writes) {
+            Ok(keys) => keys,
+            Err(cause) => {
+                return Err(BatchError {
+                    remaining: writes,
+                    cost: Cost::ZERO,
+                    cause,
+                });
+            }
+        };
+        let (cost, pending, cause) = self.write_chunks(table, &writes, &keys).await;
+        let Some(cause) = cause else {
+            return Ok(cost);
+        };
+        let all = writes.into_iter().enumerate();
+        let remaining = all.filter(|(place, _)| pending.contains(place));
+        Err(BatchError {
+            remaining: remaining.map(|(_, write)| write).collect(),
+            cost,
+            cause,
+        })
+    }
+
+    /// What the chunks cost, the places of the writes that were not confirmed, and why.
+    async fn write_chunks(
+        &self,
+        table: &TableSpec,
+        writes: &[Write],
+        keys: &[Key],
+    ) -> (Cost, BTreeSet<usize>, Option<Error>) {
+        let pending = writes.iter().zip(keys).enumerate();
+        let pending = pending.map(|(place, (write, key))| Pending { place, key, write });
+        let has_failed = AtomicBool::new(false);
+        let chunks = request::chunks(pending, |pending| pending.write);
+        let chunks: Vec<_> = chunks
+            .into_iter()
+            .map(|chunk| self.write_chunk(table, chunk, &has_failed))
+            .collect();
+        let mut ended = stream::iter(chunks).buffer_unordered(self.batches_at_once);
+        let (mut cost, mut remaining, mut cause) = (Cost::ZERO, BTreeSet::new(), None);
+        while let Some(chunk) = ended.next().await {
+            cost += chunk.cost;
+            remaining.extend(chunk.pending.iter().map(|pending| pending.place));
+            cause = cause.or(chunk.cause);
+        }
+        (cost, remaining, cause)
+    }
+
+    async fn write_chunk<'a>(
+        &self,
+        table: &TableSpec,
+        mut pending: Vec<Pending<'a>>,
+        has_failed: &AtomicBool,
+    ) -> Ended<'a> {
+        let mut call = self.sender.call();
+        let mut units = Cost::ZERO;
+        let mut cause = None;
+        // Once a chunk has failed no other one begins: it would take another deadline to learn
+        // the same. What is under way ends as it may.
+        while cause.is_none() && !pending.is_empty() {
+            if call.requests() == 0 && has_failed.load(Ordering::Relaxed) {
+                break;
+            }
+            let sent = self.write_once(table, &pending, &mut call).await;
+            match sent {
+                Ok((cost, left)) => {
+                    units += cost;
+                    pending.retain(|pending| left.contains(pending.key));
+                    let n = pending.len();
+                    if n > 0 {
+                        let left = format!("writes were left unprocessed. writes=`{n}`");
+                        let left = Error::unavailable(left);
+                        cause = call.pause(Trouble::Throttled, left).await.err();
+                    }
+                }
+                Err(error) => cause = Some(error),
+            }
+        }
+        if cause.is_some() {
+            has_failed.store(true, Ordering::Relaxed);
+        }
+        Ended {
+            cost: units.in_requests(call.requests()),
+            pending,
+            cause,
+        }
+    }
+
+    /// Sends the writes once; answers the units and the keys that were left unprocessed.
+    async fn write_once(
+        &self,
+        table: &TableSpec,
+        pending: &[Pending<'_>],
+        call: &mut crate::retry::Call<'_>,
+    ) -> Result<(Cost, HashSet<Key>)> {
+        let answer = call.send(|| async {
+            let writes = pending.iter().map(|p| request::write(table, p.write));
+            let writes = writes.collect::<Result<Vec<_>, _>>();
+            let writes = writes.map_err(SdkError::construction_failure)?;
+            let request = self.client.batch_write_item();
+            request
+                .request_items(table.name().as_str(), writes)
+                .return_consumed_capacity(TOTAL)
+                .send()
+                .await
+        });
+        let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+        let unprocessed = answer.unprocessed_items.unwrap_or_default();
+        let unprocessed = unprocessed.into_values().flatten();
+        let left = unprocessed.filter_map(|write| unprocessed_key(table, write).transpose());
+        let left = left.collect::<Result<HashSet<Key>>>()?;
+        let confirmed = pending.iter().filter(|p| !left.contains(p.key));
+        let unbilled = confirmed.map(|p| match p.write {
+            Write::Put(item) => Cost::of_write(table, None, Some(item)),
+            Write::Delete(_) => Cost::of_sizes(None, None),
+        });
+        let consumed = answer.consumed_capacity.iter().flatten();
+        let cost = capacity::written(consumed).unwrap_or_else(|| unbilled.sum());
+        Ok((cost, left))
+    }
+}
+
+/// Which key an unprocessed write is about.
+fn unprocessed_key(table: &TableSpec, write: WriteRequest) -> Result<Option<Key>> {
+    let put = write.put_request.map(|put| put.item);
+    let attributes = put.or(write.delete_request.map(|delete| delete.key));
+    let item = attributes.map(item_of).transpose()?;
+    item.map(|item| table.key_of(&item)).transpose()
+}

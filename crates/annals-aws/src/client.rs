@@ -1,0 +1,186 @@
+//! Opening: settings, region, credentials and timeouts become a client of the SDK.
+//!
+//! Promises: nothing is sent before the first verb, and a setting that cannot work is refused here.
+//! Trusts: AWS's own chain for credentials; whether there are any, the first request finds out.
+//! Never: reads or prints a secret.
+
+use std::fmt;
+use std::sync::Arc;
+
+use annals::settings::{AwsClientSettings, Settings};
+use annals::{Clock, Error, Random, Result};
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{Builder, Credentials, StalledStreamProtectionConfig};
+
+use crate::retry::Sender;
+
+/// Items in DynamoDB, or in a server that speaks like it.
+///
+/// Every verb retries within `client-execution-timeout` and counts its retries into the cost; a
+/// verb of many requests gives each of them that long. Needs a Tokio runtime with I/O and time.
+///
+/// ```no_run
+/// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
+/// use annals::settings::Settings;
+/// use annals::{Random, SystemClock};
+/// use annals_aws::DynamoDb;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings {
+///     endpoint: Some("http://localhost:8000".to_owned()),
+///     ..Settings::default()
+/// };
+/// let clock = Arc::new(SystemClock::new());
+/// let items = DynamoDb::open(&settings, clock, Random::from_machine()).await?;
+///
+/// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// items.create_table(&table, Default::default()).await?;
+/// let note = Item::new().with("id", "a");
+/// let cost = items.put(&table, note, Condition::Absent).await?;
+/// assert_eq!((cost.requests, cost.write_units), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
+pub struct DynamoDb {
+    pub(crate) client: Client,
+    pub(crate) sender: Sender,
+    /// How many requests of one batch are under way at once.
+    pub(crate) batches_at_once: usize,
+    /// What the client was made from, for [`bench`](crate::bench) to make a bare one.
+    pub(crate) shared: SdkConfig,
+}
+
+/// How many requests one batch may have under way, so that it leaves connections to others.
+const BATCHES_AT_ONCE_MAX: usize = 8;
+
+impl DynamoDb {
+    /// Opens DynamoDB with credentials from AWS's own chain.
+    ///
+    /// # Errors
+    /// `Invalid` where there is no region, or a setting cannot work.
+    pub async fn open(settings: &Settings, clock: Arc<dyn Clock>, random: Random) -> Result<Self> {
+        check(settings)?;
+        let shared = loader(settings).load().await;
+        Self::with_config(shared, settings, clock, random)
+    }
+
+    /// Opens a server that takes any credentials, with keys that mean nothing. For tests.
+    ///
+    /// # Errors
+    /// `Invalid` without an endpoint, which keeps this away from AWS.
+    #[doc(hidden)]
+    pub async fn open_local(
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        check(settings)?;
+        if settings.endpoint.is_none() {
+            return Err(Error::invalid("a local server has an endpoint; set it"));
+        }
+        let keys = Credentials::new("local", "local", None, None, "open_local");
+        let shared = loader(settings).credentials_provider(keys).load().await;
+        Self::with_config(shared, settings, clock, random)
+    }
+
+    pub(crate) fn with_config(
+        shared: SdkConfig,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        if shared.region().is_none() {
+            return Err(Error::invalid(
+                "no AWS region; set --region, region in annals.toml or AWS_REGION",
+            ));
+        }
+        let limits = &settings.aws_client_config;
+        Ok(Self {
+            client: Client::from_conf(client_config(&shared, limits).build()),
+            sender: Sender::new(limits, clock, random),
+            batches_at_once: limits.max_connections.min(BATCHES_AT_ONCE_MAX),
+            shared,
+        })
+    }
+}
+
+impl fmt::Debug for DynamoDb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynamoDb")
+            .field("endpoint", &self.shared.endpoint_url())
+            .field("region", &self.shared.region().map(Region::as_ref))
+            .field("sender", &self.sender)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The SDK's client as we use it: [`Sender`] alone retries and ends what takes too long, so the
+/// SDK's retries and its watch over stalled streams would only cost time.
+fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Builder {
+    let timeouts = TimeoutConfig::builder().connect_timeout(limits.connection_timeout());
+    Builder::from(shared)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts.build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+}
+
+fn loader(settings: &Settings) -> ConfigLoader {
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
+    if let Some(profile) = &settings.profile {
+        loader = loader.profile_name(profile);
+    }
+    match (&settings.endpoint, &settings.region) {
+        (None, None) => loader,
+        (None, Some(region)) => loader.region(Region::new(region.clone())),
+        (Some(endpoint), _) => loader.endpoint_url(endpoint).region(near_region(settings)),
+    }
+}
+
+/// The region where an endpoint is set: a server of one's own takes any, so there is a default,
+/// and the machine's metadata service, which a laptop would wait for in vain, is not asked.
+fn near_region(settings: &Settings) -> RegionProviderChain {
+    const ANY: &str = "us-east-1";
+    let mut profile = ProfileFileRegionProvider::builder();
+    if let Some(name) = &settings.profile {
+        profile = profile.profile_name(name);
+    }
+    RegionProviderChain::first_try(settings.region.clone().map(Region::new))
+        .or_else(EnvironmentVariableRegionProvider::new())
+        .or_else(profile.build())
+        .or_else(Region::new(ANY))
+}
+
+fn check(settings: &Settings) -> Result<()> {
+    let limits = &settings.aws_client_config;
+    let at_least_one = [
+        ("max-connections", limits.max_connections as u64),
+        ("connection-timeout", limits.connection_timeout),
+        ("request-timeout", limits.request_timeout),
+        ("client-execution-timeout", limits.client_execution_timeout),
+    ];
+    if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
+        return Err(Error::invalid(format!(
+            "setting must be at least 1. setting=`aws-client-config.{name}`"
+        )));
+    }
+    let is_url = |text: &str| {
+        let host = text
+            .strip_prefix("http://")
+            .or(text.strip_prefix("https://"));
+        host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
+    };
+    match &settings.endpoint {
+        Some(endpoint) if !is_url(endpoint) => Err(Error::invalid(format!(
+            "an endpoint is an address like http://localhost:8000. endpoint=`{endpoint}`"
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,322 @@
+//! What a failure of the SDK means: the one place that knows AWS's error codes.
+//!
+//! Promises: every failure gets one verdict, whether to try again and otherwise what the caller
+//! should do; the cause is kept as the error's source.
+//! Never: retries by itself, or lets an error type of the SDK out.
+
+use std::error::Error as StdError;
+
+use annals::items::{TableName, missing_table, table_exists};
+use annals::{Error, ErrorKind};
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+
+use crate::attribute::Attributes;
+
+/// The error of one of the SDK's operations.
+pub(crate) trait OperationError:
+    ProvideErrorMetadata + StdError + Send + Sync + 'static
+{
+}
+
+impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> OperationError for E {}
+
+/// What the failure of one attempt means.
+#[derive(Debug)]
+pub(crate) enum Verdict<E> {
+    /// The same request may succeed later.
+    Retry(Trouble, Error),
+    /// It will not.
+    Final(Failure<E>),
+}
+
+/// Why a request may succeed later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// DynamoDB asks for fewer requests.
+    Throttled,
+    /// No connection, or one that broke.
+    Unreachable,
+    /// No answer in time, half an answer, or a failure on DynamoDB's side.
+    Unanswered,
+}
+
+/// How a request ends for good without success.
+#[derive(Debug)]
+pub(crate) enum Failure<E> {
+    /// The condition did not hold; the operation's error has the item that is there.
+    Refused(E),
+    /// There is no such table.
+    MissingTable,
+    /// There is such a table, or it is being made, changed or dropped.
+    TableInUse,
+    /// Everything else.
+    Failed(Error),
+}
+
+impl<E> Failure<E> {
+    /// The error a caller sees.
+    pub(crate) fn into_error(self, table: &TableName) -> Error {
+        match self {
+            Self::Failed(error) => error,
+            Self::MissingTable => missing_table(table),
+            Self::TableInUse => table_exists(table),
+            Self::Refused(_) => Error::conflict("DynamoDB refused a condition that nobody asked"),
+        }
+    }
+}
+
+/// An operation that can be refused by its condition.
+pub(crate) trait Refusal {
+    /// The item that is there, where DynamoDB tells.
+    fn existing(self) -> Option<Attributes>;
+}
+
+impl Refusal for PutItemError {
+    fn existing(self) -> Option<Attributes> {
+        match self {
+            Self::ConditionalCheckFailedException(refused) => refused.item,
+            _ => None,
+        }
+    }
+}
+
+impl Refusal for DeleteItemError {
+    fn existing(self) -> Option<Attributes> {
+        match self {
+            Self::ConditionalCheckFailedException(refused) => refused.item,
+            _ => None,
+        }
+    }
+}
+
+/// What the failure of an attempt means.
+pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
+    let (trouble, what) = match error {
+        SdkError::ServiceError(answer) => {
+            let status = answer.raw().status().as_u16();
+            return verdict_of_answer(status, answer.into_err());
+        }
+        SdkError::DispatchFailure(ref failure) => match failure.as_connector_error() {
+            Some(connector) => meaning_of_dispatch(connector),
+            None => (Some(Trouble::Unreachable), "no connection"),
+        },
+        SdkError::TimeoutError(_) => (Some(Trouble::Unanswered), "an attempt timed out"),
+        SdkError::ResponseError(_) => (Some(Trouble::Unanswered), "the answer broke off"),
+        _ => (None, "the SDK cannot build this request"),
+    };
+    // The SDK's own wrapping says nothing and prints whole responses: only what is inside is kept.
+    let source = error.into_source().unwrap_or_else(|wrapped| wrapped.into());
+    match trouble {
+        Some(trouble) => Verdict::Retry(trouble, Error::unavailable(what).because(source)),
+        None => Verdict::Final(Failure::Failed(Error::invalid(what).because(source))),
+    }
+}
+
+/// What it means that a request was not sent, or got no answer at all.
+fn meaning_of_dispatch(error: &ConnectorError) -> (Option<Trouble>, &'static str) {
+    match find::<CredentialsError>(error) {
+        Some(CredentialsError::ProviderTimedOut(_)) => {
+            return (Some(Trouble::Unanswered), "AWS credentials took too long");
+        }
+        Some(_) => return (None, NO_CREDENTIALS),
+        None => {}
+    }
+    if error.is_timeout() {
+        (Some(Trouble::Unreachable), "no connection in time")
+    } else if error.is_io() || error.as_other().is_some() {
+        (Some(Trouble::Unreachable), "no connection")
+    } else {
+        (None, NOT_DYNAMODB)
+    }
+}
+
+const NO_CREDENTIALS: &str = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
+    AWS_SECRET_ACCESS_KEY (a local server takes any)";
+const NOT_DYNAMODB: &str = "the endpoint does not speak DynamoDB; check its address";
+
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut chain = std::iter::successors(Some(error), |&error| error.source());
+    chain.find_map(|error| error.downcast_ref())
+}
+
+/// An attempt that had no answer when its time was over.
+pub(crate) fn timed_out<E>() -> Verdict<E> {
+    let problem = Error::unavailable("an attempt had no answer within request-timeout");
+    Verdict::Retry(Trouble::Unanswered, problem)
+}
+
+/// What DynamoDB said, in its own words: the source of our own message.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Said(String);
+
+/// What an answer means that is not a success.
+fn verdict_of_answer<E: OperationError>(status: u16, error: E) -> Verdict<E> {
+    let Some(code) = error.code().map(str::to_owned) else {
+        return verdict_without_code(status, error);
+    };
+    let failed = |kind, what: &str| {
+        let said = error.message().map(|message| Said(message.to_owned()));
+        let problem = Error::new(kind, format!("{what}. code=`{code}`"));
+        match said {
+            Some(said) => problem.because(said),
+            None => problem,
+        }
+    };
+    match meaning_of_code(&code, status) {
+        Meaning::Refused => Verdict::Final(Failure::Refused(error)),
+        Meaning::MissingTable => Verdict::Final(Failure::MissingTable),
+        Meaning::TableInUse => Verdict::Final(Failure::TableInUse),
+        Meaning::Retry(trouble) => {
+            let problem = failed(ErrorKind::Unavailable, "DynamoDB asks to try again");
+            Verdict::Retry(trouble, problem)
+        }
+        Meaning::Invalid(what) => Verdict::Final(Failure::Failed(failed(ErrorKind::Invalid, what))),
+    }
+}
+
+/// An answer without an error code is not DynamoDB's own: a gateway in front of it may be out of
+/// order for a while; anything else is some other server.
+fn verdict_without_code<E: OperationError>(status: u16, error: E) -> Verdict<E> {
+    let message = |what: &str| format!("{what}. status=`{status}`");
+    if status >= 500 {
+        let problem = Error::unavailable(message("the server failed")).because(error);
+        return Verdict::Retry(Trouble::Unanswered, problem);
+    }
+    let problem = Error::invalid(message(NOT_DYNAMODB)).because(error);
+    Verdict::Final(Failure::Failed(problem))
+}
+
+enum Meaning {
+    Refused,
+    MissingTable,
+    TableInUse,
+    Retry(Trouble),
+    Invalid(&'static str),
+}
+
+/// AWS's error codes; servers that speak like DynamoDB leave the suffix out here and there.
+fn meaning_of_code(code: &str, status: u16) -> Meaning {
+    match code.strip_suffix("Exception").unwrap_or(code) {
+        "ConditionalCheckFailed" => Meaning::Refused,
+        "ResourceNotFound" => Meaning::MissingTable,
+        "ResourceInUse" => Meaning::TableInUse,
+        "ProvisionedThroughputExceeded"
+        | "RequestLimitExceeded"
+        | "LimitExceeded"
+        | "Throttling"
+        | "Throttled"
+        | "RequestThrottled"
+        | "TooManyRequests"
+        | "SlowDown" => Meaning::Retry(Trouble::Throttled),
+        "TransactionConflict"
+        | "TransactionInProgress"
+        | "ReplicatedWriteConflict"
+        | "RequestTimeout" => Meaning::Retry(Trouble::Unanswered),
+        "UnrecognizedClient"
+        | "InvalidSignature"
+        | "SignatureDoesNotMatch"
+        | "AccessDenied"
+        | "ExpiredToken"
+        | "RequestExpired"
+        | "MissingAuthenticationToken"
+        | "IncompleteSignature"
+        | "InvalidClientTokenId"
+        | "NotAuthorized"
+        | "OptInRequired" => Meaning::Invalid(
+            "AWS refused the credentials; check AWS_PROFILE, AWS_ACCESS_KEY_ID, the role's policy and this machine's clock",
+        ),
+        "UnknownOperation" => Meaning::Invalid(NOT_DYNAMODB),
+        _ if status == 429 => Meaning::Retry(Trouble::Throttled),
+        _ if status >= 500 => Meaning::Retry(Trouble::Unanswered),
+        _ => Meaning::Invalid("DynamoDB refused the request"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: &str, status: u16, want: &str) {
+        let error = PutItemError::generic(
+            aws_sdk_dynamodb::error::ErrorMetadata::builder()
+                .code(code)
+                .message("as it says")
+                .build(),
+        );
+        let got = match verdict_of_answer(status, error) {
+            Verdict::Retry(trouble, error) => format!("{trouble:?}: {error}"),
+            Verdict::Final(Failure::Failed(error)) => {
+                let said = error.source().map(ToString::to_string);
+                assert_eq!(said.as_deref(), Some("as it says"));
+                format!("{:?}: {error}", error.kind())
+            }
+            Verdict::Final(Failure::Refused(_)) => "refused".to_owned(),
+            Verdict::Final(Failure::MissingTable) => "missing".to_owned(),
+            Verdict::Final(Failure::TableInUse) => "in use".to_owned(),
+        };
+        assert!(got.starts_with(want), "{code} {status}: {got}");
+    }
+
+    #[test]
+    fn codes_mean_what_the_caller_should_do() {
+        check("ConditionalCheckFailedException", 400, "refused");
+        check("ResourceNotFoundException", 400, "missing");
+        check("ResourceInUseException", 400, "in use");
+        check("ProvisionedThroughputExceededException", 400, "Throttled: ");
+        check("ThrottlingException", 400, "Throttled: ");
+        check("RequestLimitExceeded", 400, "Throttled: ");
+        check("Whatever", 429, "Throttled: ");
+        check("InternalServerError", 500, "Unanswered: ");
+        check("ServiceUnavailable", 503, "Unanswered: ");
+        check("TransactionConflictException", 400, "Unanswered: ");
+        for code in [
+            "UnrecognizedClientException",
+            "InvalidSignatureException",
+            "AccessDeniedException",
+            "ExpiredTokenException",
+            "MissingAuthenticationToken",
+            "IncompleteSignature",
+        ] {
+            check(code, 400, "Invalid: AWS refused the credentials; check");
+        }
+        check("UnknownOperationException", 400, "Invalid: the endpoint");
+        check(
+            "ValidationException",
+            400,
+            "Invalid: DynamoDB refused the request. code=`ValidationException`",
+        );
+    }
+
+    #[test]
+    fn answers_without_a_code_come_from_something_else() {
+        let html = || PutItemError::unhandled("expected value");
+        for status in [200, 301, 403, 404] {
+            let verdict = verdict_of_answer(status, html());
+            let Verdict::Final(Failure::Failed(error)) = verdict else {
+                panic!("{status}: {verdict:?}");
+            };
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+        }
+        let gateway = verdict_of_answer(502, html());
+        assert!(matches!(gateway, Verdict::Retry(Trouble::Unanswered, _)));
+    }
+
+    #[test]
+    fn missing_credentials_are_told_from_a_missing_network() {
+        let credentials =
+            ConnectorError::other(CredentialsError::not_loaded("none found").into(), None);
+        assert_eq!(meaning_of_dispatch(&credentials), (None, NO_CREDENTIALS));
+        let slow = CredentialsError::provider_timed_out(std::time::Duration::from_secs(5));
+        let slow = ConnectorError::other(slow.into(), None);
+        assert_eq!(meaning_of_dispatch(&slow).0, Some(Trouble::Unanswered));
+        let network = ConnectorError::io("refused".into());
+        assert_eq!(meaning_of_dispatch(&network).0, Some(Trouble::Unreachable));
+        let garbage = ConnectorError::other("not HTTP".into(), None);
+        assert_eq!(meaning_of_dispatch(&garbage), (None, NOT_DYNAMODB));
+    }
+}

@@ -1,0 +1,244 @@
+//! The verbs of the waist, a short function each.
+//!
+//! Promises: arguments are checked before anything is sent, and every answer says what it cost,
+//! retries included.
+//! Trusts: that DynamoDB returns the item that is there when it refuses a condition; where it does
+//! not, it is read.
+
+use annals::Result;
+use annals::items::{
+    BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items, Key,
+    Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_item, check_key, check_query,
+    check_scan, item_size,
+};
+use async_trait::async_trait;
+use aws_sdk_dynamodb::types::{
+    ConsumedCapacity, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
+};
+
+use crate::attribute::{Attributes, attributes_of, item_of};
+use crate::client::DynamoDb;
+use crate::error::{Failure, OperationError, Refusal};
+use crate::retry::Call;
+use crate::{capacity, request};
+
+/// What every request asks: the units it consumed, those of the indexes included.
+pub(crate) const TOTAL: ReturnConsumedCapacity = ReturnConsumedCapacity::Total;
+const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Items for DynamoDb {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        keys.iter().try_for_each(|key| check_key(table, key))?;
+        self.get_any(table, keys).await
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let checked = check_item(table, &item)?;
+        let expression = request::condition(table, &condition);
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.put_item().table_name(table.name().as_str());
+            request
+                .set_item(Some(attributes_of(&item)))
+                .set_condition_expression(expression.text.clone())
+                .set_expression_attribute_names(expression.names.clone())
+                .set_expression_attribute_values(expression.values.clone())
+                .return_values_on_condition_check_failure(ALL_OLD)
+                .return_consumed_capacity(TOTAL)
+                .send()
+        });
+        let refused = match answer.await {
+            Ok(answer) => {
+                let unbilled = || Cost::of_write(table, None, Some(&item));
+                let cost = capacity::written(&answer.consumed_capacity).unwrap_or_else(unbilled);
+                return Ok(cost.in_requests(call.requests()));
+            }
+            Err(failure) => refusal(table, failure)?,
+        };
+        let existing = match (refused.existing(), condition) {
+            (None, Condition::Absent) => self.read_refused(table, &checked.key, &mut call).await?,
+            (existing, _) => existing,
+        };
+        Err(refused_by(existing, Some(checked.size), &call))
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        check_key(table, &key)?;
+        let expression = request::condition(table, &condition);
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.delete_item().table_name(table.name().as_str());
+            request
+                .set_key(Some(request::key(table, &key)))
+                .set_condition_expression(expression.text.clone())
+                .set_expression_attribute_names(expression.names.clone())
+                .set_expression_attribute_values(expression.values.clone())
+                .return_values_on_condition_check_failure(ALL_OLD)
+                .return_consumed_capacity(TOTAL)
+                .send()
+        });
+        let refused = match answer.await {
+            Ok(answer) => {
+                let unbilled = || Cost::of_sizes(None, None);
+                let cost = capacity::written(&answer.consumed_capacity).unwrap_or_else(unbilled);
+                return Ok(cost.in_requests(call.requests()));
+            }
+            Err(failure) => refusal(table, failure)?,
+        };
+        let existing = match (refused.existing(), condition) {
+            (None, Condition::Absent) => self.read_refused(table, &key, &mut call).await?,
+            (existing, _) => existing,
+        };
+        Err(refused_by(existing, None, &call))
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        self.write_any(table, writes).await
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        let checked = check_query(table, &query)?;
+        let keys = request::key_condition(checked.schema, &query);
+        let after = query.after.as_ref().map(Cursor::key_attributes);
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.query().table_name(table.name().as_str());
+            request
+                .set_index_name(query.index.clone())
+                .set_key_condition_expression(keys.text.clone())
+                .set_expression_attribute_names(keys.names.clone())
+                .set_expression_attribute_values(keys.values.clone())
+                .scan_index_forward(query.direction == Direction::Ascending)
+                .set_limit(request::limit(query.limit))
+                .set_exclusive_start_key(after.map(attributes_of))
+                .consistent_read(checked.consistency == Consistency::Strong)
+                .return_consumed_capacity(TOTAL)
+                .send()
+        });
+        let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+        let read = Read {
+            items: answer.items,
+            next: answer.last_evaluated_key,
+            consumed: answer.consumed_capacity,
+        };
+        read.into_page(checked.consistency, &call)
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        check_scan(table, &scan)?;
+        let after = scan.after.as_ref().map(Cursor::key_attributes);
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.scan().table_name(table.name().as_str());
+            request
+                .segment(scan.segment.index.cast_signed())
+                .total_segments(scan.segment.of.cast_signed())
+                .set_limit(request::limit(scan.limit))
+                .set_exclusive_start_key(after.map(attributes_of))
+                .consistent_read(scan.consistency == Consistency::Strong)
+                .return_consumed_capacity(TOTAL)
+                .send()
+        });
+        let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+        let read = Read {
+            items: answer.items,
+            next: answer.last_evaluated_key,
+            consumed: answer.consumed_capacity,
+        };
+        read.into_page(scan.consistency, &call)
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
+        self.create(spec, billing).await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        self.describe(name).await
+    }
+
+    async fn drop_table(&self, name: &TableName) -> Result<bool> {
+        self.drop(name).await
+    }
+}
+
+impl DynamoDb {
+    /// What is there after DynamoDB refused a write because something is there, without saying
+    /// what: old servers do that. It may have changed since, as whatever is read may.
+    async fn read_refused(
+        &self,
+        table: &TableSpec,
+        key: &Key,
+        call: &mut Call<'_>,
+    ) -> Result<Option<Attributes>> {
+        let answer = call.send(|| {
+            let request = self.client.get_item().table_name(table.name().as_str());
+            request
+                .set_key(Some(request::key(table, key)))
+                .consistent_read(true)
+                .send()
+        });
+        let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+        Ok(answer.item)
+    }
+}
+
+/// The refusal among the failures; everything else is an error.
+fn refusal<E: OperationError>(table: &TableSpec, failure: Failure<E>) -> Result<E, WriteError> {
+    match failure {
+        Failure::Refused(refused) => Ok(refused),
+        failure => Err(failure.into_error(table.name()).into()),
+    }
+}
+
+/// DynamoDB bills a refused write like one that went through, but its answer does not say so.
+fn refused_by(
+    existing: Option<Attributes>,
+    new_size: Option<usize>,
+    call: &Call<'_>,
+) -> WriteError {
+    match existing.map(item_of).transpose() {
+        Err(corrupt) => corrupt.into(),
+        Ok(existing) => {
+            let cost = Cost::of_sizes(existing.as_ref().map(item_size), new_size);
+            WriteError::Refused {
+                existing: existing.map(Box::new),
+                cost: cost.in_requests(call.requests()),
+            }
+        }
+    }
+}
+
+/// What the answers of a query and of a scan have in common.
+struct Read {
+    items: Option<Vec<Attributes>>,
+    next: Option<Attributes>,
+    consumed: Option<ConsumedCapacity>,
+}
+
+impl Read {
+    fn into_page(self, consistency: Consistency, call: &Call<'_>) -> Result<Page> {
+        let items = self.items.unwrap_or_default().into_iter().map(item_of);
+        let items = items.collect::<Result<Vec<_>>>()?;
+        let unbilled = || capacity::of_page(&items, consistency);
+        let cost = capacity::read(&self.consumed).unwrap_or_else(unbilled);
+        // Some servers answer an empty key instead of none after the last page.
+        let next = self.next.filter(|key| !key.is_empty()).map(item_of);
+        Ok(Page {
+            next: next.transpose()?.map(Cursor::new),
+            cost: cost.in_requests(call.requests()),
+            items,
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! The only loop that repeats a request, and the only limit on how many are under way.
+//!
+//! Promises: a request is repeated with full jitter between attempts, until it succeeds, is
+//! refused, or its deadline is over; never more requests are under way than `max-connections`.
+//! Trusts: that whoever writes can recognise its own write, should an answer be lost and the write
+//! repeated.
+//! Never: repeats a refusal. The SDK's own retries are off.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals::settings::AwsClientSettings;
+use annals::{Clock, Error, Random, Result};
+use aws_sdk_dynamodb::error::SdkError;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use crate::error::{Failure, OperationError, Trouble, Verdict, timed_out, verdict_of};
+
+/// The longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+impl Trouble {
+    /// The longest pause before the second attempt; it doubles with every further one.
+    fn pause(self) -> Duration {
+        match self {
+            // A table that is throttled needs time to refill; a broken connection does not.
+            Self::Throttled => Duration::from_millis(50),
+            Self::Unreachable | Self::Unanswered => Duration::from_millis(25),
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Throttled => "throttled",
+            Self::Unreachable => "unreachable",
+            Self::Unanswered => "unanswered",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Throttled => {
+                "DynamoDB throttles; slow down, raise the table's capacity, or raise client-execution-timeout"
+            }
+            Self::Unreachable => "cannot reach DynamoDB; check the endpoint and the network",
+            Self::Unanswered => {
+                "DynamoDB did not answer within the deadline; check the endpoint and the network, or raise client-execution-timeout"
+            }
+        }
+    }
+}
+
+/// What sends requests: within a deadline, on a limited number of connections.
+pub(crate) struct Sender {
+    clock: Arc<dyn Clock>,
+    random: Random,
+    /// One permit for each connection: HTTP/1.1 carries one request at a time on each, and the
+    /// SDK's pool keeps all of them for reuse.
+    connections: Semaphore,
+    attempt_max: Duration,
+    deadline: Duration,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("connections", &self.connections.available_permits())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    pub(crate) fn new(settings: &AwsClientSettings, clock: Arc<dyn Clock>, random: Random) -> Self {
+        let connections = settings.max_connections.min(Semaphore::MAX_PERMITS);
+        Self {
+            clock,
+            random,
+            connections: Semaphore::new(connections),
+            attempt_max: settings.request_timeout(),
+            deadline: settings.client_execution_timeout(),
+        }
+    }
+
+    /// Begins an operation: its deadline runs from now.
+    pub(crate) fn call(&self) -> Call<'_> {
+        Call {
+            sender: self,
+            ends: self.clock.monotonic().saturating_add(self.deadline),
+            requests: 0,
+            pauses: 0,
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub(crate) fn random(&self) -> &Random {
+        &self.random
+    }
+}
+
+/// One operation: its requests so far and the time it has left.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    sender: &'a Sender,
+    ends: Duration,
+    requests: u64,
+    pauses: u32,
+}
+
+impl<'a> Call<'a> {
+    /// How many requests were made.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Sends what `request` makes, again and again while that may help and time is left.
+    pub(crate) async fn send<O, E, F>(&mut self, request: impl Fn() -> F) -> Result<O, Failure<E>>
+    where
+        E: OperationError,
+        F: Future<Output = Result<O, SdkError<E>>>,
+    {
+        loop {
+            let verdict = match self.attempt(&request).await {
+                Ok(answer) => return Ok(answer),
+                Err(verdict) => verdict,
+            };
+            match verdict {
+                Verdict::Final(failure) => return Err(failure),
+                Verdict::Retry(trouble, cause) => {
+                    let pause = self.pause(trouble, cause).await;
+                    pause.map_err(Failure::Failed)?;
+                }
+            }
+        }
+    }
+
+    async fn attempt<O, E, F>(&mut self, request: impl Fn() -> F) -> Result<O, Verdict<E>>
+    where
+        E: OperationError,
+        F: Future<Output = Result<O, SdkError<E>>>,
+    {
+        let connection = self.connection().await;
+        let _connection = connection.map_err(|error| Verdict::Final(Failure::Failed(error)))?;
+        self.requests += 1;
+        // An attempt waits for a peer and not for a moment, so the machine's own time bounds it
+        // also where a test holds the clock.
+        match timeout(self.left().min(self.sender.attempt_max), request()).await {
+            Ok(answer) => answer.map_err(verdict_of),
+            Err(_) => Err(timed_out()),
+        }
+    }
+
+    async fn connection(&self) -> Result<SemaphorePermit<'a>> {
+        let connections = &self.sender.connections;
+        if let Ok(permit) = connections.try_acquire() {
+            return Ok(permit);
+        }
+        match timeout(self.left(), connections.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(Error::unavailable(
+                "every connection was busy until the deadline; raise max-connections or send less",
+            )),
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.ends.saturating_sub(self.sender.clock.monotonic())
+    }
+
+    /// Waits before another attempt; also before what was left unprocessed is sent again.
+    ///
+    /// # Errors
+    /// `Unavailable` where the deadline would be over by then.
+    pub(crate) async fn pause(&mut self, trouble: Trouble, cause: Error) -> Result<()> {
+        let doubled = trouble.pause().saturating_mul(1 << self.pauses.min(16));
+        let pause = self.sender.random.jitter(doubled.min(PAUSE_MAX));
+        if pause >= self.left() {
+            let (advice, requests) = (trouble.advice(), self.requests);
+            let gave_up = Error::unavailable(format!("{advice}. attempts=`{requests}`"));
+            return Err(gave_up.because(cause));
+        }
+        self.pauses += 1;
+        metrics::counter!("annals_dynamodb_retries_total", "why" => trouble.label()).increment(1);
+        self.sender.clock.sleep(pause).await;
+        Ok(())
+    }
+}

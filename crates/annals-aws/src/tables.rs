@@ -1,0 +1,296 @@
+//! Tables: created, described and dropped, each waiting until it is so.
+//!
+//! Promises: a table that was created can be used, its global indexes included; one that was
+//! dropped is gone. Both waits have an end.
+//! Never: changes a table that is there.
+
+use std::time::Duration;
+
+use annals::items::{
+    Billing, IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
+};
+use annals::{Error, Result};
+use aws_sdk_dynamodb::error::{BuildError, SdkError};
+use aws_sdk_dynamodb::types::{
+    self as sdk, AttributeDefinition, BillingMode, GlobalSecondaryIndex, IndexStatus,
+    KeySchemaElement, LocalSecondaryIndex, ProjectionType, ProvisionedThroughput,
+    ScalarAttributeType, TableDescription, TableStatus,
+};
+
+use crate::client::DynamoDb;
+use crate::error::Failure;
+
+/// How long a table may take to come or go. A table with indexes takes DynamoDB a minute or so.
+const SETTLING_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long to wait between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+impl DynamoDb {
+    pub(crate) async fn create(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
+        let name = spec.name();
+        let mut call = self.sender.call();
+        let answer = call.send(|| async {
+            let parts = parts(spec, billing).map_err(SdkError::construction_failure)?;
+            let request = self.client.create_table().table_name(name.as_str());
+            request
+                .set_attribute_definitions(Some(parts.attributes))
+                .set_key_schema(Some(parts.key))
+                .set_local_secondary_indexes(parts.local)
+                .set_global_secondary_indexes(parts.global)
+                .billing_mode(parts.billing)
+                .set_provisioned_throughput(parts.throughput)
+                .send()
+                .await
+        });
+        let seen = match answer.await {
+            Ok(answer) => answer.table_description,
+            // Where an answer was lost and the request repeated, the table that is there may well
+            // be ours; it serves if it is the same.
+            Err(Failure::TableInUse) if call.requests() > 1 => {
+                let found = self.describe(name).await?;
+                if found.is_none_or(|found| !spec.differences(&found).is_empty()) {
+                    return Err(annals::items::table_exists(name));
+                }
+                None
+            }
+            Err(failure) => return Err(failure.into_error(name)),
+        };
+        if seen.is_some_and(|table| is_usable(&table)) {
+            return Ok(());
+        }
+        self.settle(name, |table| table.is_some_and(is_usable))
+            .await
+    }
+
+    pub(crate) async fn describe(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        let table = self.look(name).await?;
+        table.map(|table| spec_of(name, &table)).transpose()
+    }
+
+    pub(crate) async fn drop(&self, name: &TableName) -> Result<bool> {
+        let ends = self.sender.clock().monotonic() + SETTLING_MAX;
+        loop {
+            let mut call = self.sender.call();
+            let answer = call.send(|| {
+                let request = self.client.delete_table().table_name(name.as_str());
+                request.send()
+            });
+            match answer.await {
+                Ok(_) => break,
+                // An earlier attempt may have dropped it, its answer being lost.
+                Err(Failure::MissingTable) => return Ok(call.requests() > 1),
+                // It is being made or changed, and can be dropped when that is done.
+                Err(Failure::TableInUse) => self.look_later(name, ends).await?,
+                Err(failure) => return Err(failure.into_error(name)),
+            }
+        }
+        self.settle(name, |table| table.is_none()).await?;
+        Ok(true)
+    }
+
+    /// Looks until what is there is as wanted.
+    async fn settle(
+        &self,
+        name: &TableName,
+        is_settled: impl Fn(Option<&TableDescription>) -> bool + Send,
+    ) -> Result<()> {
+        let ends = self.sender.clock().monotonic() + SETTLING_MAX;
+        loop {
+            let table = self.look(name).await?;
+            if is_settled(table.as_ref()) {
+                return Ok(());
+            }
+            self.look_later(name, ends).await?;
+        }
+    }
+
+    async fn look_later(&self, name: &TableName, ends: Duration) -> Result<()> {
+        let clock = self.sender.clock();
+        if clock.monotonic() >= ends {
+            return Err(Error::unavailable(format!(
+                "table has not settled after {} s; look again later. table=`{name}`",
+                SETTLING_MAX.as_secs()
+            )));
+        }
+        clock.sleep(LOOK_EVERY).await;
+        Ok(())
+    }
+
+    async fn look(&self, name: &TableName) -> Result<Option<TableDescription>> {
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.describe_table().table_name(name.as_str());
+            request.send()
+        });
+        match answer.await {
+            Ok(answer) => Ok(answer.table),
+            Err(Failure::MissingTable) => Ok(None),
+            Err(failure) => Err(failure.into_error(name)),
+        }
+    }
+}
+
+fn is_usable(table: &TableDescription) -> bool {
+    let indexes = table.global_secondary_indexes();
+    let is_ready = |status: Option<&IndexStatus>| status.is_none_or(|s| *s == IndexStatus::Active);
+    table.table_status == Some(TableStatus::Active)
+        && indexes.iter().all(|index| is_ready(index.index_status()))
+}
+
+/// A table's spec in the SDK's form.
+struct Parts {
+    attributes: Vec<AttributeDefinition>,
+    key: Vec<KeySchemaElement>,
+    local: Option<Vec<LocalSecondaryIndex>>,
+    global: Option<Vec<GlobalSecondaryIndex>>,
+    billing: BillingMode,
+    throughput: Option<ProvisionedThroughput>,
+}
+
+fn parts(spec: &TableSpec, billing: Billing) -> Result<Parts, BuildError> {
+    let throughput = throughput_of(billing)?;
+    let of_scope = |scope| {
+        let indexes = spec.indexes().iter();
+        indexes.filter(move |index| index.scope == scope)
+    };
+    let local = of_scope(Scope::Local).map(|index| {
+        LocalSecondaryIndex::builder()
+            .index_name(index.name.as_str())
+            .set_key_schema(Some(key_of(&index.key)?))
+            .projection(projection_of(&index.projection))
+            .build()
+    });
+    let global = of_scope(Scope::Global).map(|index| {
+        GlobalSecondaryIndex::builder()
+            .index_name(index.name.as_str())
+            .set_key_schema(Some(key_of(&index.key)?))
+            .projection(projection_of(&index.projection))
+            .set_provisioned_throughput(throughput.clone())
+            .build()
+    });
+    let attributes = spec.key_attributes().into_iter().map(|attribute| {
+        AttributeDefinition::builder()
+            .attribute_name(&attribute.name)
+            .attribute_type(scalar_of(attribute.key_type))
+            .build()
+    });
+    let local = local.collect::<Result<Vec<_>, _>>()?;
+    let global = global.collect::<Result<Vec<_>, _>>()?;
+    Ok(Parts {
+        attributes: attributes.collect::<Result<_, _>>()?,
+        key: key_of(spec.key())?,
+        // DynamoDB refuses an empty list of indexes.
+        local: Some(local).filter(|indexes| !indexes.is_empty()),
+        global: Some(global).filter(|indexes| !indexes.is_empty()),
+        billing: match billing {
+            Billing::OnDemand => BillingMode::PayPerRequest,
+            Billing::Provisioned { .. } => BillingMode::Provisioned,
+        },
+        throughput,
+    })
+}
+
+fn throughput_of(billing: Billing) -> Result<Option<ProvisionedThroughput>, BuildError> {
+    let Billing::Provisioned {
+        read_units,
+        write_units,
+    } = billing
+    else {
+        return Ok(None);
+    };
+    let throughput = ProvisionedThroughput::builder()
+        .read_capacity_units(read_units.into())
+        .write_capacity_units(write_units.into());
+    throughput.build().map(Some)
+}
+
+fn key_of(key: &KeySchema) -> Result<Vec<KeySchemaElement>, BuildError> {
+    let kinds = [sdk::KeyType::Hash, sdk::KeyType::Range];
+    let elements = key.attributes().zip(kinds).map(|(attribute, kind)| {
+        KeySchemaElement::builder()
+            .attribute_name(&attribute.name)
+            .key_type(kind)
+            .build()
+    });
+    elements.collect()
+}
+
+fn scalar_of(key_type: KeyType) -> ScalarAttributeType {
+    match key_type {
+        KeyType::S => ScalarAttributeType::S,
+        KeyType::N => ScalarAttributeType::N,
+        KeyType::B => ScalarAttributeType::B,
+    }
+}
+
+fn projection_of(projection: &Projection) -> sdk::Projection {
+    let (kind, names) = match projection {
+        Projection::All => (ProjectionType::All, None),
+        Projection::KeysOnly => (ProjectionType::KeysOnly, None),
+        Projection::Include(names) => (ProjectionType::Include, Some(names.clone())),
+    };
+    sdk::Projection::builder()
+        .projection_type(kind)
+        .set_non_key_attributes(names)
+        .build()
+}
+
+/// The spec of a table as DynamoDB describes it.
+fn spec_of(name: &TableName, table: &TableDescription) -> Result<TableSpec> {
+    let types = table.attribute_definitions();
+    let key = schema_of(types, table.key_schema()).ok_or_else(|| {
+        Error::invalid(format!(
+            "table has a key that is not a partition and a sort attribute. table=`{name}`"
+        ))
+    })?;
+    let local = table.local_secondary_indexes().iter().map(|index| {
+        let key = schema_of(types, index.key_schema())?;
+        let index_name = index.index_name()?.parse().ok()?;
+        Some(IndexSpec::local(index_name, key).projecting(projected(index.projection()?)?))
+    });
+    let global = table.global_secondary_indexes().iter().map(|index| {
+        let key = schema_of(types, index.key_schema())?;
+        let index_name = index.index_name()?.parse().ok()?;
+        Some(IndexSpec::global(index_name, key).projecting(projected(index.projection()?)?))
+    });
+    // An index of a shape that a spec cannot express (a key of several attributes) serves nobody
+    // here and does no harm: it is left out.
+    let mut indexes = local.chain(global).flatten();
+    let spec = TableSpec::new(name.clone(), key)?;
+    indexes.try_fold(spec, TableSpec::with_index)
+}
+
+fn schema_of(types: &[AttributeDefinition], key: &[KeySchemaElement]) -> Option<KeySchema> {
+    let attribute = |element: &KeySchemaElement| {
+        let name = element.attribute_name();
+        let definition = types.iter().find(|d| d.attribute_name() == name)?;
+        let key_type = match definition.attribute_type() {
+            ScalarAttributeType::S => KeyType::S,
+            ScalarAttributeType::N => KeyType::N,
+            ScalarAttributeType::B => KeyType::B,
+            _ => return None,
+        };
+        Some(KeyAttribute::new(name, key_type))
+    };
+    match key {
+        [one] if *one.key_type() == sdk::KeyType::Hash => Some(KeySchema::new(attribute(one)?)),
+        [one, two]
+            if (one.key_type(), two.key_type()) == (&sdk::KeyType::Hash, &sdk::KeyType::Range) =>
+        {
+            Some(KeySchema::new(attribute(one)?).sorted(attribute(two)?))
+        }
+        _ => None,
+    }
+}
+
+fn projected(projection: &sdk::Projection) -> Option<Projection> {
+    match projection.projection_type()? {
+        ProjectionType::All => Some(Projection::All),
+        ProjectionType::KeysOnly => Some(Projection::KeysOnly),
+        ProjectionType::Include => {
+            let names = projection.non_key_attributes().to_vec();
+            Some(Projection::Include(names))
+        }
+        _ => None,
+    }
+}
