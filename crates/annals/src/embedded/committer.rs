@@ -10,14 +10,14 @@
 //!                                  a group: all that waits, up to a limit  one sync
 //! ```
 //!
-//! The seam for a commit log in front of the engine is [`Group::commit`]: what it makes durable
-//! is a list of puts and deletes in order, and nothing after it looks at the engine.
+//! The seam for a commit log in front of the engine is [`commit`]: what it makes durable is one
+//! last word for each key, and nothing after it looks at the engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fjall::{Database, OwnedWriteBatch, PersistMode, Slice};
+use fjall::{Database, Keyspace, OwnedWriteBatch, PersistMode, Slice};
 use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Table};
@@ -121,31 +121,44 @@ enum Pending {
     Many(Answer<Cost>, Result<Cost>),
 }
 
+/// A key within the engine: the table's number, 0 for its items or 1 and up for an index, the key.
+type Place = (u64, usize, Slice);
+
 /// Changes that become durable together.
 struct Group<'a> {
     committer: &'a Committer,
-    batch: OwnedWriteBatch,
-    /// What the group has changed so far, for conditions later in the same group.
-    changed: HashMap<(u64, Slice), Option<Slice>>,
+    /// What the group writes: the last word on each key, which conditions later in the group see.
+    /// Only then does it become a batch, for whose order within one key the engine gives no word.
+    writes: HashMap<Place, (Keyspace, Option<Slice>)>,
     answers: Vec<Pending>,
+    /// Whether the disk has room for puts; asked once, by the first of them.
+    space: Option<Result<()>>,
 }
 
 impl<'a> Group<'a> {
     fn new(committer: &'a Committer) -> Self {
         Self {
             committer,
-            batch: committer.db.batch().durability(Some(PersistMode::SyncData)),
-            changed: HashMap::new(),
+            writes: HashMap::new(),
             answers: Vec::new(),
+            space: None,
         }
     }
 
+    /// Puts need room; deletes make some, so they are never refused.
+    fn has_space(&mut self) -> Result<()> {
+        let committer = self.committer;
+        self.space
+            .get_or_insert_with(|| committer.has_space())
+            .clone()
+    }
+
     fn existing(&self, table: &Table, key: &Slice) -> Result<Option<Slice>> {
-        // The group is empty most of the time a lone writer asks; the look-up needs an owned key.
-        if !self.changed.is_empty()
-            && let Some(changed) = self.changed.get(&(table.number, key.clone()))
+        // A lone writer's group is empty, and the look-up would cost it an owned key.
+        if !self.writes.is_empty()
+            && let Some((_, written)) = self.writes.get(&(table.number, 0, key.clone()))
         {
-            return Ok(changed.clone());
+            return Ok(written.clone());
         }
         table.items.get(key).map_err(fault::on_read)
     }
@@ -192,6 +205,9 @@ impl<'a> Group<'a> {
     /// Adds the change, and what it does to the indexes, to the batch.
     fn apply(&mut self, table: &Table, change: Change, old: Option<Slice>) -> Result<Cost> {
         let Change { key, new } = change;
+        if new.is_some() {
+            self.has_space()?;
+        }
         let cost = if table.indexes.is_empty() {
             let old_size = old.as_deref().map(codec::stored_size).transpose()?;
             Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
@@ -201,13 +217,8 @@ impl<'a> Group<'a> {
             self.apply_to_indexes(table, &key, (old.as_ref(), new))?;
             Cost::of_write(&table.spec, old.as_ref(), new)
         };
-        let stored = new.map(|new| new.bytes);
-        match &stored {
-            Some(bytes) => self.batch.insert(&table.items, key.clone(), bytes.clone()),
-            None if old.is_some() => self.batch.remove(&table.items, key.clone()),
-            None => {}
-        }
-        self.changed.insert((table.number, key), stored);
+        let write = (table.items.clone(), new.map(|new| new.bytes));
+        self.writes.insert((table.number, 0, key), write);
         Ok(cost)
     }
 
@@ -217,23 +228,29 @@ impl<'a> Group<'a> {
         key: &Slice,
         (old, new): (Option<&Item>, Option<&Item>),
     ) -> Result<()> {
-        for (index, entries) in table.spec.indexes().iter().zip(&table.indexes) {
-            let entry = |item: Option<&Item>| -> Result<Option<Vec<u8>>> {
-                let place = item
-                    .map(|item| index.key.key_of(item))
-                    .transpose()?
-                    .flatten();
-                Ok(place.map(|place| order::entry_bytes(&place, key)))
+        for (i, index) in table.spec.indexes().iter().enumerate() {
+            let entry = |item: Option<&Item>| -> Result<Option<Slice>> {
+                let place = item.map(|item| index.key.key_of(item)).transpose()?;
+                Ok(place
+                    .flatten()
+                    .map(|place| order::entry_bytes(&place, key).into()))
+            };
+            let Some(entries) = table.indexes.get(i) else {
+                return Err(Error::corrupt(format!(
+                    "index has no keyspace. index=`{}`",
+                    index.name
+                )));
             };
             let (old, new) = (entry(old)?, entry(new)?);
-            if old == new {
-                continue;
-            }
-            if let Some(old) = old {
-                self.batch.remove(entries, old);
-            }
-            if let Some(new) = new {
-                self.batch.insert(entries, new, key.clone());
+            let mut write = |entry: Option<Slice>, value: Option<Slice>| {
+                if let Some(entry) = entry {
+                    let place = (table.number, i + 1, entry);
+                    self.writes.insert(place, (entries.clone(), value));
+                }
+            };
+            if old != new {
+                write(old, None);
+                write(new, Some(key.clone()));
             }
         }
         Ok(())
@@ -249,7 +266,7 @@ impl<'a> Group<'a> {
             .changes
             .fetch_add(self.answers.len() as u64, Ordering::Relaxed);
         tally.groups.fetch_add(1, Ordering::Relaxed);
-        let done = Self::commit(self.batch, self.committer);
+        let done = commit(&self.committer.db, self.writes);
         for pending in self.answers {
             match (pending, &done) {
                 (Pending::One(answer, outcome), Ok(())) => answer_to(answer, outcome),
@@ -259,15 +276,22 @@ impl<'a> Group<'a> {
             }
         }
     }
+}
 
-    /// Returns once everything in the batch is on stable storage.
-    fn commit(batch: OwnedWriteBatch, committer: &Committer) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        committer.has_space()?;
-        batch.commit().map_err(fault::on_commit)
+/// Returns once all of it is on stable storage.
+fn commit(db: &Database, writes: HashMap<Place, (Keyspace, Option<Slice>)>) -> Result<()> {
+    if writes.is_empty() {
+        return Ok(());
     }
+    let batch = OwnedWriteBatch::with_capacity(db.clone(), writes.len());
+    let mut batch = batch.durability(Some(PersistMode::SyncData));
+    for ((_, _, key), (keyspace, value)) in writes {
+        match value {
+            Some(value) => batch.insert(&keyspace, key, value),
+            None => batch.remove(&keyspace, key),
+        }
+    }
+    batch.commit().map_err(fault::on_commit)
 }
 
 fn refusal(change: &Change, existing: Option<Slice>) -> Result<WriteError> {

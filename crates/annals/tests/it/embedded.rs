@@ -214,6 +214,8 @@ async fn a_full_disk_refuses_puts_loses_nothing_and_recovers_by_itself() {
     let keys = (1..=3u64).map(|n| Key::new("cart-1").sorted(n)).collect();
     let found = items.get(&table(), keys).await.unwrap().items;
     assert_eq!(found, [Some(event(1)), None, None]);
+    let key = Key::new("cart-1").sorted(1u64);
+    items.delete(&table(), key, Condition::Always).await.unwrap();
     drop(items);
 
     let items = open_with_reserve(folder.path(), 0);
