@@ -1,0 +1,244 @@
+//! `annals import`: items from DynamoDB JSON lines into a table, overwriting nothing.
+//!
+//! Promises: an item that is there stays as it is unless `--replace` is said; running the same
+//! import again changes nothing; the line that is wrong is named.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use annals::items::{
+    Condition, Item, Items, Key, KeyAttribute, KeySchema, KeyType, TableName, TableSpec, Write,
+    WriteError, item_from_json,
+};
+use annals::{Error, Result};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use indicatif::ProgressBar;
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
+
+use super::{Context, existing_table};
+use crate::progress;
+
+/// How many items are on their way at once.
+const AT_ONCE: usize = 64;
+/// How many items a replacing batch holds: many requests' worth, bounded memory.
+const BATCH: usize = 500;
+/// How many items that differ are named.
+const NAMED_MAX: usize = 5;
+
+/// Put items from lines of `{"Item":{…}}`, as `annals export` and DynamoDB's own export write
+/// them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The table
+    table: TableName,
+    /// Where the lines are [default: standard input]
+    file: Option<PathBuf>,
+    /// Create the table with this key where it is missing, such as `id:S` or `par:S,num:N`
+    #[arg(long, value_name = "KEY", value_parser = parse_key)]
+    key: Option<KeySchema>,
+    /// Overwrite items that are there
+    #[arg(long)]
+    replace: bool,
+}
+
+fn parse_key(text: &str) -> Result<KeySchema> {
+    let attribute = |part: &str| -> Result<KeyAttribute> {
+        let key_type = |letter: &str| match letter {
+            "S" => Some(KeyType::S),
+            "N" => Some(KeyType::N),
+            "B" => Some(KeyType::B),
+            _ => None,
+        };
+        let parsed = part.rsplit_once(':');
+        let parsed = parsed.and_then(|(name, letter)| Some((name, key_type(letter)?)));
+        match parsed {
+            Some((name, key_type)) if !name.is_empty() => Ok(KeyAttribute::new(name, key_type)),
+            _ => Err(Error::invalid("a key is NAME:S, NAME:N or NAME:B, with a comma before a second")),
+        }
+    };
+    match text.split_once(',') {
+        None => Ok(KeySchema::new(attribute(text)?)),
+        Some((first, second)) => Ok(KeySchema::new(attribute(first)?).sorted(attribute(second)?)),
+    }
+}
+
+/// What became of the items.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    imported: u64,
+    unchanged: u64,
+    differing: u64,
+    named: Vec<Key>,
+}
+
+impl Import {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let (lines, bar) = self.open_input().await?;
+        let store = context.store().await?;
+        let items: Arc<dyn Items> = store.clone();
+        if let Some(key) = &self.key
+            && items.describe_table(&self.table).await?.is_none()
+        {
+            let spec = TableSpec::new(self.table.clone(), key.clone())?;
+            items.create_table(&spec, Default::default()).await?;
+        }
+        let table = existing_table(&*items, &self.table).await?;
+        let source = Source { lines, bar };
+        let tally = if self.replace {
+            replace_all(&*items, &table, source).await
+        } else {
+            add_all(&*items, &table, source).await
+        }?;
+        let (imported, unchanged, differing) = (tally.imported, tally.unchanged, tally.differing);
+        let object = json!({
+            "table": self.table.as_str(),
+            "imported": imported,
+            "unchanged": unchanged,
+            "differing": differing,
+        });
+        let text = format!("{imported} items imported, {unchanged} there already, {differing} differ");
+        context.output.line(&object, &text)?;
+        context.print_cost(&store)?;
+        if differing == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let named: Vec<_> = tally.named.iter().map(|key| format!("`{key}`")).collect();
+        Err(Error::conflict(format!(
+            "items are there with other contents and were left alone; say --replace to overwrite them. items={differing}, among them {}",
+            named.join(", ")
+        )))
+    }
+
+    async fn open_input(&self) -> Result<(Box<dyn AsyncBufRead + Send + Unpin>, ProgressBar)> {
+        let Some(path) = &self.file else {
+            let input = BufReader::new(tokio::io::stdin());
+            return Ok((Box::new(input), progress::counter("bytes read")));
+        };
+        let unread = |cause| {
+            let message = format!("cannot read the file to import. file=`{}`", path.display());
+            Error::invalid(message).because(cause)
+        };
+        let file = tokio::fs::File::open(path).await.map_err(unread)?;
+        let total = file.metadata().await.map_err(unread)?.len();
+        Ok((Box::new(BufReader::new(file)), progress::bytes("importing", total)))
+    }
+}
+
+/// The lines, and how far they have been read.
+struct Source {
+    lines: Box<dyn AsyncBufRead + Send + Unpin>,
+    bar: ProgressBar,
+}
+
+impl Source {
+    /// Every item, in order; the first line that is none ends it with an error.
+    fn items(self) -> impl futures::Stream<Item = Result<Item>> {
+        stream::try_unfold((self, 0u64), |(mut source, number)| async move {
+            let mut number = number;
+            loop {
+                let mut line = String::new();
+                number += 1;
+                let read = source.lines.read_line(&mut line).await;
+                let bytes = read.map_err(|cause| {
+                    let message = format!("cannot read the input. line=`{number}`");
+                    Error::invalid(message).because(cause)
+                })?;
+                if bytes == 0 {
+                    source.bar.finish_and_clear();
+                    return Ok(None);
+                }
+                source.bar.inc(bytes as u64);
+                if !line.trim().is_empty() {
+                    let item = parse_line(&line).map_err(|cause| {
+                        let message = format!(
+                            "line is not an item, {{\"Item\":{{…}}}}; fix it and import again, the lines before it are safe. line=`{number}`"
+                        );
+                        Error::invalid(message).because(cause)
+                    })?;
+                    return Ok(Some((item, (source, number))));
+                }
+            }
+        })
+    }
+}
+
+fn parse_line(line: &str) -> Result<Item> {
+    let json: Json = serde_json::from_str(line)
+        .map_err(|cause| Error::invalid("line is not JSON").because(cause))?;
+    let item = json.get("Item");
+    item_from_json(item.ok_or_else(|| Error::invalid("line has no \"Item\""))?)
+}
+
+async fn add_all(items: &dyn Items, table: &TableSpec, source: Source) -> Result<Tally> {
+    let added = source.items().map(|item| async move {
+        let item = item?;
+        let key = table.key_of(&item)?;
+        match items.put(table, item.clone(), Condition::Absent).await {
+            Ok(_) => Ok(Added::New),
+            Err(WriteError::Refused { existing, .. }) if existing.as_deref() == Some(&item) => {
+                Ok(Added::Unchanged)
+            }
+            Err(WriteError::Refused { .. }) => Ok(Added::Differs(key)),
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    });
+    let tally = |mut tally: Tally, added: Added| async move {
+        match added {
+            Added::New => tally.imported += 1,
+            Added::Unchanged => tally.unchanged += 1,
+            Added::Differs(key) => {
+                tally.differing += 1;
+                if tally.named.len() < NAMED_MAX {
+                    tally.named.push(key);
+                }
+            }
+        }
+        Ok(tally)
+    };
+    added.buffer_unordered(AT_ONCE).try_fold(Tally::default(), tally).await
+}
+
+enum Added {
+    New,
+    Unchanged,
+    Differs(Key),
+}
+
+async fn replace_all(items: &dyn Items, table: &TableSpec, source: Source) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let mut batches = std::pin::pin!(source.items().try_ready_chunks(BATCH));
+    while let Some(batch) = batches.next().await {
+        // What was read before a wrong line is written before that line is reported.
+        let (batch, failed) = match batch {
+            Ok(batch) => (batch, None),
+            Err(stream::TryReadyChunksError(batch, error)) => (batch, Some(error)),
+        };
+        tally.imported += batch.len() as u64;
+        for writes in distinct(table, batch)? {
+            items.write(table, writes).await?;
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+    }
+    Ok(tally)
+}
+
+/// Batches in which no key is written twice, in the order of the lines.
+fn distinct(table: &TableSpec, items: Vec<Item>) -> Result<Vec<Vec<Write>>> {
+    let mut batches = vec![Vec::new()];
+    let mut seen = HashSet::new();
+    for item in items {
+        if !seen.insert(table.key_of(&item)?) {
+            seen = HashSet::from([table.key_of(&item)?]);
+            batches.push(Vec::new());
+        }
+        if let Some(batch) = batches.last_mut() {
+            batch.push(Write::Put(item));
+        }
+    }
+    Ok(batches)
+}

@@ -1,0 +1,165 @@
+//! `annals tables`: create, check or drop the tables of the layout.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use annals::items::{Billing, Items, TableSpec};
+use annals::{Error, ErrorKind, Result};
+use clap::Subcommand;
+use serde_json::json;
+
+use super::Context;
+use crate::output::ABSENT;
+
+/// What to do with the tables.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tables {
+    /// Create the tables that are not there yet
+    Create {
+        /// Reserve so many read units a second instead of paying by request
+        #[arg(long, value_name = "N", requires = "write_units")]
+        read_units: Option<u32>,
+        /// Reserve so many write units a second instead of paying by request
+        #[arg(long, value_name = "N", requires = "read_units")]
+        write_units: Option<u32>,
+    },
+    /// Check that the tables are there and have the right keys and indexes
+    Check,
+    /// Drop the tables with everything in them
+    Drop {
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+impl Tables {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let tables = context.settings.layout.tables(&context.settings)?;
+        let specs: Vec<&TableSpec> = tables.all().collect();
+        match self {
+            Self::Create {
+                read_units,
+                write_units,
+            } => {
+                let billing = billing(read_units, write_units)?;
+                create(context, &specs, billing).await
+            }
+            Self::Check => check(context, &specs).await,
+            Self::Drop { yes } => {
+                if !yes && !is_confirmed(&specs)? {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                drop_all(context, &specs).await
+            }
+        }
+    }
+}
+
+fn billing(read_units: Option<u32>, write_units: Option<u32>) -> Result<Billing> {
+    match read_units.zip(write_units) {
+        None => Ok(Billing::OnDemand),
+        Some((0, _) | (_, 0)) => Err(Error::invalid(
+            "reserved capacity is at least one unit; leave both options out to pay by request",
+        )),
+        Some((read_units, write_units)) => Ok(Billing::Provisioned {
+            read_units,
+            write_units,
+        }),
+    }
+}
+
+async fn create(context: &Context, specs: &[&TableSpec], billing: Billing) -> Result<ExitCode> {
+    let store = context.store().await?;
+    for spec in specs {
+        let status = match store.create_table(spec, billing).await {
+            Ok(()) => "created",
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                agree(spec, store.describe_table(spec.name()).await?)?;
+                "exists"
+            }
+            Err(error) => return Err(error),
+        };
+        print_status(context, spec, status)?;
+    }
+    context.print_cost(&store)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
+    let differences = found.map(|found| spec.differences(&found)).unwrap_or_default();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a table of that name has another schema: {}; choose another name or layout. table=`{}`",
+        differences.join("; "),
+        spec.name()
+    )))
+}
+
+fn print_status(context: &Context, spec: &TableSpec, status: &str) -> Result<()> {
+    let object = json!({"table": spec.name().as_str(), "status": status});
+    context.output.line(&object, &format!("{:<40} {status}", spec.name().as_str()))
+}
+
+async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
+    let store = context.store().await?;
+    let (mut missing, mut differing) = (Vec::new(), Vec::new());
+    for spec in specs {
+        let name = spec.name();
+        let Some(found) = store.describe_table(name).await? else {
+            print_status(context, spec, "missing")?;
+            missing.push(name.as_str());
+            continue;
+        };
+        let differences = spec.differences(&found);
+        if differences.is_empty() {
+            print_status(context, spec, "ok")?;
+            continue;
+        }
+        let object = json!({"table": name.as_str(), "status": "differs", "differences": differences});
+        let text = format!("{:<40} differs: {}", name.as_str(), differences.join("; "));
+        context.output.line(&object, &text)?;
+        differing.push(name.as_str());
+    }
+    context.print_cost(&store)?;
+    if !differing.is_empty() {
+        return Err(Error::invalid(format!(
+            "tables have another schema; choose other names or another layout. tables=`{}`",
+            differing.join(", ")
+        )));
+    }
+    if missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "annals: tables are missing; create them with `annals tables create`. tables=`{}`",
+        missing.join(", ")
+    );
+    Ok(ExitCode::from(ABSENT))
+}
+
+/// Asks at a terminal. A script has made up its mind.
+fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    let names: Vec<_> = specs.iter().map(|spec| spec.name().as_str()).collect();
+    eprint!("drop {} with everything in them? [y/N] ", names.join(", "));
+    let unread = |cause| Error::invalid("cannot ask; say --yes").because(cause);
+    io::stderr().flush().map_err(unread)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(unread)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
+    let store = context.store().await?;
+    for spec in specs {
+        let was_there = store.drop_table(spec.name()).await?;
+        print_status(context, spec, if was_there { "dropped" } else { "missing" })?;
+    }
+    context.print_cost(&store)?;
+    Ok(ExitCode::SUCCESS)
+}

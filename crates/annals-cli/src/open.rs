@@ -1,0 +1,120 @@
+//! The composition root: flags, environment and file become settings, settings become a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use annals::counting::Counting;
+use annals::embedded::Embedded;
+use annals::items::Items;
+use annals::settings::{Settings, StoreKind};
+use annals::{Error, Random, Result, SystemClock};
+use annals_aws::DynamoDb;
+
+use crate::args::Global;
+
+const DEFAULT_FILE: &str = "annals.toml";
+
+/// The settings in force: flag over environment over file over default.
+pub(crate) fn settings(global: &Global) -> Result<Settings> {
+    let mut settings = read_file(global.config.as_deref())?;
+    if let Some(data) = &global.data {
+        settings.store = StoreKind::Embedded;
+        settings.data.clone_from(data);
+    }
+    if global.dynamodb {
+        settings.store = StoreKind::DynamoDb;
+    }
+    let set = |to: &mut Option<String>, from: &Option<String>| {
+        if from.is_some() {
+            to.clone_from(from);
+        }
+    };
+    set(&mut settings.endpoint, &global.endpoint);
+    set(&mut settings.region, &global.region);
+    let tables = [
+        (&mut settings.journal_table, &global.journal_table),
+        (&mut settings.snapshot_table, &global.snapshot_table),
+        (&mut settings.state_table, &global.state_table),
+    ];
+    for (to, from) in tables {
+        if from.is_some() {
+            to.clone_from(from);
+        }
+    }
+    settings.layout = global.layout.unwrap_or(settings.layout);
+    if let Some(name) = &global.journal_name {
+        settings.journal_name.clone_from(name);
+    }
+    Ok(settings)
+}
+
+fn read_file(named: Option<&Path>) -> Result<Settings> {
+    let path = named.unwrap_or(Path::new(DEFAULT_FILE));
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(cause) if named.is_none() && cause.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Settings::default());
+        }
+        Err(cause) => {
+            let message = format!("cannot read the settings file. file=`{}`", path.display());
+            return Err(Error::invalid(message).because(cause));
+        }
+    };
+    parse(&text).map_err(|problem| {
+        Error::invalid(format!("{problem}, file=`{}`", path.display()))
+    })
+}
+
+/// The settings in a text, or what is wrong with it and where, in one line.
+fn parse(text: &str) -> std::result::Result<Settings, String> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
+        let message = error.message().replace('\n', " ");
+        format!("settings are not understood: {message}; fix or remove the line. line=`{line}`")
+    })
+}
+
+/// The store the settings name, counting what it does.
+pub(crate) async fn store(settings: &Settings) -> Result<Arc<Counting>> {
+    let items: Arc<dyn Items> = match settings.store {
+        StoreKind::Embedded => Arc::new(Embedded::open(&settings.data, &settings.embedded)?),
+        StoreKind::DynamoDb => {
+            let clock = Arc::new(SystemClock::new());
+            Arc::new(DynamoDb::open(settings, clock, Random::from_machine()).await?)
+        }
+    };
+    Ok(Arc::new(Counting::new(items)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_file_is_the_default() {
+        let shipped = include_str!("../../../annals.toml");
+        assert_eq!(parse(shipped).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn the_shipped_file_names_every_setting() {
+        let shipped: toml::Table = include_str!("../../../annals.toml").parse().unwrap();
+        let all = toml::Table::try_from(Settings::default()).unwrap();
+        assert_eq!(shipped, all);
+    }
+
+    #[test]
+    fn an_unknown_setting_is_named_with_its_line() {
+        let problem = parse("layout = \"akka\"\njornal-table = \"x\"\n").unwrap_err();
+        assert!(problem.contains("`jornal-table`"), "{problem}");
+        assert!(problem.contains("line=`2`"), "{problem}");
+        assert!(!problem.contains('\n'), "{problem}");
+    }
+
+    #[test]
+    fn a_table_name_that_cannot_be_is_refused() {
+        let problem = parse("journal-table = \"no spaces\"\n").unwrap_err();
+        assert!(problem.contains("name=`no spaces`"), "{problem}");
+    }
+}

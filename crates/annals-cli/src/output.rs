@@ -1,0 +1,107 @@
+//! What is printed, and how: for people at a terminal, as JSON lines otherwise.
+//!
+//! Promises: standard output has results only; errors go to standard error, one cause a line; a
+//! reader that went away ends the command quietly.
+
+use std::error::Error as _;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use annals::items::Cost;
+use annals::{Error, ErrorKind, Result};
+use serde_json::{Value as Json, json};
+
+use crate::args::Global;
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+    cost: bool,
+}
+
+impl Output {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            json: global.json || !io::stdout().is_terminal(),
+            cost: global.cost,
+        }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// One result: the object as a JSON line, or the text for people.
+    pub(crate) fn line(self, object: &Json, text: &str) -> Result<()> {
+        if self.json {
+            print_line(&object.to_string())
+        } else {
+            print_line(text)
+        }
+    }
+
+    /// What it cost, if that was asked for.
+    pub(crate) fn cost(self, cost: Cost) -> Result<()> {
+        if !self.cost {
+            return Ok(());
+        }
+        let (requests, write, read) = (cost.requests, cost.write_units, cost.read_units());
+        let object = json!({"cost": {
+            "requests": requests,
+            "write_units": write,
+            "read_units": whole_or_half(cost),
+        }});
+        let text = format!("cost: {requests} requests, {write} write units, {read} read units");
+        self.line(&object, &text)
+    }
+}
+
+/// Read units come in halves; a whole number of them is printed as one.
+fn whole_or_half(cost: Cost) -> Json {
+    if cost.read_half_units.is_multiple_of(2) {
+        json!(cost.read_half_units / 2)
+    } else {
+        json!(cost.read_units())
+    }
+}
+
+/// Prints a line, leaving quietly where nobody reads any more.
+pub(crate) fn print_line(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{line}");
+    written.or_else(|cause| match cause.kind() {
+        io::ErrorKind::BrokenPipe => std::process::exit(0),
+        io::ErrorKind::StorageFull => {
+            Err(Error::unavailable("the disk the output goes to is full; free space").because(cause))
+        }
+        _ => Err(Error::invalid("cannot write the output").because(cause)),
+    })
+}
+
+/// The error on one line, its causes on one each.
+pub(crate) fn print_error(error: &Error) {
+    let mut err = io::stderr().lock();
+    // Nowhere is left to report that standard error is closed.
+    let _ = writeln!(err, "annals: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string().replace('\n', " ");
+        let _ = writeln!(err, "  because: {text}");
+        cause = inner.source();
+    }
+}
+
+/// What the process answers for an error of this kind.
+pub(crate) fn exit_code(kind: ErrorKind) -> ExitCode {
+    ExitCode::from(match kind {
+        ErrorKind::Invalid => 2,
+        ErrorKind::Conflict => 3,
+        ErrorKind::Unavailable => 4,
+        // A kind that is new to this binary is treated like the worst.
+        _ => 5,
+    })
+}
+
+/// What the process answers where something is not there.
+pub(crate) const ABSENT: u8 = 1;
