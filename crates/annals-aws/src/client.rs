@@ -184,3 +184,86 @@ fn check(settings: &Settings) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use annals::items::{Items, Key, KeyAttribute, KeySchema, TableSpec};
+    use annals::{ErrorKind, ManualClock};
+    use aws_credential_types::provider::error::CredentialsError;
+    use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+
+    use super::*;
+
+    /// A chain that ends without credentials.
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl ProvideCredentials for Nobody {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            future::ProvideCredentials::ready(Err(CredentialsError::not_loaded("nothing found")))
+        }
+    }
+
+    fn open(shared: aws_config::SdkConfig) -> Result<DynamoDb> {
+        let clock = Arc::new(ManualClock::at_ms(0));
+        DynamoDb::with_config(shared, &Settings::default(), clock, Random::seeded(1))
+    }
+
+    #[test]
+    fn without_a_region_nothing_opens() {
+        let error = open(SdkConfig::builder().build()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(
+            error.to_string(),
+            "no AWS region; set --region, region in annals.toml or AWS_REGION"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_needs_no_region_and_a_region_that_is_set_wins() {
+        let set = |region: Option<&str>| Settings {
+            region: region.map(str::to_owned),
+            profile: Some("no-such-profile".to_owned()),
+            ..Settings::default()
+        };
+        let ours = near_region(&set(Some("eu-north-1"))).region().await;
+        assert_eq!(ours, Some(Region::new("eu-north-1")));
+        assert!(near_region(&set(None)).region().await.is_some());
+    }
+
+    #[tokio::test]
+    async fn missing_credentials_are_found_out_by_the_first_request() {
+        let shared = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .endpoint_url("http://127.0.0.1:1")
+            .credentials_provider(SharedCredentialsProvider::new(Nobody));
+        let store = open(shared.build()).unwrap();
+        let key = KeySchema::new(KeyAttribute::text("id"));
+        let table = TableSpec::new("notes".parse().unwrap(), key).unwrap();
+        let error = store.get(&table, vec![Key::new("a")]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let text = error.to_string();
+        assert!(
+            text.starts_with("no AWS credentials; set AWS_PROFILE"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_store_prints_no_secret() {
+        let keys = Credentials::new("access", "hidden", None, None, "test");
+        let shared = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(SharedCredentialsProvider::new(keys));
+        let printed = format!("{:?}", open(shared.build()).unwrap());
+        assert!(
+            printed.contains("us-east-1") && !printed.contains("hidden"),
+            "{printed}"
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! The client of DynamoDB against an emulator in this process, and against scripted faults.
+//!
+//! Where `ANNALS_TEST_DYNAMODB` names an endpoint (`http://127.0.0.1:8000`), whatever needs a
+//! server runs there instead of on the emulator.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod batches;
+mod bench;
+mod costs;
+mod faults;
+mod script;
+mod server;
+mod tables;
+mod verbs;

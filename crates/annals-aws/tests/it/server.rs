@@ -1,0 +1,79 @@
+//! The server that tests run against, and a table of their own on it.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use annals::items::{Items, KeyAttribute, KeySchema, TableName, TableSpec};
+use annals::settings::Settings;
+use annals::{Clock, Random, SystemClock};
+use annals_aws::DynamoDb;
+use futures::FutureExt;
+use tokio::net::TcpListener;
+
+/// The server to run against instead of the emulator.
+const ENDPOINT: &str = "ANNALS_TEST_DYNAMODB";
+
+/// Whether tests run on the emulator in this process.
+pub(crate) fn is_emulator() -> bool {
+    std::env::var(ENDPOINT).is_err()
+}
+
+/// A server of DynamoDB: the one that was asked for, or a new and empty one in this process.
+pub(crate) async fn endpoint() -> String {
+    if let Ok(endpoint) = std::env::var(ENDPOINT) {
+        return endpoint;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let database = dynoxide::Database::memory().unwrap();
+    tokio::spawn(dynoxide::server::serve_on(listener, database));
+    format!("http://{address}")
+}
+
+pub(crate) fn settings(endpoint: &str) -> Settings {
+    Settings {
+        endpoint: Some(endpoint.to_owned()),
+        ..Settings::default()
+    }
+}
+
+pub(crate) async fn open_at(endpoint: &str, clock: Arc<dyn Clock>) -> DynamoDb {
+    let opened = DynamoDb::open_local(&settings(endpoint), clock, Random::seeded(1)).await;
+    opened.unwrap()
+}
+
+pub(crate) async fn open() -> Arc<DynamoDb> {
+    let endpoint = endpoint().await;
+    Arc::new(open_at(&endpoint, Arc::new(SystemClock::new())).await)
+}
+
+/// A name that no other test, and no other run, has.
+pub(crate) fn unique(label: &str) -> TableName {
+    let run = Random::from_machine().bits();
+    format!("annals-test-{label}-{run:016x}").parse().unwrap()
+}
+
+/// A table with a text partition `p` and a number sort key `n`.
+pub(crate) fn events() -> TableSpec {
+    let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
+    TableSpec::new(unique("events"), key).unwrap()
+}
+
+/// Runs a test on a table that is created before and dropped afterwards, whatever happens.
+pub(crate) async fn with_table<F: Future<Output = ()>>(
+    table: TableSpec,
+    test: impl FnOnce(Arc<DynamoDb>, Arc<TableSpec>) -> F,
+) {
+    let (store, table) = (open().await, Arc::new(table));
+    store
+        .create_table(&table, Default::default())
+        .await
+        .unwrap();
+    let test = test(store.clone(), table.clone());
+    let outcome = AssertUnwindSafe(test).catch_unwind().await;
+    assert!(store.drop_table(table.name()).await.unwrap());
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
