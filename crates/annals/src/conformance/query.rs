@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scratch::{
-    Scratch, assert_invalid, column, filled, item, sorted, texts, unsorted, unused_name,
+    Scratch, assert_invalid, assert_page_size, column, filled, item, sorted, texts, unsorted,
+    unused_name,
 };
-use crate::items::limits::PAGE_BYTES_MAX;
 use crate::items::{
     Consistency, Cursor, Direction, Item, Items, Key, KeyPart, KeyType, Number, Query, SortRange,
-    TableSpec, Value, Write, item_size,
+    TableSpec, Value, Write,
 };
 
 async fn filled_table(items: &Arc<dyn Items>, key_type: KeyType, sorts: &[KeyPart]) -> Scratch {
@@ -130,14 +130,15 @@ pub async fn byte_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// One item or none.
+/// One item or none. Where a limited page of it ends is left open: DynamoDB gives a cursor after
+/// which nothing comes, and emulators differ in what comes after it.
 pub async fn a_table_without_sort_key_is_queried_by_its_partition(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a").with("v", 1u64);
     table.put(stored.clone()).await;
     assert_eq!(table.all(Query::of("a")).await, vec![stored.clone()]);
     let limited = Query::of("a").descending().limit(1);
-    assert_eq!(table.all(limited).await, vec![stored]);
+    assert_eq!(table.page(limited).await.items, vec![stored]);
     assert_eq!(table.all(Query::of("b")).await, vec![]);
     table.drop().await;
 }
@@ -193,10 +194,11 @@ pub async fn cursors_walk_a_range_once(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Three items of 390 KB do not fit one page; a page is never larger than it may be.
+/// Four items of 390 KB do not fit one page. DynamoDB's own emulator lets the last item of a page
+/// go past the megabyte, others stop before it, so the last one does not count.
 pub async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
-    for n in 1..=3u64 {
+    for n in 1..=4u64 {
         table.put(filled(item("a", n), 390 * 1024)).await;
     }
     for query in [Query::of("a"), Query::of("a").descending()] {
@@ -205,17 +207,16 @@ pub async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) 
         let mut next = Some(query);
         while let Some(query) = next.take() {
             let page = table.page(query.clone()).await;
-            let bytes: usize = page.items.iter().map(item_size).sum();
-            assert!(bytes <= PAGE_BYTES_MAX, "a page of {bytes} bytes");
+            assert_page_size(&page.items);
             seen.extend(column(&page.items, "s"));
             next = page.next.map(|cursor| query.after(cursor));
             pages += 1;
-            assert!(pages < 10, "three items in {pages} pages");
+            assert!(pages < 10, "four items in {pages} pages");
         }
         if direction == Direction::Descending {
             seen.reverse();
         }
-        assert_eq!(seen, [1u64, 2, 3].map(Value::from), "{direction:?}");
+        assert_eq!(seen, [1u64, 2, 3, 4].map(Value::from), "{direction:?}");
         assert!(pages > 1, "more than a page allows came in one");
     }
     table.drop().await;

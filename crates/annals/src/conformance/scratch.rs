@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::{Stream, TryStreamExt};
 
+use crate::items::limits::PAGE_BYTES_MAX;
 use crate::items::{
     Billing, Condition, Cost, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, KeyType, Page,
-    Query, Scan, TableName, TableSpec, Value, WriteError, item_size, query_all, scan_all,
+    Query, Scan, TableName, TableSpec, Value, WriteError, item_size, query_pages, scan_pages,
 };
 use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 
@@ -19,6 +20,8 @@ use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 /// A store that is up to date at once never waits.
 const TRIES_MAX: usize = 250;
 const PAUSE: Duration = Duration::from_millis(20);
+/// No check reads as many pages as this; a store whose cursors run in circles does.
+const PAGES_MAX: usize = 200;
 
 /// A name that no other check, run or process uses.
 pub(super) fn unused_name() -> TableName {
@@ -132,14 +135,12 @@ impl Scratch {
 
     /// Everything a query brings, over all pages.
     pub(super) async fn all(&self, query: Query) -> Vec<Item> {
-        let items = query_all(self.items.clone(), self.spec.clone(), query);
-        items.try_collect().await.expect("query, page by page")
+        collect(query_pages(self.items.clone(), self.spec.clone(), query)).await
     }
 
     /// Everything a scan brings, over all pages.
     pub(super) async fn scanned(&self, scan: Scan) -> Vec<Item> {
-        let items = scan_all(self.items.clone(), self.spec.clone(), scan);
-        items.try_collect().await.expect("scan, page by page")
+        collect(scan_pages(self.items.clone(), self.spec.clone(), scan)).await
     }
 
     /// Everything in the table.
@@ -166,6 +167,17 @@ impl Scratch {
     }
 }
 
+async fn collect(mut pages: impl Stream<Item = Result<Page>> + Unpin) -> Vec<Item> {
+    let mut items = Vec::new();
+    for _ in 0..PAGES_MAX {
+        match pages.try_next().await.expect("a page") {
+            Some(page) => items.extend(page.items),
+            None => return items,
+        }
+    }
+    panic!("{PAGES_MAX} pages and no end: {items:?}");
+}
+
 /// The values of one attribute, in the order of the items.
 pub(super) fn column(items: &[Item], name: &str) -> Vec<Value> {
     let values = items.iter().map(|item| item.get(name).cloned());
@@ -189,6 +201,17 @@ pub(super) fn assert_once_each(seen: &[String], want: &BTreeSet<String>) {
     let different: BTreeSet<String> = seen.iter().cloned().collect();
     assert_eq!(different, *want, "everything is seen");
     assert_eq!(seen.len(), want.len(), "nothing is seen twice: {seen:?}");
+}
+
+/// Whether a page is no larger than pages are: its last item may go past the limit, none after.
+#[track_caller]
+pub(super) fn assert_page_size(items: &[Item]) {
+    let (_, others) = items.split_last().unzip();
+    let bytes: usize = others.unwrap_or_default().iter().map(item_size).sum();
+    assert!(
+        bytes <= PAGE_BYTES_MAX,
+        "a page went on after {bytes} bytes"
+    );
 }
 
 /// Whether a call was refused as wrong; answers the error.
