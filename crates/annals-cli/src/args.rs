@@ -11,7 +11,12 @@ use crate::commands::{bench, config, export, import, tables};
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
 /// DynamoDB.
 #[derive(Debug, Parser)]
-#[command(name = "annals", version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "annals",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -43,10 +48,20 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "LAYOUT", env = "ANNALS_LAYOUT")]
     pub(crate) layout: Option<Layout>,
     /// The table of events
-    #[arg(long, global = true, value_name = "TABLE", env = "ANNALS_JOURNAL_TABLE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TABLE",
+        env = "ANNALS_JOURNAL_TABLE"
+    )]
     pub(crate) journal_table: Option<TableName>,
     /// The table of snapshots
-    #[arg(long, global = true, value_name = "TABLE", env = "ANNALS_SNAPSHOT_TABLE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TABLE",
+        env = "ANNALS_SNAPSHOT_TABLE"
+    )]
     pub(crate) snapshot_table: Option<TableName>,
     /// The table of durable state
     #[arg(long, global = true, value_name = "TABLE", env = "ANNALS_STATE_TABLE")]

@@ -13,10 +13,16 @@ use std::process::ExitCode;
 use annals::Error;
 use clap::Parser;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let args = args::Args::parse();
-    match commands::run(args).await {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(cause) => return report(&Error::unavailable("cannot start threads").because(cause)),
+    };
+    let outcome = runtime.block_on(commands::run(args));
+    // A command that failed may leave a read of standard input behind; nobody waits for that.
+    runtime.shutdown_background();
+    match outcome {
         Ok(code) => code,
         Err(error) => report(&error),
     }

@@ -60,9 +60,7 @@ fn read_file(named: Option<&Path>) -> Result<Settings> {
             return Err(Error::invalid(message).because(cause));
         }
     };
-    parse(&text).map_err(|problem| {
-        Error::invalid(format!("{problem}, file=`{}`", path.display()))
-    })
+    parse(&text).map_err(|problem| Error::invalid(format!("{problem}, file=`{}`", path.display())))
 }
 
 /// The settings in a text, or what is wrong with it and where, in one line.

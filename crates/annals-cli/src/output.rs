@@ -72,9 +72,10 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
     let written = writeln!(out, "{line}");
     written.or_else(|cause| match cause.kind() {
         io::ErrorKind::BrokenPipe => std::process::exit(0),
-        io::ErrorKind::StorageFull => {
-            Err(Error::unavailable("the disk the output goes to is full; free space").because(cause))
-        }
+        io::ErrorKind::StorageFull => Err(Error::unavailable(
+            "the disk the output goes to is full; free space",
+        )
+        .because(cause)),
         _ => Err(Error::invalid("cannot write the output").because(cause)),
     })
 }

@@ -8,6 +8,7 @@ mod random;
 pub mod bench;
 #[cfg(feature = "testing")]
 pub mod conformance;
+pub mod counting;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod items;
@@ -18,3 +19,8 @@ pub mod settings;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Result};
 pub use random::Random;
+
+/// The README's example compiles.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -96,7 +96,9 @@ async fn dynamodb(context: &Context) -> Result<()> {
     let (bare, ours) = (result.bare_per_sec(), result.ours_per_sec());
     let ratio = result.ratio();
     if !ratio.is_finite() {
-        return Err(Error::unavailable("the server answered too little to compare"));
+        return Err(Error::unavailable(
+            "the server answered too little to compare",
+        ));
     }
     let object = json!({
         "tasks": tasks,

@@ -22,9 +22,8 @@ pub(crate) enum Config {
 impl Config {
     pub(crate) fn run(self, context: &Context) -> Result<ExitCode> {
         let Self::Show { toml } = self;
-        let unprintable = |e: &dyn std::fmt::Display| {
-            Error::invalid(format!("settings cannot be printed: {e}"))
-        };
+        let unprintable =
+            |e: &dyn std::fmt::Display| Error::invalid(format!("settings cannot be printed: {e}"));
         let settings = &context.settings;
         let text = if context.output.is_json() && !toml {
             serde_json::to_string(settings).map_err(|e| unprintable(&e))?

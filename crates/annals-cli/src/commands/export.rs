@@ -38,7 +38,10 @@ impl Export {
         let mut pages = stream::select_all(shares);
         while let Some(page) = pages.try_next().await? {
             bar.inc(page.items.len() as u64);
-            let lines = page.items.iter().map(|item| json!({"Item": item_to_json(item)}));
+            let lines = page
+                .items
+                .iter()
+                .map(|item| json!({"Item": item_to_json(item)}));
             let lines: Vec<_> = lines.map(|line| line.to_string()).collect();
             if lines.is_empty() {
                 continue;

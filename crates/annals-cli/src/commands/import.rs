@@ -56,7 +56,9 @@ fn parse_key(text: &str) -> Result<KeySchema> {
         let parsed = parsed.and_then(|(name, letter)| Some((name, key_type(letter)?)));
         match parsed {
             Some((name, key_type)) if !name.is_empty() => Ok(KeyAttribute::new(name, key_type)),
-            _ => Err(Error::invalid("a key is NAME:S, NAME:N or NAME:B, with a comma before a second")),
+            _ => Err(Error::invalid(
+                "a key is NAME:S, NAME:N or NAME:B, with a comma before a second",
+            )),
         }
     };
     match text.split_once(',') {
@@ -99,7 +101,8 @@ impl Import {
             "unchanged": unchanged,
             "differing": differing,
         });
-        let text = format!("{imported} items imported, {unchanged} there already, {differing} differ");
+        let text =
+            format!("{imported} items imported, {unchanged} there already, {differing} differ");
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
         if differing == 0 {
@@ -123,7 +126,10 @@ impl Import {
         };
         let file = tokio::fs::File::open(path).await.map_err(unread)?;
         let total = file.metadata().await.map_err(unread)?.len();
-        Ok((Box::new(BufReader::new(file)), progress::bytes("importing", total)))
+        Ok((
+            Box::new(BufReader::new(file)),
+            progress::bytes("importing", total),
+        ))
     }
 }
 
@@ -198,7 +204,10 @@ async fn add_all(items: &dyn Items, table: &TableSpec, source: Source) -> Result
         }
         Ok(tally)
     };
-    added.buffer_unordered(AT_ONCE).try_fold(Tally::default(), tally).await
+    added
+        .buffer_unordered(AT_ONCE)
+        .try_fold(Tally::default(), tally)
+        .await
 }
 
 enum Added {

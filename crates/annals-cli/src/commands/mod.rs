@@ -34,7 +34,7 @@ impl Context {
 
     /// Prints what the store has cost so far, if that was asked for.
     pub(crate) fn print_cost(&self, store: &Counting) -> Result<()> {
-        self.output.cost(store.counts().cost())
+        self.output.cost(store.counts().total().cost)
     }
 }
 

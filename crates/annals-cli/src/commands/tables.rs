@@ -87,7 +87,9 @@ async fn create(context: &Context, specs: &[&TableSpec], billing: Billing) -> Re
 }
 
 fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
-    let differences = found.map(|found| spec.differences(&found)).unwrap_or_default();
+    let differences = found
+        .map(|found| spec.differences(&found))
+        .unwrap_or_default();
     if differences.is_empty() {
         return Ok(());
     }
@@ -100,7 +102,9 @@ fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
 
 fn print_status(context: &Context, spec: &TableSpec, status: &str) -> Result<()> {
     let object = json!({"table": spec.name().as_str(), "status": status});
-    context.output.line(&object, &format!("{:<40} {status}", spec.name().as_str()))
+    context
+        .output
+        .line(&object, &format!("{:<40} {status}", spec.name().as_str()))
 }
 
 async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
@@ -118,7 +122,8 @@ async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
             print_status(context, spec, "ok")?;
             continue;
         }
-        let object = json!({"table": name.as_str(), "status": "differs", "differences": differences});
+        let object =
+            json!({"table": name.as_str(), "status": "differs", "differences": differences});
         let text = format!("{:<40} differs: {}", name.as_str(), differences.join("; "));
         context.output.line(&object, &text)?;
         differing.push(name.as_str());

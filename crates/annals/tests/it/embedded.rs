@@ -215,7 +215,10 @@ async fn a_full_disk_refuses_puts_loses_nothing_and_recovers_by_itself() {
     let found = items.get(&table(), keys).await.unwrap().items;
     assert_eq!(found, [Some(event(1)), None, None]);
     let key = Key::new("cart-1").sorted(1u64);
-    items.delete(&table(), key, Condition::Always).await.unwrap();
+    items
+        .delete(&table(), key, Condition::Always)
+        .await
+        .unwrap();
     drop(items);
 
     let items = open_with_reserve(folder.path(), 0);

@@ -1,0 +1,230 @@
+//! Bad input: a line that says what to do, the right exit code, and nothing lost.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use crate::run::{Annals, dynamodb, on_every_store};
+
+const SHORT: &str = "[aws-client-config]\nclient-execution-timeout = 300\n";
+
+fn item(n: u64, bytes: usize) -> String {
+    let text = "x".repeat(bytes);
+    format!(
+        "{}\n",
+        json!({"Item": {"p": {"S": "a"}, "n": {"N": n.to_string()}, "v": {"S": text}}})
+    )
+}
+
+#[test]
+fn an_unknown_setting() {
+    let annals = Annals::embedded();
+    annals.write("annals.toml", "\njornal-table = \"x\"\n");
+    let outcome = annals
+        .run(&["tables", "create"])
+        .fails(2, "unknown field `jornal-table`");
+    assert!(
+        outcome.err.contains("line=`2`, file=`annals.toml`"),
+        "{outcome:?}"
+    );
+    assert!(
+        !annals.folder().join("annals-data").exists(),
+        "nothing was made"
+    );
+    annals.write("annals.toml", "store = \"cassandra\"\n");
+    annals
+        .run(&["tables", "create"])
+        .fails(2, "unknown variant `cassandra`");
+    annals.write("annals.toml", "this is not toml\n");
+    annals
+        .run(&["tables", "create"])
+        .fails(2, "settings are not understood");
+    annals
+        .run(&["tables", "create", "--config", "absent.toml"])
+        .fails(2, "file=`absent.toml`");
+}
+
+#[test]
+fn an_unknown_option_layout_or_command() {
+    let annals = Annals::embedded();
+    for args in [
+        &["tables", "create", "--layuot", "akka"][..],
+        &["frobnicate"],
+        &["export"],
+    ] {
+        let outcome = annals.run(args);
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    }
+    let outcome = annals.run(&["tables", "create", "--layout", "cassandra"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(
+        outcome.err.contains("annals, akka and j5ik2o"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn an_item_over_400_kb() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        let input = item(1, 10) + &item(2, 409_600);
+        let outcome = annals.run_with(&["import", "annals-journal"], &input);
+        let outcome = outcome.fails(2, "item is larger than the 409600 bytes a table takes");
+        assert!(outcome.err.contains("key=`a, 2`"), "{outcome:?}");
+        let there = annals.run(&["export", "annals-journal"]).ok().out;
+        assert_eq!(
+            there.lines().count(),
+            1,
+            "the good one is there, the bad one is not"
+        );
+    });
+}
+
+#[test]
+fn a_line_that_is_no_item_is_named_and_the_lines_before_it_are_kept() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        for (line, because) in [
+            ("not json", "line is not JSON"),
+            ("{\"item\":{}}", "line has no \"Item\""),
+            ("{\"Item\":{\"p\":{\"S\":1}}}", "value is not a JSON string"),
+        ] {
+            for args in [
+                &["import", "annals-journal"][..],
+                &["import", "annals-journal", "--replace"],
+            ] {
+                let input = format!("{}\n{line}\n{}", item(1, 10), item(2, 10));
+                let outcome = annals.run_with(args, &input).fails(2, "line=`3`");
+                assert!(outcome.err.contains(because), "{outcome:?}");
+                assert_eq!(
+                    annals.run(&["export", "annals-journal"]).ok().json().len(),
+                    1
+                );
+            }
+        }
+        let keyless = "{\"Item\":{\"p\":{\"S\":\"a\"}}}";
+        let outcome = annals.run_with(&["import", "annals-journal"], keyless);
+        outcome.fails(2, "item lacks a key attribute");
+    });
+}
+
+#[test]
+fn a_missing_table() {
+    on_every_store(|annals| {
+        for verb in ["export", "import"] {
+            let outcome = annals.run(&[verb, "absent-table"]);
+            outcome.fails(
+                2,
+                "create it with `annals tables create` or name another. table=`absent-table`",
+            );
+        }
+        annals.run(&["export", "x"]).fails(2, "3 to 255");
+        annals
+            .run(&["import", "absent-table", "--key", "p:X"])
+            .fails(2, "a key is NAME:S");
+    });
+}
+
+#[test]
+fn an_unreachable_endpoint() {
+    // Nothing listens on port 1 of this machine.
+    let annals = Annals::at("http://127.0.0.1:1");
+    annals.write("annals.toml", SHORT);
+    let outcome = annals
+        .run(&["tables", "check"])
+        .fails(4, "cannot reach DynamoDB");
+    assert_eq!(outcome.out, "");
+    Annals::at("nonsense")
+        .run(&["tables", "check"])
+        .fails(2, "endpoint=`nonsense`");
+}
+
+#[test]
+fn no_credentials_and_no_region() {
+    let annals = Annals::at("http://127.0.0.1:1").with_access_key("");
+    annals
+        .run(&["tables", "check"])
+        .fails(2, "AWS_ACCESS_KEY_ID");
+    let annals = Annals::embedded();
+    annals
+        .run(&["tables", "check", "--dynamodb"])
+        .fails(2, "set --region");
+}
+
+/// AWS's own words for a key it does not know, on a server that says nothing else.
+#[test]
+fn wrong_credentials() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let body = r#"{"__type":"com.amazon.coral.service#UnrecognizedClientException","message":"The security token included in the request is invalid."}"#;
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut request = [0; 4096];
+            if connection.read(&mut request).unwrap_or(0) > 0 {
+                let _ = connection.write_all(answer.as_bytes());
+            }
+        }
+    });
+    let outcome = Annals::at(&endpoint).run(&["tables", "check"]);
+    let outcome = outcome.fails(2, "AWS refused the credentials");
+    assert!(!outcome.err.contains("secret"), "{outcome:?}");
+}
+
+/// DynamoDB Local takes letters and digits alone as an access key; the emulator takes anything.
+#[test]
+fn wrong_credentials_on_a_server_that_looks_at_them() {
+    if std::env::var("ANNALS_TEST_DYNAMODB").is_err() {
+        println!("skipped: the emulator takes any credentials; scripts/conformance runs this");
+        return;
+    }
+    let annals = Annals::at(&dynamodb()).with_access_key("bad-key!");
+    annals
+        .run(&["tables", "check"])
+        .fails(2, "AWS refused the credentials");
+}
+
+#[test]
+fn an_unreadable_folder() {
+    let annals = Annals::embedded();
+    annals.write("a-file", "mine");
+    let outcome = annals.run(&["--data", "a-file/data", "tables", "create"]);
+    outcome.fails(
+        2,
+        "check that the folder exists and can be read and written",
+    );
+    annals
+        .run(&["--data", "a-file", "tables", "create"])
+        .fails(2, "folder=`a-file`");
+    annals
+        .run(&["--data", ".", "tables", "create"])
+        .fails(2, "is not an annals store");
+    let kept = std::fs::read_to_string(annals.folder().join("a-file")).unwrap();
+    assert_eq!(kept, "mine");
+}
+
+#[test]
+fn a_store_that_another_process_has_open() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    let folder = annals.folder().join("annals-data");
+    let store = annals::embedded::Embedded::open(&folder, &Default::default()).unwrap();
+    annals
+        .run(&["tables", "check"])
+        .fails(4, "another process has this store open");
+    drop(store);
+    annals.run(&["tables", "check"]).ok();
+}
+
+#[test]
+fn a_store_of_a_newer_annals() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    annals.write("annals-data/FORMAT", "annals embedded format 9\n");
+    annals.run(&["tables", "check"]).fails(2, "update annals");
+}

@@ -1,0 +1,13 @@
+//! The command line from outside: the binary as a person or a script runs it.
+//!
+//! Scenarios run on every store: embedded, and DynamoDB as an emulator in this process or, where
+//! `ANNALS_TEST_DYNAMODB` names one, on a server.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod bad_input;
+mod config;
+mod copying;
+mod full_disk;
+mod run;
+mod tables;

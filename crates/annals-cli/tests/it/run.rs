@@ -1,0 +1,177 @@
+//! Running the binary: a folder of its own, a store, and nothing of this machine's settings.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use annals::Random;
+use serde_json::Value as Json;
+use tempfile::TempDir;
+
+const ENDPOINT: &str = "ANNALS_TEST_DYNAMODB";
+
+/// What a run printed and answered.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Outcome {
+    /// Standard output as JSON lines.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<Json> {
+        let lines = self.out.lines().map(serde_json::from_str);
+        lines
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Succeeds, silently on standard error.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        assert_eq!(self.err, "", "{self:?}");
+        self
+    }
+
+    /// Fails with this code, saying so in its first line and never in a panic.
+    #[track_caller]
+    pub(crate) fn fails(self, code: i32, says: &str) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let first = self.err.lines().next().unwrap_or_default();
+        assert!(first.contains(says), "{self:?}");
+        assert!(!self.err.contains("panicked"), "{self:?}");
+        self
+    }
+}
+
+/// The binary on one store.
+pub(crate) struct Annals {
+    folder: TempDir,
+    store: Vec<String>,
+    access_key: String,
+}
+
+impl Annals {
+    /// On the embedded store, in a folder of its own.
+    pub(crate) fn embedded() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// On DynamoDB at this address.
+    pub(crate) fn at(endpoint: &str) -> Self {
+        let store = [
+            "--dynamodb",
+            "--endpoint",
+            endpoint,
+            "--region",
+            "eu-west-1",
+        ];
+        Self::with(store.map(str::to_owned).to_vec())
+    }
+
+    fn with(store: Vec<String>) -> Self {
+        Self {
+            folder: TempDir::new().unwrap(),
+            store,
+            // DynamoDB Local keeps a database for each access key, so tests do not meet.
+            access_key: format!("key{:016x}", Random::from_machine().bits()),
+        }
+    }
+
+    pub(crate) fn with_access_key(mut self, key: &str) -> Self {
+        self.access_key = key.to_owned();
+        self
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file into the folder the binary runs in.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
+        self.run_with(args, "")
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Outcome {
+        let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_annals")));
+        command.args(&self.store).args(args);
+        finish(command, input)
+    }
+
+    /// A program in the folder, with the environment the binary is run in.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars() {
+            if name.starts_with("AWS_") || name.starts_with("ANNALS_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .current_dir(self.folder.path())
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_CONFIG_FILE", "/dev/null")
+            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+        if !self.access_key.is_empty() {
+            command.env("AWS_ACCESS_KEY_ID", &self.access_key);
+            command.env("AWS_SECRET_ACCESS_KEY", "secret");
+        }
+        command
+    }
+}
+
+/// Runs the command to its end, feeding it the input.
+pub(crate) fn finish(mut command: Command, input: &str) -> Outcome {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    // From a thread of its own, for a child that prints much before it has read all; one that
+    // ends early closes the pipe, which is its good right.
+    let feeding = std::thread::spawn(move || {
+        let _ = stdin.write_all(input.as_bytes());
+    });
+    let output = child.wait_with_output().unwrap();
+    feeding.join().unwrap();
+    Outcome {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The address of a DynamoDB: the server that was asked for, or an emulator in this process.
+pub(crate) fn dynamodb() -> String {
+    if let Ok(endpoint) = std::env::var(ENDPOINT) {
+        return endpoint;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let database = dynoxide::Database::memory().unwrap();
+            dynoxide::server::serve_on(listener, database).await;
+        });
+    });
+    format!("http://{address}")
+}
+
+/// Runs a scenario on every store.
+pub(crate) fn on_every_store(scenario: impl Fn(&Annals)) {
+    scenario(&Annals::embedded());
+    scenario(&Annals::at(&dynamodb()));
+}

@@ -1,0 +1,141 @@
+//! `annals tables`.
+
+use serde_json::json;
+
+use crate::run::{Annals, on_every_store};
+
+fn statuses(annals: &Annals, args: &[&str]) -> Vec<(String, String)> {
+    let lines = annals.run(args).json();
+    let text = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap().to_owned();
+    lines
+        .iter()
+        .map(|line| (text(line, "table"), text(line, "status")))
+        .collect()
+}
+
+#[test]
+fn the_tables_of_every_layout_are_created_checked_and_dropped() {
+    on_every_store(|annals| {
+        let layouts: [(&str, &[&str]); 3] = [
+            (
+                "annals",
+                &["annals-journal", "annals-snapshot", "annals-state"],
+            ),
+            ("akka", &["akka-persistence", "akka-persistence-snapshot"]),
+            ("j5ik2o", &["Journal", "Snapshot", "State"]),
+        ];
+        for (layout, tables) in layouts {
+            let want = |status: &str| -> Vec<(String, String)> {
+                tables
+                    .iter()
+                    .map(|t| ((*t).to_owned(), status.to_owned()))
+                    .collect()
+            };
+            let run = |verb: &str| statuses(annals, &["tables", verb, "--layout", layout]);
+            assert_eq!(run("check"), want("missing"));
+            assert_eq!(run("create"), want("created"));
+            assert_eq!(run("create"), want("exists"));
+            assert_eq!(run("check"), want("ok"));
+            annals.run(&["tables", "check", "--layout", layout]).ok();
+            assert_eq!(run("drop"), want("dropped"));
+            assert_eq!(run("drop"), want("missing"));
+        }
+    });
+}
+
+#[test]
+fn missing_tables_are_answered_with_exit_code_1() {
+    on_every_store(|annals| {
+        let outcome = annals.run(&["tables", "check"]);
+        outcome.fails(1, "create them with `annals tables create`");
+    });
+}
+
+#[test]
+fn names_come_from_flags_environment_and_file_in_that_order() {
+    let annals = Annals::embedded();
+    annals.write(
+        "annals.toml",
+        "journal-table = \"from-file\"\nsnapshot-table = \"from-file-2\"\n",
+    );
+    let mut command = annals.command(env!("CARGO_BIN_EXE_annals").as_ref());
+    command.args(["tables", "create", "--journal-table", "from-flag"]);
+    command.env("ANNALS_JOURNAL_TABLE", "from-env");
+    command.env("ANNALS_STATE_TABLE", "from-env-2");
+    let outcome = crate::run::finish(command, "").ok();
+    let tables: Vec<_> = outcome
+        .json()
+        .iter()
+        .map(|line| line["table"].clone())
+        .collect();
+    assert_eq!(
+        tables,
+        [
+            json!("from-flag"),
+            json!("from-file-2"),
+            json!("from-env-2")
+        ]
+    );
+}
+
+#[test]
+fn a_table_with_another_schema_is_told_and_left_alone() {
+    on_every_store(|annals| {
+        let name = ["--journal-table", "shared-table"];
+        annals
+            .run(&[&["tables", "create"][..], &name].concat())
+            .ok();
+        for verb in ["create", "check"] {
+            let args = [&["tables", verb, "--layout", "j5ik2o"][..], &name].concat();
+            let outcome = annals.run(&args);
+            assert_eq!(outcome.code, Some(2), "{outcome:?}");
+            let told = format!("{}{}", outcome.out, outcome.err);
+            assert!(
+                told.contains("key differs: want `pkey S, skey S`, found `p S, n N`"),
+                "{told}"
+            );
+        }
+        annals.run(&[&["tables", "check"][..], &name].concat()).ok();
+    });
+}
+
+#[test]
+fn capacity_is_reserved_with_both_units_or_not_at_all() {
+    on_every_store(|annals| {
+        let reserve = |read, write| {
+            [
+                "tables",
+                "create",
+                "--read-units",
+                read,
+                "--write-units",
+                write,
+            ]
+        };
+        annals.run(&reserve("5", "5")).ok();
+        annals.run(&reserve("0", "5")).fails(2, "at least one unit");
+        let half = annals.run(&["tables", "create", "--read-units", "5"]);
+        assert_eq!(half.code, Some(2), "{half:?}");
+    });
+}
+
+#[test]
+fn two_tables_of_one_name_are_refused() {
+    let annals = Annals::embedded();
+    let names = ["--journal-table", "same", "--state-table", "same"];
+    let outcome = annals.run(&[&["tables", "create"][..], &names].concat());
+    outcome.fails(2, "two tables have one name");
+    assert!(
+        !annals.folder().join("annals-data").exists(),
+        "nothing was made"
+    );
+}
+
+#[test]
+fn cost_is_the_last_line_when_asked_for() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    let lines = annals.run(&["tables", "check", "--cost"]).ok().json();
+    let want = json!({"cost": {"requests": 3, "write_units": 0, "read_units": 0}});
+    assert_eq!(lines.last(), Some(&want));
+}
