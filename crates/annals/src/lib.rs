@@ -11,6 +11,8 @@ pub mod conformance;
 pub mod counting;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+#[cfg(feature = "testing")]
+pub mod faulty;
 pub mod items;
 pub mod layout;
 pub mod memory;

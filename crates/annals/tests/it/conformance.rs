@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use annals::conformance::{self, CHECKS};
+use annals::counting::Counting;
+use annals::faulty::{Faults, Faulty};
+use annals::items::{Cost, Items, Scan, Write};
 use annals::memory::Memory;
+use annals::{ErrorKind, Random};
+
+use crate::table;
 
 #[tokio::test]
 async fn memory_conforms() {
@@ -13,6 +19,85 @@ async fn memory_conforms() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_conforms_when_tasks_run_in_parallel() {
     conformance::run(Arc::new(Memory::new())).await;
+}
+
+#[tokio::test]
+async fn faulty_without_faults_conforms() {
+    let memory = Arc::new(Memory::new());
+    let faulty = Faulty::new(memory, Random::seeded(1), Faults::none());
+    conformance::run(Arc::new(faulty)).await;
+}
+
+#[tokio::test]
+async fn delayed_conforms() {
+    let delayed = Faults {
+        delay: 1_000,
+        ..Faults::none()
+    };
+    let memory = Arc::new(Memory::new());
+    let faulty = Faulty::new(memory, Random::seeded(1), delayed);
+    conformance::run(Arc::new(faulty)).await;
+}
+
+#[tokio::test]
+async fn counting_conforms() {
+    conformance::run(Arc::new(Counting::new(Arc::new(Memory::new())))).await;
+}
+
+/// The suite leaves the cost of a scan open; on one machine it is exact.
+#[tokio::test]
+async fn a_scan_of_memory_costs_what_it_reads() {
+    let (memory, table) = table().await;
+    let page = memory.scan(&table, Scan::whole()).await.unwrap();
+    assert_eq!(
+        page.cost,
+        Cost {
+            requests: 1,
+            write_units: 0,
+            read_half_units: 2
+        }
+    );
+    let puts = (0..10u64).map(|n| Write::Put(crate::item(n).with("v", "x".repeat(990))));
+    memory.write(&table, puts.collect()).await.unwrap();
+    let page = memory.scan(&table, Scan::whole()).await.unwrap();
+    assert_eq!(
+        page.cost,
+        Cost {
+            requests: 1,
+            write_units: 0,
+            read_half_units: 6
+        }
+    );
+}
+
+/// An index that the caller's spec does not mention still guards its key.
+#[tokio::test]
+async fn memory_keeps_what_it_has_when_an_index_unknown_to_the_caller_refuses() {
+    let (_, known) = table().await;
+    let key = annals::items::KeySchema::new(annals::items::KeyAttribute::number("g"));
+    let index = annals::items::IndexSpec::global("by-g".parse().unwrap(), key);
+    let stored = known.clone().with_index(index).unwrap();
+    let memory = Memory::new();
+    memory
+        .create_table(&stored, Default::default())
+        .await
+        .unwrap();
+    let kept = crate::item(1).with("g", 1u64);
+    let always = annals::items::Condition::Always;
+    memory
+        .put(&known, kept.clone(), always.clone())
+        .await
+        .unwrap();
+
+    let wrong = crate::item(1).with("g", "text");
+    let put = memory.put(&known, wrong.clone(), always).await;
+    let error: annals::Error = put.unwrap_err().into();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let batch = vec![Write::Put(crate::item(2)), Write::Put(wrong)];
+    let error = memory.write(&known, batch).await.unwrap_err();
+    assert_eq!(error.cause.kind(), ErrorKind::Invalid);
+    let page = memory.scan(&known, Scan::whole()).await.unwrap();
+    assert_eq!(page.items, vec![kept]);
 }
 
 /// A check that nobody lists would pass for ever.

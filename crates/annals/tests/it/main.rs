@@ -2,5 +2,32 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod conformance;
+mod counting;
 mod crash;
 mod embedded;
+mod faulty;
+
+use std::sync::Arc;
+
+use annals::items::{Item, Items, Key, KeyAttribute, KeySchema, TableSpec};
+use annals::memory::Memory;
+
+/// A store in memory with one table of numbered items.
+async fn table() -> (Arc<Memory>, TableSpec) {
+    let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
+    let spec = TableSpec::new("numbered".parse().unwrap(), key).unwrap();
+    let memory = Arc::new(Memory::new());
+    memory
+        .create_table(&spec, Default::default())
+        .await
+        .unwrap();
+    (memory, spec)
+}
+
+fn item(n: u64) -> Item {
+    Item::new().with("p", "a").with("n", n)
+}
+
+fn key(n: u64) -> Key {
+    Key::new("a").sorted(n)
+}
