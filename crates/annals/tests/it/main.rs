@@ -6,6 +6,8 @@ mod counting;
 mod crash;
 mod embedded;
 mod faulty;
+mod properties;
+mod tidy;
 
 use std::sync::Arc;
 

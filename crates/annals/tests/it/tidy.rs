@@ -1,0 +1,163 @@
+//! The house rules, executed: over every Rust file of every crate of the workspace.
+
+use std::path::{Path, PathBuf};
+
+const LINES_MAX: usize = 600;
+const BANNED_NAMES: [&str; 4] = ["utils.rs", "helpers.rs", "common.rs", "misc.rs"];
+
+/// Written so that this file does not hold what it bans.
+const BANNED_CALLS: [&str; 3] = [
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("dbg", "!("),
+];
+const BANNED_HOSTS: [&str; 6] = [
+    concat!("index.", "crates.io"),
+    concat!("static.", "crates.io"),
+    concat!("repo1.maven", ".org"),
+    concat!("registry.npmjs", ".org"),
+    concat!("pypi", ".org"),
+    concat!("art", "ifactory"),
+];
+
+/// What may be named in one crate only: the beginning of a path, and the crate.
+const FENCED: [(&str, &str); 3] = [
+    (concat!("aws", "_"), "annals-aws"),
+    (concat!("cl", "ap"), "annals-cli"),
+    (concat!("ax", "um"), "annals-cli"),
+];
+
+/// What is wrong with a file, a line each. `path` begins below `crates`.
+fn problems(path: &Path, source: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut report = |problem: String| problems.push(format!("{}: {problem}", path.display()));
+    let name = path.file_name().unwrap().to_str().unwrap();
+    if BANNED_NAMES.contains(&name) {
+        report("name a file after what it holds".to_owned());
+    }
+    let lines = source.lines().count();
+    // A placeholder of one line holds nothing yet.
+    if lines > 1 && !source.starts_with("//! ") {
+        report("a file begins with `//!` and what it holds".to_owned());
+    }
+    if lines > LINES_MAX {
+        report(format!("{lines} lines; {LINES_MAX} are the most"));
+    }
+    let home = path.iter().next().unwrap().to_str().unwrap();
+    for (n, line) in (1..).zip(source.lines()) {
+        for call in BANNED_CALLS.iter().filter(|call| line.contains(**call)) {
+            report(format!("line {n}: `{call}` is not for keeps"));
+        }
+        for host in BANNED_HOSTS.iter().filter(|host| line.contains(**host)) {
+            report(format!("line {n}: names the package registry `{host}`"));
+        }
+        for (prefix, only) in FENCED.iter().filter(|(_, only)| *only != home) {
+            if names_crate(line, prefix) {
+                report(format!("line {n}: `{prefix}` belongs in {only}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether a line of code names a crate whose name begins so: in a `use`, or before `::`. A field
+/// like `settings.aws_client` is none, and neither is a comment.
+fn names_crate(line: &str, prefix: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(prefix).any(|(at, _)| {
+        let before = &code[..at];
+        let rest = &code[at..];
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let is_whole = prefix.ends_with('_') || rest[..end] == *prefix;
+        let begins_word = !before.ends_with(is_word);
+        let is_path = rest[end..].starts_with("::") || before.trim_end().ends_with("use");
+        is_whole && begins_word && is_path
+    })
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target") {
+                rust_files(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_keeps_the_house_rules() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    rust_files(crates, &mut files);
+    assert!(files.len() > 20, "the files are found: {files:?}");
+    let all = files.iter().flat_map(|file| {
+        let source = std::fs::read_to_string(file).unwrap();
+        problems(file.strip_prefix(crates).unwrap(), &source)
+    });
+    let all: Vec<String> = all.collect();
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[track_caller]
+fn check(path: &str, body: &str, want: &str) {
+    let source = format!("//! A file.\n\n{body}\n");
+    let found = problems(Path::new(path), &source).join("\n");
+    if want.is_empty() {
+        assert_eq!(found, "", "{body}");
+    } else {
+        assert!(found.contains(want), "{body}: {found:?}");
+    }
+}
+
+#[test]
+fn each_rule_fails_where_it_is_broken() {
+    let file = "annals/src/some.rs";
+    check(file, "fn some() {}", "");
+    for name in BANNED_NAMES {
+        check(&format!("annals/src/{name}"), "", "after what it holds");
+    }
+    check(file, &"// line\n".repeat(LINES_MAX), "600 are the most");
+    for call in BANNED_CALLS {
+        check(file, &format!("    {call});"), "not for keeps");
+    }
+    for host in BANNED_HOSTS {
+        check(
+            file,
+            &format!("// see https://{host}/x"),
+            "package registry",
+        );
+    }
+    let bare = problems(Path::new(file), "\nfn some() {}\n").join("\n");
+    assert!(bare.contains("begins with `//!`"), "{bare}");
+}
+
+#[test]
+fn fenced_crates_are_named_at_home_only() {
+    for (prefix, home) in FENCED {
+        let name = match prefix {
+            "aws_" => "aws_sdk_dynamodb",
+            whole => whole,
+        };
+        for code in [
+            format!("use {name}::Client;"),
+            format!("    use {name};"),
+            format!("let client = {name}::Client::new();"),
+            format!("fn f(x: &{name}::X) {{}}"),
+        ] {
+            check("annals/src/some.rs", &code, "belongs in");
+            check(&format!("{home}/src/some.rs"), &code, "");
+        }
+        for code in [
+            format!("let x = settings.{prefix}config;"),
+            format!("// {name}::Client is not named here"),
+            format!("let my_{name} = my_{name}::x();"),
+        ] {
+            check("annals/src/some.rs", &code, "");
+        }
+    }
+}
