@@ -5,9 +5,13 @@ use std::sync::Arc;
 use annals::conformance::{self, CHECKS};
 use annals::counting::Counting;
 use annals::faulty::{Faults, Faulty};
-use annals::items::{Cost, Items, Scan, Write};
+use annals::items::{
+    Condition, Cost, IndexSpec, Item, Items, KeyAttribute, KeySchema, Query, Scan, TableSpec,
+    Write, query_all,
+};
 use annals::memory::Memory;
 use annals::{ErrorKind, Random};
+use futures::TryStreamExt;
 
 use crate::table;
 
@@ -74,8 +78,8 @@ async fn a_scan_of_memory_costs_what_it_reads() {
 #[tokio::test]
 async fn memory_keeps_what_it_has_when_an_index_unknown_to_the_caller_refuses() {
     let (_, known) = table().await;
-    let key = annals::items::KeySchema::new(annals::items::KeyAttribute::number("g"));
-    let index = annals::items::IndexSpec::global("by-g".parse().unwrap(), key);
+    let key = KeySchema::new(KeyAttribute::number("g"));
+    let index = IndexSpec::global("by-g".parse().unwrap(), key);
     let stored = known.clone().with_index(index).unwrap();
     let memory = Memory::new();
     memory
@@ -83,7 +87,7 @@ async fn memory_keeps_what_it_has_when_an_index_unknown_to_the_caller_refuses() 
         .await
         .unwrap();
     let kept = crate::item(1).with("g", 1u64);
-    let always = annals::items::Condition::Always;
+    let always = Condition::Always;
     memory
         .put(&known, kept.clone(), always.clone())
         .await
@@ -98,6 +102,25 @@ async fn memory_keeps_what_it_has_when_an_index_unknown_to_the_caller_refuses() 
     assert_eq!(error.cause.kind(), ErrorKind::Invalid);
     let page = memory.scan(&known, Scan::whole()).await.unwrap();
     assert_eq!(page.items, vec![kept]);
+}
+
+/// DynamoDB gives a cursor after the only item of a partition; following it is a wasted request.
+#[tokio::test]
+async fn a_partition_of_one_item_is_read_in_one_request() {
+    let key = KeySchema::new(KeyAttribute::text("p"));
+    let table = Arc::new(TableSpec::new("lone".parse().unwrap(), key).unwrap());
+    let items = Arc::new(Counting::new(Arc::new(Memory::new())));
+    items
+        .create_table(&table, Default::default())
+        .await
+        .unwrap();
+    let one = Item::new().with("p", "a");
+    items.put(&table, one, Condition::Absent).await.unwrap();
+    items.take();
+    let query = Query::of("a").limit(1);
+    let all = query_all(items.clone(), table, query).try_collect::<Vec<Item>>();
+    assert_eq!(all.await.unwrap().len(), 1);
+    assert_eq!(items.counts().total().cost.requests, 1);
 }
 
 /// A check that nobody lists would pass for ever.
