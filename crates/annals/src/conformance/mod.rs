@@ -244,6 +244,7 @@ pub const CHECKS: &[Check] = checks! {
         a_global_index_orders_by_its_own_key,
         a_global_index_without_sort_key_groups_items,
         equal_index_keys_are_walked_once_each,
+        a_cursor_of_an_index_does_not_fit_the_table,
         a_wrong_index_key_is_invalid_and_nothing_is_written,
     }
     limits {

@@ -39,7 +39,7 @@ impl Faults {
         }
     }
 
-    /// A bad day: everything happens, a call in five goes wrong, nothing crashes.
+    /// A bad day: everything but a crash happens, about one call in seven fails.
     pub const fn bad_day() -> Self {
         Self {
             error: 50,
