@@ -11,7 +11,7 @@ use super::scratch::{
 };
 use crate::items::{
     Condition, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, KeyType, Projection, Query,
-    SortRange, Value, Write,
+    SortRange, TableSpec, Value, Write,
 };
 
 /// Same partitions, ordered by the number `l`.
@@ -258,5 +258,34 @@ pub async fn a_wrong_index_key_is_invalid_and_nothing_is_written(items: Arc<dyn 
         assert_invalid(written, &format!("write with {name} = {value:?}"));
     }
     assert_eq!(table.contents().await, vec![]);
+    table.drop().await;
+}
+
+/// A caller may know less of a table than there is; the table keeps its rules, and its items.
+pub async fn an_index_the_caller_does_not_name_guards_its_key(items: Arc<dyn Items>) {
+    let table = both(&items, Projection::All).await;
+    let spec = TableSpec::new(table.spec.name().clone(), sorted(KeyType::S)).expect("a table");
+    let kept = item("a", "1").with("l", 1u64);
+    let put = items.put(&spec, kept.clone(), Condition::Always).await;
+    put.expect("put");
+    assert_eq!(table.all(on_local("a")).await, vec![kept.clone()]);
+
+    // One index would take the second item, and must not keep what the other refused.
+    let first = item("a", "1").with("l", "text");
+    let second = item("a", "1").with("l", 2u64).with("g", 1u64);
+    for wrong in [first, second] {
+        let put = items.put(&spec, wrong.clone(), Condition::Always).await;
+        assert_invalid(put, "put with a wrong key of an index not named");
+        let batch = vec![Write::Put(item("a", "2")), Write::Put(wrong)];
+        let written = items.write(&spec, batch).await;
+        assert_invalid(written, "write with a wrong key of an index not named");
+    }
+    assert_eq!(
+        table.get(Key::new("a").sorted("1")).await,
+        Some(kept.clone())
+    );
+    // Asked by its place, so that an entry at another does not stand in for it.
+    let there = on_local("a").within(SortRange::Equal(1u64.into()));
+    assert_eq!(table.all(there).await, vec![kept]);
     table.drop().await;
 }

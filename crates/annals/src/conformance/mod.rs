@@ -246,6 +246,7 @@ pub const CHECKS: &[Check] = checks! {
         equal_index_keys_are_walked_once_each,
         a_cursor_of_an_index_does_not_fit_the_table,
         a_wrong_index_key_is_invalid_and_nothing_is_written,
+        an_index_the_caller_does_not_name_guards_its_key,
     }
     limits {
         the_largest_item_is_taken_and_one_byte_more_is_invalid,
