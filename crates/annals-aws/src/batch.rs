@@ -19,12 +19,27 @@ use crate::attribute::item_of;
 use crate::client::DynamoDb;
 use crate::error::Trouble;
 use crate::items::TOTAL;
+use crate::retry::Call;
 use crate::{capacity, request};
 
 /// What some of the keys name.
 struct Found {
     items: HashMap<Key, Item>,
     cost: Cost,
+}
+
+impl Found {
+    fn nothing() -> Self {
+        Self {
+            items: HashMap::new(),
+            cost: Cost::ZERO,
+        }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.items.extend(more.items);
+        self.cost += more.cost;
+    }
 }
 
 impl DynamoDb {
@@ -70,49 +85,20 @@ impl DynamoDb {
         let chunks = keys.chunks(GET_BATCH_MAX).map(<[_]>::to_vec);
         let chunks: Vec<_> = chunks.map(|keys| self.get_chunk(table, keys)).collect();
         let answers = stream::iter(chunks).buffer_unordered(self.batches_at_once);
-        let nothing = Found {
-            items: HashMap::with_capacity(keys.len()),
-            cost: Cost::ZERO,
-        };
-        let merge = |mut all: Found, chunk: Found| async move {
-            all.items.extend(chunk.items);
-            all.cost += chunk.cost;
+        let merge = |mut all: Found, some: Found| async move {
+            all.add(some);
             Ok(all)
         };
-        answers.try_fold(nothing, merge).await
+        answers.try_fold(Found::nothing(), merge).await
     }
 
     async fn get_chunk(&self, table: &TableSpec, keys: Vec<&Key>) -> Result<Found> {
         let mut call = self.sender.call();
         let mut wanted: Vec<Key> = keys.into_iter().cloned().collect();
-        let mut found = HashMap::with_capacity(wanted.len());
-        let mut units = Cost::ZERO;
+        let mut found = Found::nothing();
         while !wanted.is_empty() {
-            let answer = call.send(|| async {
-                let keys = request::keys(table, &wanted).map_err(SdkError::construction_failure)?;
-                let request = self.client.batch_get_item();
-                request
-                    .request_items(table.name().as_str(), keys)
-                    .return_consumed_capacity(TOTAL)
-                    .send()
-                    .await
-            });
-            let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
-            let unprocessed = answer.unprocessed_keys.unwrap_or_default().into_values();
-            let unprocessed = unprocessed.flat_map(|keys| keys.keys);
-            let left = unprocessed.map(|key| table.key_of(&item_of(key)?));
-            let left = left.collect::<Result<Vec<Key>>>()?;
-            let asked = wanted.len() - left.len().min(wanted.len());
-            let mut bytes = Vec::with_capacity(asked);
-            for item in answer.responses.unwrap_or_default().into_values().flatten() {
-                let item = item_of(item)?;
-                bytes.push(item_size(&item));
-                found.insert(table.key_of(&item)?, item);
-            }
-            bytes.resize(asked, 0);
-            let each = bytes.iter().map(|b| Cost::of_read(*b, Default::default()));
-            let consumed = answer.consumed_capacity.iter().flatten();
-            units += capacity::read(consumed).unwrap_or_else(|| each.sum());
+            let (some, left) = self.get_once(table, &wanted, &mut call).await?;
+            found.add(some);
             wanted = left;
             if !wanted.is_empty() {
                 let cause = format!("keys were left unprocessed. keys=`{}`", wanted.len());
@@ -120,10 +106,45 @@ impl DynamoDb {
                 call.pause(Trouble::Throttled, cause).await?;
             }
         }
-        Ok(Found {
-            items: found,
-            cost: units.in_requests(call.requests()),
-        })
+        found.cost = found.cost.in_requests(call.requests());
+        Ok(found)
+    }
+
+    /// Asks for the keys once; answers what was found, and the keys that were left unprocessed.
+    async fn get_once(
+        &self,
+        table: &TableSpec,
+        wanted: &[Key],
+        call: &mut Call<'_>,
+    ) -> Result<(Found, Vec<Key>)> {
+        let answer = call.send(|| async {
+            let keys = request::keys(table, wanted).map_err(SdkError::construction_failure)?;
+            let request = self.client.batch_get_item();
+            request
+                .request_items(table.name().as_str(), keys)
+                .return_consumed_capacity(TOTAL)
+                .send()
+                .await
+        });
+        let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
+        let unprocessed = answer.unprocessed_keys.unwrap_or_default().into_values();
+        let left = unprocessed.flat_map(|keys| keys.keys);
+        let left = left.map(|key| table.key_of(&item_of(key)?));
+        let left = left.collect::<Result<Vec<Key>>>()?;
+        let responses = answer.responses.unwrap_or_default();
+        let items = responses.into_values().flatten().map(|item| {
+            let item = item_of(item)?;
+            Ok((table.key_of(&item)?, item))
+        });
+        let items = items.collect::<Result<HashMap<Key, Item>>>()?;
+        let sizes = items.values().map(item_size);
+        // A key that names nothing is billed like the smallest item.
+        let missing = wanted.len().saturating_sub(left.len() + items.len());
+        let sizes = sizes.chain(std::iter::repeat_n(0, missing));
+        let unbilled = sizes.map(|size| Cost::of_read(size, Default::default()));
+        let consumed = answer.consumed_capacity.iter().flatten();
+        let cost = capacity::read(consumed).unwrap_or_else(|| unbilled.sum());
+        Ok((Found { items, cost }, left))
     }
 }
 
@@ -241,7 +262,7 @@ impl DynamoDb {
         &self,
         table: &TableSpec,
         pending: &[Pending<'_>],
-        call: &mut crate::retry::Call<'_>,
+        call: &mut Call<'_>,
     ) -> Result<(Cost, HashSet<Key>)> {
         let answer = call.send(|| async {
             let writes = pending.iter().map(|p| request::write(table, p.write));

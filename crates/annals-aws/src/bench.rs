@@ -34,8 +34,8 @@ pub struct Load {
 impl Default for Load {
     fn default() -> Self {
         Self {
-            rounds: 5,
-            puts: 5_000,
+            rounds: 9,
+            puts: 2_500,
             tasks: 50,
         }
     }

@@ -6,7 +6,7 @@
 
 use std::error::Error as StdError;
 
-use annals::items::{TableName, missing_table, table_exists};
+use annals::items::{TableName, missing_table};
 use annals::{Error, ErrorKind};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
@@ -62,7 +62,9 @@ impl<E> Failure<E> {
         match self {
             Self::Failed(error) => error,
             Self::MissingTable => missing_table(table),
-            Self::TableInUse => table_exists(table),
+            Self::TableInUse => Error::unavailable(format!(
+                "table is being made, changed or dropped; try again later. table=`{table}`"
+            )),
             Self::Refused(_) => Error::conflict("DynamoDB refused a condition that nobody asked"),
         }
     }

@@ -54,19 +54,14 @@ impl Items for DynamoDb {
                 .return_consumed_capacity(TOTAL)
                 .send()
         });
-        let refused = match answer.await {
-            Ok(answer) => {
-                let unbilled = || Cost::of_write(table, None, Some(&item));
-                let cost = capacity::written(&answer.consumed_capacity).unwrap_or_else(unbilled);
-                return Ok(cost.in_requests(call.requests()));
-            }
-            Err(failure) => refusal(table, failure)?,
+        let answer = answer.await.map(|answer| answer.consumed_capacity);
+        let written = Written {
+            table,
+            key: &checked.key,
+            new: Some(&item),
+            condition,
         };
-        let existing = match (refused.existing(), condition) {
-            (None, Condition::Absent) => self.read_refused(table, &checked.key, &mut call).await?,
-            (existing, _) => existing,
-        };
-        Err(refused_by(existing, Some(checked.size), &call))
+        self.outcome(written, answer, call).await
     }
 
     async fn delete(
@@ -89,19 +84,14 @@ impl Items for DynamoDb {
                 .return_consumed_capacity(TOTAL)
                 .send()
         });
-        let refused = match answer.await {
-            Ok(answer) => {
-                let unbilled = || Cost::of_sizes(None, None);
-                let cost = capacity::written(&answer.consumed_capacity).unwrap_or_else(unbilled);
-                return Ok(cost.in_requests(call.requests()));
-            }
-            Err(failure) => refusal(table, failure)?,
+        let answer = answer.await.map(|answer| answer.consumed_capacity);
+        let written = Written {
+            table,
+            key: &key,
+            new: None,
+            condition,
         };
-        let existing = match (refused.existing(), condition) {
-            (None, Condition::Absent) => self.read_refused(table, &key, &mut call).await?,
-            (existing, _) => existing,
-        };
-        Err(refused_by(existing, None, &call))
+        self.outcome(written, answer, call).await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
@@ -173,10 +163,48 @@ impl Items for DynamoDb {
     }
 }
 
+/// A put or a delete that was answered.
+struct Written<'a> {
+    table: &'a TableSpec,
+    key: &'a Key,
+    new: Option<&'a Item>,
+    condition: Condition,
+}
+
 impl DynamoDb {
-    /// What is there after DynamoDB refused a write because something is there, without saying
-    /// what: old servers do that. It may have changed since, as whatever is read may.
-    async fn read_refused(
+    /// How a put or a delete ended: with a cost, a refusal, or an error.
+    async fn outcome<E: OperationError + Refusal>(
+        &self,
+        written: Written<'_>,
+        answer: Result<Option<ConsumedCapacity>, Failure<E>>,
+        mut call: Call<'_>,
+    ) -> Result<Cost, WriteError> {
+        let (table, new) = (written.table, written.new);
+        let refused = match answer {
+            Ok(consumed) => {
+                let unbilled = || Cost::of_write(table, None, new);
+                let cost = capacity::written(&consumed).unwrap_or_else(unbilled);
+                return Ok(cost.in_requests(call.requests()));
+            }
+            Err(Failure::Refused(refused)) => refused,
+            Err(failure) => return Err(failure.into_error(table.name()).into()),
+        };
+        let existing = match (refused.existing(), written.condition) {
+            (None, Condition::Absent) => self.look_up(table, written.key, &mut call).await?,
+            (existing, _) => existing,
+        };
+        let existing = existing.map(item_of).transpose()?;
+        // DynamoDB bills a refused write by the larger of the two, but its answer does not say so.
+        let cost = Cost::of_sizes(existing.as_ref().map(item_size), new.map(item_size));
+        Err(WriteError::Refused {
+            existing: existing.map(Box::new),
+            cost: cost.in_requests(call.requests()),
+        })
+    }
+
+    /// What is there after a write was refused because something is there, where DynamoDB does not
+    /// say what: old servers do not. It may have changed since, as whatever is read may.
+    async fn look_up(
         &self,
         table: &TableSpec,
         key: &Key,
@@ -191,32 +219,6 @@ impl DynamoDb {
         });
         let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
         Ok(answer.item)
-    }
-}
-
-/// The refusal among the failures; everything else is an error.
-fn refusal<E: OperationError>(table: &TableSpec, failure: Failure<E>) -> Result<E, WriteError> {
-    match failure {
-        Failure::Refused(refused) => Ok(refused),
-        failure => Err(failure.into_error(table.name()).into()),
-    }
-}
-
-/// DynamoDB bills a refused write like one that went through, but its answer does not say so.
-fn refused_by(
-    existing: Option<Attributes>,
-    new_size: Option<usize>,
-    call: &Call<'_>,
-) -> WriteError {
-    match existing.map(item_of).transpose() {
-        Err(corrupt) => corrupt.into(),
-        Ok(existing) => {
-            let cost = Cost::of_sizes(existing.as_ref().map(item_size), new_size);
-            WriteError::Refused {
-                existing: existing.map(Box::new),
-                cost: cost.in_requests(call.requests()),
-            }
-        }
     }
 }
 

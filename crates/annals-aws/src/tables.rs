@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use annals::items::{
     Billing, IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
+    table_exists,
 };
 use annals::{Error, Result};
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
@@ -44,12 +45,15 @@ impl DynamoDb {
         });
         let seen = match answer.await {
             Ok(answer) => answer.table_description,
-            // Where an answer was lost and the request repeated, the table that is there may well
-            // be ours; it serves if it is the same.
-            Err(Failure::TableInUse) if call.requests() > 1 => {
-                let found = self.describe(name).await?;
+            Err(Failure::TableInUse) => {
+                // Where an answer was lost and the request repeated, the table that is there may
+                // well be ours; it serves if it is the same.
+                let found = match call.requests() {
+                    1 => None,
+                    _ => self.describe(name).await?,
+                };
                 if found.is_none_or(|found| !spec.differences(&found).is_empty()) {
-                    return Err(annals::items::table_exists(name));
+                    return Err(table_exists(name));
                 }
                 None
             }

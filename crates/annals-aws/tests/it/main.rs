@@ -11,5 +11,6 @@ mod costs;
 mod faults;
 mod script;
 mod server;
+mod settling;
 mod tables;
 mod verbs;
