@@ -8,8 +8,8 @@
 use annals::Result;
 use annals::items::{
     BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items, Key,
-    Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_item, check_key, check_query,
-    check_scan, item_size,
+    Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition, check_item,
+    check_key, check_query, check_scan, item_size,
 };
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::{
@@ -41,6 +41,7 @@ impl Items for DynamoDb {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         let checked = check_item(table, &item)?;
+        check_condition(&condition)?;
         let expression = request::condition(table, &condition);
         let mut call = self.sender.call();
         let answer = call.send(|| {
@@ -71,6 +72,7 @@ impl Items for DynamoDb {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         check_key(table, &key)?;
+        check_condition(&condition)?;
         let expression = request::condition(table, &condition);
         let mut call = self.sender.call();
         let answer = call.send(|| {

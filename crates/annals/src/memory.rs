@@ -10,9 +10,9 @@ use async_trait::async_trait;
 
 use crate::items::{
     BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, PageBuilder,
-    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree, check_cursor, check_item,
-    check_key, check_query, check_scan, check_writes, cursor_after, index_entry, item_size,
-    missing_table, table_exists,
+    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree, check_condition,
+    check_cursor, check_item, check_key, check_query, check_scan, check_writes, cursor_after,
+    index_entry, item_size, missing_table, table_exists,
 };
 use crate::{Error, Result};
 
@@ -179,6 +179,9 @@ fn is_in_segment(key: &Key, segment: Segment) -> bool {
 impl Items for Memory {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
+        if keys.is_empty() {
+            return Ok(Got::default());
+        }
         self.with(table, |table| {
             let found: Vec<_> = keys
                 .iter()
@@ -202,6 +205,7 @@ impl Items for Memory {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         let key = check_item(table, &item)?.key;
+        check_condition(&condition)?;
         self.with(table, |table| {
             table.check(&item)?;
             table.replace_if(key, Some(item), &condition)
@@ -215,10 +219,14 @@ impl Items for Memory {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         check_key(table, &key)?;
+        check_condition(&condition)?;
         self.with(table, |table| table.replace_if(key, None, &condition))
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        if writes.is_empty() {
+            return Ok(Cost::ZERO);
+        }
         let written = check_writes(table, &writes).and_then(|keys| {
             let requests = Cost::write_requests(writes.len());
             self.with(table, |table| {

@@ -165,6 +165,7 @@ pub const CHECKS: &[Check] = checks! {
         a_spec_of_another_key_type_is_invalid,
     }
     put {
+        a_condition_on_what_no_attribute_can_be_is_invalid,
         a_put_replaces_the_whole_item,
         absent_lets_one_put_through_and_shows_its_item_to_the_next,
         absent_looks_at_the_whole_key,

@@ -165,3 +165,18 @@ pub async fn a_key_attribute_of_another_type_is_invalid(items: Arc<dyn Items>) {
     assert_eq!(table.contents().await, vec![]);
     table.drop().await;
 }
+
+/// An empty set, for one: DynamoDB refuses the call, not the write.
+pub async fn a_condition_on_what_no_attribute_can_be_is_invalid(items: Arc<dyn Items>) {
+    let table = Scratch::new(&items, unsorted()).await;
+    let stored = Item::new().with("p", "a");
+    table.put(stored.clone()).await;
+    for condition in [equals("v", Value::Ss(BTreeSet::new())), equals("", "x")] {
+        let put = table.put_if(stored.clone(), condition.clone()).await;
+        assert_invalid(put, "a put on such a condition");
+        let deleted = items.delete(&table.spec, Key::new("a"), condition).await;
+        assert_invalid(deleted, "a delete on such a condition");
+    }
+    assert_eq!(table.contents().await, vec![stored]);
+    table.drop().await;
+}

@@ -29,8 +29,8 @@ use self::committer::{Answer, Change, Committer, Job, NewItem, QUEUE_MAX, Tally}
 use self::folder::Folder;
 use crate::items::{
     BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
-    TableName, TableSpec, Write, WriteError, check_item, check_key, check_query, check_scan,
-    check_writes,
+    TableName, TableSpec, Write, WriteError, check_condition, check_item, check_key, check_query,
+    check_scan, check_writes,
 };
 use crate::settings::EmbeddedSettings;
 use crate::{Error, Result};
@@ -208,6 +208,9 @@ fn delete_change(key: &Key) -> Change {
 impl Items for Embedded {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
+        if keys.is_empty() {
+            return Ok(Got::default());
+        }
         self.read(table, move |_, table| reads::get(table, &keys))
             .await
     }
@@ -222,6 +225,7 @@ impl Items for Embedded {
         // By the stored spec: the caller's may not name every index, and the committer relies on
         // every index key being right.
         let checked = check_item(&table.spec, &item)?;
+        check_condition(&condition)?;
         let change = put_change(&table, item, checked);
         self.commit(|answer| Job::One(table, change, condition, answer))
             .await
@@ -234,6 +238,7 @@ impl Items for Embedded {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         check_key(table, &key)?;
+        check_condition(&condition)?;
         let table = self.engine.catalog.table(table)?;
         let change = delete_change(&key);
         self.commit(|answer| Job::One(table, change, condition, answer))
@@ -241,6 +246,9 @@ impl Items for Embedded {
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        if writes.is_empty() {
+            return Ok(Cost::ZERO);
+        }
         let prepared = || -> Result<(Arc<Table>, Vec<Change>)> {
             check_writes(table, &writes)?;
             let table = self.engine.catalog.table(table)?;

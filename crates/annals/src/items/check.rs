@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use super::limits::{ITEM_BYTES_MAX, NAME_BYTES_MAX, NESTING_MAX, SEGMENTS_MAX};
 use super::{
-    Consistency, Cursor, Item, Key, KeyPart, KeySchema, Query, Scan, Scope, SortRange, TableName,
-    TableSpec, Value, Write, item_size,
+    Condition, Consistency, Cursor, Item, Key, KeyPart, KeySchema, Query, Scan, Scope, SortRange,
+    TableName, TableSpec, Value, Write, item_size,
 };
 use crate::{Error, Result};
 
@@ -79,6 +79,26 @@ fn problem_of(value: &Value, level: usize) -> Option<&'static str> {
 /// `Invalid`, saying what is wrong.
 pub fn check_key(spec: &TableSpec, key: &Key) -> Result<()> {
     spec.key().check(key)
+}
+
+/// Whether `condition` compares with something an attribute can be.
+///
+/// # Errors
+/// `Invalid`, saying what is wrong.
+pub fn check_condition(condition: &Condition) -> Result<()> {
+    let Condition::Equals(name, value) = condition else {
+        return Ok(());
+    };
+    let problem = match problem_of(value, 1) {
+        None if name.is_empty() || name.len() > NAME_BYTES_MAX => {
+            "attribute name has 1 to 65535 bytes"
+        }
+        None => return Ok(()),
+        Some(problem) => problem,
+    };
+    Err(Error::invalid(format!(
+        "condition compares with what no attribute can be: {problem}. attribute=`{name}`"
+    )))
 }
 
 /// Whether every write of a batch is allowed, and no key is written twice.

@@ -27,8 +27,8 @@ use async_trait::async_trait;
 use crate::Result;
 
 pub use check::{
-    Checked, CheckedQuery, check_item, check_key, check_query, check_scan, check_writes,
-    missing_table, table_exists,
+    Checked, CheckedQuery, check_condition, check_item, check_key, check_query, check_scan,
+    check_writes, missing_table, table_exists,
 };
 pub use cost::Cost;
 pub use item::{Item, Key, KeyPart};
@@ -56,7 +56,8 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 pub trait Items: fmt::Debug + Send + Sync + 'static {
     /// What the keys name, in the order of the keys. Strongly consistent.
     ///
-    /// Any number of keys; a key given twice is read once and answered twice.
+    /// Any number of keys; a key given twice is read once and answered twice. No keys ask
+    /// nothing of the store, not even whether there is such a table.
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got>;
 
     /// Puts one item, atomically, if the condition holds.
@@ -82,6 +83,7 @@ pub trait Items: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Cost, WriteError>;
 
     /// Puts and deletes any number of items, each once, **not** atomically and unconditionally.
+    /// No writes ask nothing of the store.
     ///
     /// # Errors
     /// [`BatchError`] names the writes that remain.

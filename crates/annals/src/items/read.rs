@@ -252,7 +252,7 @@ pub struct Page {
 }
 
 /// What [`Items::get`](super::Items::get) brings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Got {
     /// What each key names, in the order of the keys.
     pub items: Vec<Option<Item>>,
