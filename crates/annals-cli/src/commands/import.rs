@@ -3,7 +3,9 @@
 //! Promises: an item that is there stays as it is unless `--replace` is said; running the same
 //! import again changes nothing; the line that is wrong is named.
 
+use std::cell::Cell;
 use std::collections::HashSet;
+use std::future::ready;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -73,7 +75,24 @@ struct Tally {
     imported: u64,
     unchanged: u64,
     differing: u64,
+    /// Some of those that differ.
     named: Vec<Key>,
+    /// What ended the import early.
+    failure: Option<Error>,
+}
+
+impl Tally {
+    fn into_error(self) -> Option<Error> {
+        if self.failure.is_some() || self.differing == 0 {
+            return self.failure;
+        }
+        let named: Vec<_> = self.named.iter().map(|key| format!("`{key}`")).collect();
+        Some(Error::conflict(format!(
+            "items are there with other contents and were left alone; say --replace to overwrite them. items={}, among them {}",
+            self.differing,
+            named.join(", ")
+        )))
+    }
 }
 
 impl Import {
@@ -93,7 +112,16 @@ impl Import {
             replace_all(&*items, &table, source).await
         } else {
             add_all(&*items, &table, source).await
-        }?;
+        };
+        self.print(context, &tally)?;
+        context.print_cost(&store)?;
+        match tally.into_error() {
+            None => Ok(ExitCode::SUCCESS),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn print(&self, context: &Context, tally: &Tally) -> Result<()> {
         let (imported, unchanged, differing) = (tally.imported, tally.unchanged, tally.differing);
         let object = json!({
             "table": self.table.as_str(),
@@ -103,16 +131,7 @@ impl Import {
         });
         let text =
             format!("{imported} items imported, {unchanged} there already, {differing} differ");
-        context.output.line(&object, &text)?;
-        context.print_cost(&store)?;
-        if differing == 0 {
-            return Ok(ExitCode::SUCCESS);
-        }
-        let named: Vec<_> = tally.named.iter().map(|key| format!("`{key}`")).collect();
-        Err(Error::conflict(format!(
-            "items are there with other contents and were left alone; say --replace to overwrite them. items={differing}, among them {}",
-            named.join(", ")
-        )))
+        context.output.line(&object, &text)
     }
 
     async fn open_input(&self) -> Result<(Box<dyn AsyncBufRead + Send + Unpin>, ProgressBar)> {
@@ -178,36 +197,42 @@ fn parse_line(line: &str) -> Result<Item> {
     item_from_json(item.ok_or_else(|| Error::invalid("line has no \"Item\""))?)
 }
 
-async fn add_all(items: &dyn Items, table: &TableSpec, source: Source) -> Result<Tally> {
-    let added = source.items().map(|item| async move {
-        let item = item?;
-        let key = table.key_of(&item)?;
-        match items.put(table, item.clone(), Condition::Absent).await {
-            Ok(_) => Ok(Added::New),
-            Err(WriteError::Refused { existing, .. }) if existing.as_deref() == Some(&item) => {
-                Ok(Added::Unchanged)
-            }
-            Err(WriteError::Refused { .. }) => Ok(Added::Differs(key)),
-            Err(WriteError::Failed(error)) => Err(error),
-        }
-    });
-    let tally = |mut tally: Tally, added: Added| async move {
-        match added {
-            Added::New => tally.imported += 1,
-            Added::Unchanged => tally.unchanged += 1,
-            Added::Differs(key) => {
+/// A failure ends the reading, not the puts under way: what was read before it is still told.
+async fn add_all(items: &dyn Items, table: &TableSpec, source: Source) -> Tally {
+    let has_failed = Cell::new(false);
+    let lines = source.items().take_while(|_| ready(!has_failed.get()));
+    let added = lines.map(|item| async { add(items, table, item?).await });
+    let mut added = std::pin::pin!(added.buffer_unordered(AT_ONCE));
+    let mut tally = Tally::default();
+    while let Some(outcome) = added.next().await {
+        match outcome {
+            Ok(Added::New) => tally.imported += 1,
+            Ok(Added::Unchanged) => tally.unchanged += 1,
+            Ok(Added::Differs(key)) => {
                 tally.differing += 1;
                 if tally.named.len() < NAMED_MAX {
                     tally.named.push(key);
                 }
             }
+            Err(error) => {
+                has_failed.set(true);
+                tally.failure.get_or_insert(error);
+            }
         }
-        Ok(tally)
-    };
-    added
-        .buffer_unordered(AT_ONCE)
-        .try_fold(Tally::default(), tally)
-        .await
+    }
+    tally
+}
+
+async fn add(items: &dyn Items, table: &TableSpec, item: Item) -> Result<Added> {
+    let key = table.key_of(&item)?;
+    match items.put(table, item.clone(), Condition::Absent).await {
+        Ok(_) => Ok(Added::New),
+        Err(WriteError::Refused { existing, .. }) if existing.as_deref() == Some(&item) => {
+            Ok(Added::Unchanged)
+        }
+        Err(WriteError::Refused { .. }) => Ok(Added::Differs(key)),
+        Err(WriteError::Failed(error)) => Err(error),
+    }
 }
 
 enum Added {
@@ -216,24 +241,38 @@ enum Added {
     Differs(Key),
 }
 
-async fn replace_all(items: &dyn Items, table: &TableSpec, source: Source) -> Result<Tally> {
+async fn replace_all(items: &dyn Items, table: &TableSpec, source: Source) -> Tally {
     let mut tally = Tally::default();
     let mut batches = std::pin::pin!(source.items().try_ready_chunks(BATCH));
     while let Some(batch) = batches.next().await {
         // What was read before a wrong line is written before that line is reported.
-        let (batch, failed) = match batch {
+        let (batch, wrong_line) = match batch {
             Ok(batch) => (batch, None),
             Err(stream::TryReadyChunksError(batch, error)) => (batch, Some(error)),
         };
-        tally.imported += batch.len() as u64;
-        for writes in distinct(table, batch)? {
-            items.write(table, writes).await?;
-        }
-        if let Some(error) = failed {
-            return Err(error);
+        let written = replace(items, table, batch, &mut tally.imported).await;
+        tally.failure = written.err().or(wrong_line);
+        if tally.failure.is_some() {
+            break;
         }
     }
-    Ok(tally)
+    tally
+}
+
+async fn replace(
+    items: &dyn Items,
+    table: &TableSpec,
+    batch: Vec<Item>,
+    imported: &mut u64,
+) -> Result<()> {
+    for writes in distinct(table, batch)? {
+        let count = writes.len() as u64;
+        items.write(table, writes).await.inspect_err(|error| {
+            *imported += count - error.remaining.len() as u64;
+        })?;
+        *imported += count;
+    }
+    Ok(())
 }
 
 /// Batches in which no key is written twice, in the order of the lines.

@@ -98,6 +98,11 @@ fn a_line_that_is_no_item_is_named_and_the_lines_before_it_are_kept() {
                 let outcome = annals.run_with(args, &input).fails(2, "line=`3`");
                 assert!(outcome.err.contains(because), "{outcome:?}");
                 assert_eq!(
+                    outcome.json().len(),
+                    1,
+                    "what was done is told: {outcome:?}"
+                );
+                assert_eq!(
                     annals.run(&["export", "annals-journal"]).ok().json().len(),
                     1
                 );
