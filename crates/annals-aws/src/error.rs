@@ -109,8 +109,13 @@ pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
         SdkError::ResponseError(_) => (Some(Trouble::Unanswered), "the answer broke off"),
         _ => (None, "the SDK cannot build this request"),
     };
-    // The SDK's own wrapping says nothing and prints whole responses: only what is inside is kept.
+    // The SDK's own wrappings say nothing ("other") or print whole responses: only what is inside
+    // is kept.
     let source = error.into_source().unwrap_or_else(|wrapped| wrapped.into());
+    let source = match source.downcast::<ConnectorError>() {
+        Ok(connector) => connector.into_source(),
+        Err(source) => source,
+    };
     match trouble {
         Some(trouble) => Verdict::Retry(trouble, Error::unavailable(what).because(source)),
         None => Verdict::Final(Failure::Failed(Error::invalid(what).because(source))),
