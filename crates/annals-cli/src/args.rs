@@ -36,7 +36,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR", env = "ANNALS_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// Use DynamoDB instead of the embedded store
-    #[arg(long, global = true, conflicts_with = "data")]
+    #[arg(long, global = true)]
     pub(crate) dynamodb: bool,
     /// The address of DynamoDB, such as http://127.0.0.1:8000
     #[arg(long, global = true, value_name = "URL", env = "ANNALS_ENDPOINT")]

@@ -41,6 +41,12 @@ pub(crate) fn settings(global: &Global) -> Result<Settings> {
             to.clone_from(from);
         }
     }
+    // Said without --dynamodb, an address would be passed over and a folder written instead.
+    if global.endpoint.is_some() && settings.store == StoreKind::Embedded {
+        return Err(Error::invalid(
+            "an endpoint is for DynamoDB; say --dynamodb as well, or leave the endpoint out",
+        ));
+    }
     settings.layout = global.layout.unwrap_or(settings.layout);
     if let Some(name) = &global.journal_name {
         settings.journal_name.clone_from(name);

@@ -146,6 +146,14 @@ fn an_unreachable_endpoint() {
 }
 
 #[test]
+fn an_endpoint_without_dynamodb() {
+    let annals = Annals::embedded();
+    let outcome = annals.run(&["tables", "create", "--endpoint", "http://127.0.0.1:1"]);
+    outcome.fails(2, "say --dynamodb as well");
+    assert!(!annals.folder().join("annals-data").exists(), "nothing was made");
+}
+
+#[test]
 fn no_credentials_and_no_region() {
     let annals = Annals::at("http://127.0.0.1:1").with_access_key("");
     annals
