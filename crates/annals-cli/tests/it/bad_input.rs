@@ -150,7 +150,10 @@ fn an_endpoint_without_dynamodb() {
     let annals = Annals::embedded();
     let outcome = annals.run(&["tables", "create", "--endpoint", "http://127.0.0.1:1"]);
     outcome.fails(2, "say --dynamodb as well");
-    assert!(!annals.folder().join("annals-data").exists(), "nothing was made");
+    assert!(
+        !annals.folder().join("annals-data").exists(),
+        "nothing was made"
+    );
 }
 
 #[test]

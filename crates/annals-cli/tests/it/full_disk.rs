@@ -69,7 +69,16 @@ fn a_disk_that_is_really_full_loses_nothing_acknowledged() {
     let outcome = inside(&script);
     let outcome = outcome_lines(&outcome.out, &outcome.err);
     assert_eq!(outcome.exit, 4, "{}", outcome.err);
-    assert!(outcome.err.contains("the disk is full"), "{}", outcome.err);
+    // The engine may meet the end of the disk in a commit or behind it, while it compacts.
+    let is_told = [
+        "the disk is full",
+        "see that the disk is well and has space",
+    ];
+    assert!(
+        is_told.iter().any(|told| outcome.err.contains(told)),
+        "{}",
+        outcome.err
+    );
     // The import reads ahead of its answers by 64 items, so what came before those is there.
     assert!(outcome.exported.len() > 1_000, "{}", outcome.exported.len());
     let highest = outcome.exported.iter().max().unwrap();

@@ -1,0 +1,172 @@
+//! Events: what an application appends, and what it gets back.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+
+use crate::{PersistenceId, Random, SequenceNumber};
+
+/// How the bytes of a payload are to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// Bytes that only the application understands.
+    #[default]
+    Bytes,
+    /// JSON.
+    Json,
+    /// Text in UTF-8.
+    Text,
+    /// CBOR.
+    Cbor,
+    /// Protocol buffers.
+    Protobuf,
+    /// A codec of somebody else's, by name.
+    Other(String),
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bytes => "bytes",
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Cbor => "cbor",
+            Self::Protobuf => "protobuf",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+impl FromStr for Codec {
+    type Err = std::convert::Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Ok(match name {
+            "bytes" => Self::Bytes,
+            "json" => Self::Json,
+            "text" => Self::Text,
+            "cbor" => Self::Cbor,
+            "protobuf" => Self::Protobuf,
+            other => Self::Other(other.to_owned()),
+        })
+    }
+}
+
+/// What is to be appended: a payload and what is known about it.
+///
+/// ```
+/// use annals::{Codec, NewEvent};
+///
+/// let event = NewEvent::new(Codec::Json, r#"{"amount":10}"#)
+///     .manifest("Deposited")
+///     .tag("vip")
+///     .metadata("by", "alice");
+/// assert_eq!(event.manifest, "Deposited");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewEvent {
+    /// The application's bytes.
+    pub payload: Bytes,
+    /// How to read them.
+    pub codec: Codec,
+    /// The name that says what they are; may be empty.
+    pub manifest: String,
+    /// The number of the shape they have, counted up as the application changes it.
+    pub schema: u32,
+    /// What to find them by.
+    pub tags: Vec<String>,
+    /// Anything else, by name.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl NewEvent {
+    /// An event with nothing but its payload.
+    pub fn new(codec: Codec, payload: impl Into<Bytes>) -> Self {
+        Self {
+            payload: payload.into(),
+            codec,
+            ..Self::default()
+        }
+    }
+
+    /// With this manifest.
+    #[must_use]
+    pub fn manifest(mut self, manifest: impl Into<String>) -> Self {
+        self.manifest = manifest.into();
+        self
+    }
+
+    /// With this schema number.
+    #[must_use]
+    pub fn schema(mut self, schema: u32) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// With one more tag.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// With one more piece of metadata.
+    #[must_use]
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// What tells one append from every other, so that one whose answer was lost is recognised.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token([u8; Token::BYTES]);
+
+impl Token {
+    /// How many bytes a token has.
+    pub const BYTES: usize = 8;
+
+    /// A token that nobody else draws.
+    pub fn draw(random: &Random) -> Self {
+        Self(random.bits().to_be_bytes())
+    }
+
+    /// A token from its bytes.
+    pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub const fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({self})")
+    }
+}
+
+/// One stored fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whose it is.
+    pub persistence_id: PersistenceId,
+    /// Its place among them.
+    pub sequence_number: SequenceNumber,
+    /// When it was appended, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// Which append it came with.
+    pub token: Token,
+    /// What was appended.
+    pub data: NewEvent,
+}

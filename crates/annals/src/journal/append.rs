@@ -1,0 +1,129 @@
+//! What goes into an append, and how it can end.
+
+use std::fmt;
+
+use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
+
+/// What a writer believes is last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing: the id has never had an event.
+    Empty,
+    /// The event with this number.
+    Last(SequenceNumber),
+    /// Whatever: append behind it.
+    Any,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("0"),
+            Self::Last(number) => write!(f, "{number}"),
+            Self::Any => f.write_str("any"),
+        }
+    }
+}
+
+/// Events to be appended together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Append {
+    /// The events, at least one.
+    pub events: Vec<NewEvent>,
+    /// What tells this append from every other; drawn where it is not given.
+    pub token: Option<Token>,
+    /// What caused it.
+    pub causation: Option<String>,
+    /// What it belongs to.
+    pub correlation: Option<String>,
+}
+
+impl Append {
+    /// These events.
+    pub fn of(events: impl Into<Vec<NewEvent>>) -> Self {
+        Self {
+            events: events.into(),
+            ..Self::default()
+        }
+    }
+
+    /// With this token, to be recognised when it is repeated.
+    #[must_use]
+    pub fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    pub(super) fn check(&self, id: &PersistenceId) -> Result<()> {
+        if self.events.is_empty() {
+            return Err(Error::invalid(format!(
+                "an append has at least one event. id=`{id}`"
+            )));
+        }
+        if self
+            .events
+            .iter()
+            .flat_map(|event| &event.tags)
+            .any(String::is_empty)
+        {
+            return Err(Error::invalid(format!("a tag is not empty. id=`{id}`")));
+        }
+        Ok(())
+    }
+}
+
+impl From<NewEvent> for Append {
+    fn from(event: NewEvent) -> Self {
+        Self::of(vec![event])
+    }
+}
+
+impl From<Vec<NewEvent>> for Append {
+    fn from(events: Vec<NewEvent>) -> Self {
+        Self::of(events)
+    }
+}
+
+/// Where an append came to stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The number of its first event.
+    pub first: SequenceNumber,
+    /// The number of its last event.
+    pub last: SequenceNumber,
+    /// When it was appended, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+}
+
+/// Somebody else was first.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// Whose events.
+    pub id: PersistenceId,
+    /// What the writer believed last.
+    pub expected: Expected,
+    /// What is known to have been appended since; there may be more. Where it is not empty, it
+    /// begins right behind what was expected, so a writer that lags by one append can go on.
+    pub found: Vec<Event>,
+}
+
+/// How an append fails.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The belief was wrong: reload, decide again.
+    #[error("another event is there, or the expected one is not; replay and decide again. id=`{}`, expected=`{}`", .0.id, .0.expected)]
+    Conflict(Box<Conflict>),
+    /// The store failed; the error's kind says whether the append may have landed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl From<AppendError> for Error {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Store(error) => error,
+            conflict @ AppendError::Conflict(_) => Error::conflict(conflict.to_string()),
+        }
+    }
+}

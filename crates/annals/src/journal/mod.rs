@@ -1,0 +1,225 @@
+//! The journal: events by persistence id and sequence number. The truth.
+//!
+//! Promises: an append is durable when it is acknowledged, is replayed whole or not at all, and
+//! takes numbers that no other append ever had or will have; of two writers that believe the same
+//! number last, one wins and the other is told. Replay is complete, in order and gap-checked, or
+//! it fails.
+//! Trusts: a [`JournalLayout`] to turn appends into items and items into events.
+//! Never: retries a conflict, or stamps an event twice.
+
+mod append;
+mod follow;
+
+pub use append::{Append, AppendError, Appended, Conflict, Expected};
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::Stream;
+
+use crate::items::Items;
+use crate::layout::Layout;
+use crate::settings::Settings;
+use crate::{Clock, Error, Event, PersistenceId, Random, Result, SequenceNumber, Token};
+
+/// Events as they come. An error ends it.
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
+/// Persistence ids as they come, each once, in no order. An error ends it.
+pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
+
+/// Which of an id's events are wanted: a window of numbers, and how many at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From this number on.
+    pub from: SequenceNumber,
+    /// Up to this number.
+    pub to: SequenceNumber,
+    /// No more than so many.
+    pub max: u64,
+}
+
+impl Window {
+    /// Everything.
+    pub const ALL: Self = Self {
+        from: SequenceNumber::FIRST,
+        to: SequenceNumber::LAST,
+        max: u64::MAX,
+    };
+
+    /// Everything from a number on.
+    pub fn from(number: SequenceNumber) -> Self {
+        Self {
+            from: number,
+            ..Self::ALL
+        }
+    }
+
+    /// Whether nothing can be in it.
+    pub fn is_empty(&self) -> bool {
+        self.from > self.to || self.max == 0
+    }
+}
+
+/// An append as a layout gets it: stamped, and with a token.
+#[derive(Clone, Debug)]
+pub struct Stamped {
+    /// What is appended.
+    pub append: Append,
+    /// What tells it from every other append.
+    pub token: Token,
+    /// When, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+}
+
+/// How events become items and back: what a layout does for the journal.
+#[async_trait]
+pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
+    /// Appends, if what is expected to be last is last.
+    async fn append(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        stamped: Stamped,
+    ) -> Result<Appended, AppendError>;
+
+    /// The events in the window, in order.
+    fn replay(&self, id: &PersistenceId, window: Window) -> EventStream;
+
+    /// The number of the last event ever appended, deleted or not.
+    async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>>;
+
+    /// Deletes every event up to a number. Their numbers stay taken.
+    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()>;
+
+    /// Every id that has ever had an event and begins so, each once.
+    fn persistence_ids(&self, prefix: &str) -> IdStream;
+}
+
+/// The events of entities.
+///
+/// ```
+/// use annals::journal::{Append, Expected, Journal, Window};
+/// use annals::items::Items;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::{Codec, Event, NewEvent, PersistenceId, Random, SystemClock};
+/// use futures::TryStreamExt;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings::default();
+/// let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
+/// let clock = Arc::new(SystemClock::new());
+/// let journal = Journal::open(items, &settings, clock, Random::from_machine()).await?;
+///
+/// let id: PersistenceId = "Cart|42".parse()?;
+/// let events = vec![NewEvent::new(Codec::Text, "opened"), NewEvent::new(Codec::Text, "paid")];
+/// let appended = journal.append(&id, Expected::Empty, Append::of(events)).await?;
+/// assert_eq!(appended.last.get(), 2);
+///
+/// let again = journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "opened"));
+/// assert!(again.await.is_err());
+///
+/// let events: Vec<Event> = journal.replay(&id, Window::ALL).try_collect().await?;
+/// assert_eq!(events.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Journal {
+    layout: Arc<dyn JournalLayout>,
+    clock: Arc<dyn Clock>,
+    random: Random,
+}
+
+impl Journal {
+    /// Opens the journal of the settings' layout.
+    ///
+    /// # Errors
+    /// `Invalid` where its table is missing, or was made for other settings.
+    pub async fn open(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        let table = Arc::new(settings.layout.tables(settings)?.journal);
+        let layout: Arc<dyn JournalLayout> = match settings.layout {
+            Layout::Annals => Arc::new(crate::layout::AnnalsJournal::open(items, table).await?),
+            other => {
+                return Err(Error::invalid(format!(
+                    "this annals keeps journals of layout annals alone; choose that. layout=`{other}`"
+                )));
+            }
+        };
+        Ok(Self {
+            layout,
+            clock,
+            random,
+        })
+    }
+
+    /// Appends events, all or none, if what is expected to be last is last.
+    ///
+    /// An append that ends in `Unavailable` may have landed. To find out, append the same with
+    /// the same [`Append::token`]: if it had landed it is acknowledged, and not appended again.
+    ///
+    /// # Errors
+    /// [`AppendError::Conflict`] where somebody else's event is there, with that event.
+    pub async fn append(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        append: impl Into<Append>,
+    ) -> Result<Appended, AppendError> {
+        let append = append.into();
+        append.check(id)?;
+        let stamped = Stamped {
+            token: append.token.unwrap_or_else(|| Token::draw(&self.random)),
+            time_ms: self.clock.now_ms(),
+            append,
+        };
+        self.layout.append(id, expected, stamped).await
+    }
+
+    /// The events in the window, in order, as they come.
+    pub fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
+        if window.is_empty() {
+            return Box::pin(futures::stream::empty());
+        }
+        self.layout.replay(id, window)
+    }
+
+    /// The number of the last event ever appended, deleted or not; `None` where there is none.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
+        self.layout.highest(id).await
+    }
+
+    /// Deletes every event up to a number, if it has them. Their numbers stay taken for ever.
+    ///
+    /// Safe to repeat and to be cut off; what is deleted is deleted from the first on.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
+        self.layout.delete_to(id, to).await
+    }
+
+    /// Every id that has ever had an event and begins with `prefix`, each once, in no order.
+    /// Reads the whole table.
+    pub fn persistence_ids(&self, prefix: &str) -> IdStream {
+        self.layout.persistence_ids(prefix)
+    }
+
+    /// A token for an append that may have to be repeated.
+    pub fn token(&self) -> Token {
+        Token::draw(&self.random)
+    }
+}

@@ -1,0 +1,351 @@
+//! The bytes of a commit: a header, then events, then a checksum.
+//!
+//! Promises: what was written reads back the same; any damage to the bytes, and any commit found
+//! under another's key, is told as `Corrupt`. Formats are only ever added (`docs/format.md`).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use minicbor::data::Type;
+use minicbor::{Decoder, Encoder};
+
+use crate::items::{Key, KeyPart};
+use crate::{Codec, Error, NewEvent, Result, SequenceNumber, Token};
+
+const FORMAT: u8 = 1;
+/// The format byte, the kind byte and the checksum.
+const FRAME_BYTES: usize = 2 + CHECKSUM_BYTES;
+const CHECKSUM_BYTES: usize = 4;
+
+/// What the second byte says about the body.
+const KIND_PLAIN: u8 = 0;
+const KIND_ZSTD: u8 = 1;
+const KIND_PARTS: u8 = 2;
+const KIND_DELETED: u8 = 3;
+
+type Out<'a> = Encoder<&'a mut Vec<u8>>;
+type Written = std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>>;
+type Read<T> = std::result::Result<T, minicbor::decode::Error>;
+
+/// What a commit says of itself besides its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// How many sequence numbers it takes.
+    pub(super) count: u64,
+    pub(super) time_ms: u64,
+    pub(super) token: Token,
+    /// How many of its first events were deleted, their payloads with them.
+    pub(super) gone: u64,
+    /// Everything up to this number is deleted; kept on the very first commit alone.
+    pub(super) low: Option<SequenceNumber>,
+    pub(super) causation: Option<String>,
+    pub(super) correlation: Option<String>,
+}
+
+/// Where the events are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// Here.
+    Here(BodyBytes),
+    /// In items of their own.
+    Parts(PartsRecord),
+    /// Nowhere: they were deleted.
+    Deleted,
+}
+
+/// Events as bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BodyBytes {
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_zstd: bool,
+}
+
+/// What the commit knows of its parts, so that a missing or damaged one is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartsRecord {
+    pub(super) parts: u32,
+    pub(super) bytes: u64,
+    pub(super) checksum: u32,
+    pub(super) is_zstd: bool,
+}
+
+/// A commit as stored under its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Blob {
+    pub(super) header: Header,
+    pub(super) body: Body,
+}
+
+/// The bytes of a commit to be stored under `key`.
+pub(super) fn encode(blob: &Blob, key: &Key) -> Vec<u8> {
+    let (kind, body): (u8, &[u8]) = match &blob.body {
+        Body::Here(body) if body.is_zstd => (KIND_ZSTD, &body.bytes),
+        Body::Here(body) => (KIND_PLAIN, &body.bytes),
+        Body::Parts(_) => (KIND_PARTS, &[]),
+        Body::Deleted => (KIND_DELETED, &[]),
+    };
+    let mut bytes = Vec::with_capacity(FRAME_BYTES + 40 + body.len());
+    bytes.extend_from_slice(&[FORMAT, kind]);
+    let written = write_header(&mut Encoder::new(&mut bytes), blob);
+    // Writing to memory has no way to fail.
+    debug_assert!(written.is_ok());
+    bytes.extend_from_slice(body);
+    let checksum = checksum(key, &bytes);
+    bytes.extend_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
+/// What each place after the third means; the last ones are left out while they say nothing.
+fn write_header(out: &mut Out<'_>, blob: &Blob) -> Written {
+    let header = &blob.header;
+    let parts = match &blob.body {
+        Body::Parts(parts) => Some(parts),
+        _ => None,
+    };
+    let says = [
+        header.gone > 0,
+        header.low.is_some(),
+        parts.is_some(),
+        header.causation.is_some(),
+        header.correlation.is_some(),
+    ];
+    let optional = says
+        .iter()
+        .rposition(|says| *says)
+        .map_or(0, |last| last + 1);
+    out.array(3 + optional as u64)?;
+    out.u64(header.count)?.u64(header.time_ms)?;
+    out.bytes(&header.token.to_bytes())?;
+    for place in 0..optional {
+        match place {
+            0 => out.u64(header.gone)?,
+            1 => match header.low {
+                Some(low) => out.u64(low.get())?,
+                None => out.null()?,
+            },
+            2 => match parts {
+                Some(parts) => {
+                    out.array(4)?.u32(parts.parts)?.u64(parts.bytes)?;
+                    out.u32(parts.checksum)?.bool(parts.is_zstd)?
+                }
+                None => out.null()?,
+            },
+            3 => write_text(out, header.causation.as_deref())?,
+            _ => write_text(out, header.correlation.as_deref())?,
+        };
+    }
+    Ok(())
+}
+
+fn write_text<'e, 'a>(
+    out: &'e mut Out<'a>,
+    text: Option<&str>,
+) -> std::result::Result<&'e mut Out<'a>, minicbor::encode::Error<std::convert::Infallible>> {
+    match text {
+        Some(text) => out.str(text),
+        None => out.null(),
+    }
+}
+
+fn checksum(key: &Key, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    if let KeyPart::S(partition) = &key.partition {
+        hasher.update(partition.as_bytes());
+    }
+    if let Some(KeyPart::N(number)) = &key.sort {
+        hasher.update(&number.to_u64().unwrap_or(0).to_be_bytes());
+    }
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// The commit that was stored under `key`.
+pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<Blob> {
+    let damaged = |what: &str| Error::corrupt(format!("stored commit {what}. key=`{key}`"));
+    let split = bytes.len().checked_sub(CHECKSUM_BYTES);
+    let (framed, stored) = split
+        .and_then(|at| bytes.split_at_checked(at))
+        .ok_or_else(|| damaged("is cut short"))?;
+    if checksum(key, framed).to_be_bytes() != *stored {
+        return Err(damaged("does not match its checksum"));
+    }
+    let [FORMAT, kind, rest @ ..] = framed else {
+        return Err(damaged(
+            "has a format this annals does not know; update annals",
+        ));
+    };
+    let mut input = Decoder::new(rest);
+    let read = read_header(&mut input);
+    let (header, parts) = read.map_err(|e| damaged("does not parse").because(e))?;
+    let body = rest.get(input.position()..).unwrap_or_default();
+    let here = |is_zstd| {
+        Body::Here(BodyBytes {
+            bytes: body.to_vec(),
+            is_zstd,
+        })
+    };
+    let body = match (*kind, parts) {
+        (KIND_PLAIN, None) => here(false),
+        (KIND_ZSTD, None) => here(true),
+        (KIND_PARTS, Some(parts)) => Body::Parts(parts),
+        (KIND_DELETED, None) => Body::Deleted,
+        _ => return Err(damaged("contradicts itself")),
+    };
+    Ok(Blob { header, body })
+}
+
+fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
+    let wrong = minicbor::decode::Error::message;
+    let places = input.array()?.ok_or_else(|| wrong("length is not given"))?;
+    if !(3..=8).contains(&places) {
+        return Err(wrong("header of another length"));
+    }
+    let (count, time_ms) = (input.u64()?, input.u64()?);
+    let token = <[u8; Token::BYTES]>::try_from(input.bytes()?);
+    let token = token.map_err(|_| wrong("token of another length"))?;
+    let mut header = Header {
+        count,
+        time_ms,
+        token: Token::from_bytes(token),
+        gone: 0,
+        low: None,
+        causation: None,
+        correlation: None,
+    };
+    let mut parts = None;
+    for place in 3..places {
+        match place {
+            3 => header.gone = input.u64()?,
+            _ if input.datatype()? == Type::Null => input.null()?,
+            4 => header.low = SequenceNumber::new(input.u64()?),
+            5 => parts = Some(read_parts(input)?),
+            6 => header.causation = Some(input.str()?.to_owned()),
+            _ => header.correlation = Some(input.str()?.to_owned()),
+        }
+    }
+    Ok((header, parts))
+}
+
+fn read_parts(input: &mut Decoder<'_>) -> Read<PartsRecord> {
+    input.array()?;
+    Ok(PartsRecord {
+        parts: input.u32()?,
+        bytes: input.u64()?,
+        checksum: input.u32()?,
+        is_zstd: input.bool()?,
+    })
+}
+
+/// The bytes of events, not compressed.
+pub(super) fn encode_events(events: &[NewEvent]) -> Vec<u8> {
+    let size: usize = events.iter().map(|event| event.payload.len() + 24).sum();
+    let mut bytes = Vec::with_capacity(size);
+    let mut out = Encoder::new(&mut bytes);
+    let written = events
+        .iter()
+        .try_for_each(|event| write_event(&mut out, event));
+    debug_assert!(written.is_ok());
+    bytes
+}
+
+/// As with the header, the last places are left out while they say nothing.
+fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Written {
+    let says = [
+        event.codec != Codec::Bytes,
+        !event.manifest.is_empty(),
+        event.schema > 0,
+        !event.tags.is_empty(),
+        !event.metadata.is_empty(),
+    ];
+    let optional = says
+        .iter()
+        .rposition(|says| *says)
+        .map_or(0, |last| last + 1);
+    out.array(1 + optional as u64)?.bytes(&event.payload)?;
+    for place in 0..optional {
+        match place {
+            0 => match codec_number(&event.codec) {
+                Ok(number) => out.u8(number)?.ok()?,
+                Err(name) => out.str(name)?.ok()?,
+            },
+            1 => out.str(&event.manifest)?.ok()?,
+            2 => out.u32(event.schema)?.ok()?,
+            3 => {
+                out.array(event.tags.len() as u64)?;
+                event.tags.iter().try_for_each(|tag| out.str(tag)?.ok())?;
+            }
+            _ => {
+                out.map(event.metadata.len() as u64)?;
+                for (name, value) in &event.metadata {
+                    out.str(name)?.str(value)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn codec_number(codec: &Codec) -> std::result::Result<u8, &str> {
+    match codec {
+        Codec::Bytes => Ok(0),
+        Codec::Json => Ok(1),
+        Codec::Text => Ok(2),
+        Codec::Cbor => Ok(3),
+        Codec::Protobuf => Ok(4),
+        Codec::Other(name) => Err(name),
+    }
+}
+
+/// The events in such bytes.
+pub(super) fn decode_events(bytes: &[u8]) -> Result<Vec<NewEvent>> {
+    let mut input = Decoder::new(bytes);
+    let mut events = Vec::new();
+    while input.position() < bytes.len() {
+        let event = read_event(&mut input);
+        events.push(event.map_err(|e| Error::corrupt("stored events do not parse").because(e))?);
+    }
+    Ok(events)
+}
+
+fn read_event(input: &mut Decoder<'_>) -> Read<NewEvent> {
+    let wrong = minicbor::decode::Error::message;
+    let places = input.array()?.ok_or_else(|| wrong("length is not given"))?;
+    let mut event = NewEvent {
+        payload: Bytes::copy_from_slice(input.bytes()?),
+        ..NewEvent::default()
+    };
+    for place in 1..places {
+        match place {
+            1 => event.codec = read_codec(input)?,
+            2 => event.manifest = input.str()?.to_owned(),
+            3 => event.schema = input.u32()?,
+            4 => {
+                let tags = input.array()?.unwrap_or(0);
+                let tags = (0..tags).map(|_| Ok(input.str()?.to_owned()));
+                event.tags = tags.collect::<Read<_>>()?;
+            }
+            5 => {
+                let members = input.map()?.unwrap_or(0);
+                let pairs =
+                    (0..members).map(|_| Ok((input.str()?.to_owned(), input.str()?.to_owned())));
+                event.metadata = pairs.collect::<Read<BTreeMap<_, _>>>()?;
+            }
+            _ => return Err(wrong("event with more places than there are")),
+        }
+    }
+    Ok(event)
+}
+
+fn read_codec(input: &mut Decoder<'_>) -> Read<Codec> {
+    if input.datatype()? == Type::String {
+        return Ok(Codec::Other(input.str()?.to_owned()));
+    }
+    Ok(match input.u8()? {
+        0 => Codec::Bytes,
+        1 => Codec::Json,
+        2 => Codec::Text,
+        3 => Codec::Cbor,
+        4 => Codec::Protobuf,
+        _ => return Err(minicbor::decode::Error::message("no such codec")),
+    })
+}

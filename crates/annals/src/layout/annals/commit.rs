@@ -1,0 +1,302 @@
+//! Commits: the events of one append, as one item, or as an item and its parts.
+//!
+//! Promises: an item of the least write units that compression allows; a commit that is too large
+//! for an item is cut into parts, which are written first and mean nothing without it.
+
+use super::blob::{self, Blob, Body, BodyBytes, Header, PartsRecord};
+use super::keys::{self, Span};
+use crate::items::limits::ITEM_BYTES_MAX;
+use crate::items::{Cost, Item, Key, Value, item_size};
+use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
+
+/// The most bytes of events one append may have: it is held in memory whole.
+pub(super) const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Room for a part's key and attribute names in an item.
+const PART_BYTES: usize = ITEM_BYTES_MAX - 4 * 1024;
+/// A level that costs little; a higher one would save little more.
+const ZSTD_LEVEL: i32 = 3;
+
+/// The attribute that holds a commit's bytes, and the one that holds a part's.
+pub(super) const BLOB: &str = "c";
+const PART: &str = "b";
+/// On a part: which commit it is for, so that a part without one can be told.
+const PART_OF: &str = "f";
+
+/// A commit as it stands in the journal.
+#[derive(Clone, Debug)]
+pub(super) struct Commit {
+    pub(super) id: PersistenceId,
+    pub(super) first: SequenceNumber,
+    pub(super) blob: Blob,
+}
+
+/// A commit as items.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) item: Item,
+    /// To be written before the item.
+    pub(super) parts: Vec<Item>,
+}
+
+impl Commit {
+    /// The number of its last event.
+    pub(super) fn last(&self) -> Result<SequenceNumber> {
+        let places = self.blob.header.count.checked_sub(1);
+        let last = places.and_then(|places| self.first.plus(places));
+        last.ok_or_else(|| {
+            let (id, first) = (&self.id, self.first);
+            Error::corrupt(format!(
+                "stored commit ends nowhere. id=`{id}`, number=`{first}`"
+            ))
+        })
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.blob.header.token
+    }
+
+    /// Everything up to this number is deleted, as the very first commit tells.
+    pub(super) fn low(&self) -> Option<SequenceNumber> {
+        self.blob.header.low
+    }
+
+    /// The commit in an item of the journal.
+    pub(super) fn from_item(item: &Item, id: &PersistenceId, span: Span) -> Result<Self> {
+        let unreadable =
+            |what: &str| Error::corrupt(format!("item in the journal {what}. id=`{id}`"));
+        let number = item
+            .get("n")
+            .and_then(Value::as_u64)
+            .and_then(SequenceNumber::new);
+        let first = number.ok_or_else(|| unreadable("has no sequence number"))?;
+        let bytes = item.get(BLOB).and_then(Value::as_bytes);
+        let bytes = bytes.ok_or_else(|| unreadable("is not a commit"))?;
+        let blob = blob::decode(bytes, &keys::commit(id, first, span))?;
+        Ok(Self {
+            id: id.clone(),
+            first,
+            blob,
+        })
+    }
+
+    /// The item that stands for this commit.
+    pub(super) fn to_item(&self, span: Span) -> Item {
+        let key = keys::commit(&self.id, self.first, span);
+        let bytes = blob::encode(&self.blob, &key);
+        keyed(&key).with(BLOB, bytes)
+    }
+
+    /// The commit of new events, compressed where that saves a unit, cut where it must be.
+    pub(super) fn of_events(
+        id: &PersistenceId,
+        first: SequenceNumber,
+        header: Header,
+        events: &[NewEvent],
+    ) -> Result<Self> {
+        let bytes = blob::encode_events(events);
+        if bytes.len() > COMMIT_BYTES_MAX {
+            let bytes = bytes.len();
+            return Err(Error::invalid(format!(
+                "an append has at most {COMMIT_BYTES_MAX} bytes; split it. id=`{id}`, bytes=`{bytes}`"
+            )));
+        }
+        let body = BodyBytes {
+            bytes,
+            is_zstd: false,
+        };
+        let blob = Blob {
+            header,
+            body: Body::Here(body),
+        };
+        Ok(Self {
+            id: id.clone(),
+            first,
+            blob,
+        })
+    }
+
+    /// The items to be written.
+    pub(super) fn write(mut self, span: Span) -> Result<Written> {
+        let plain = self.to_item(span);
+        let units = |item: &Item| Cost::of_sizes(None, Some(item_size(item))).write_units;
+        let whole = |item: Item| Written {
+            item,
+            parts: Vec::new(),
+        };
+        if units(&plain) == 1 {
+            return Ok(whole(plain));
+        }
+        let Body::Here(body) = &self.blob.body else {
+            return Ok(whole(plain));
+        };
+        let packed = zstd::bulk::compress(&body.bytes, ZSTD_LEVEL)
+            .map_err(|cause| Error::invalid("events cannot be compressed").because(cause))?;
+        let body = body.clone();
+        let packed = BodyBytes {
+            bytes: packed,
+            is_zstd: true,
+        };
+        self.blob.body = Body::Here(packed.clone());
+        let small = self.to_item(span);
+        let (item, body) = if units(&small) < units(&plain) {
+            (small, packed)
+        } else {
+            (plain, body)
+        };
+        if item_size(&item) <= ITEM_BYTES_MAX {
+            return Ok(whole(item));
+        }
+        self.cut(body, span)
+    }
+
+    fn cut(mut self, body: BodyBytes, span: Span) -> Result<Written> {
+        let parts = body
+            .bytes
+            .chunks(PART_BYTES)
+            .zip(0u32..)
+            .map(|(chunk, index)| {
+                let key = keys::part(&self.id, self.token(), index);
+                keyed(&key)
+                    .with(PART, chunk.to_vec())
+                    .with(PART_OF, self.first.get())
+            });
+        let parts: Vec<Item> = parts.collect();
+        self.blob.body = Body::Parts(PartsRecord {
+            parts: u32::try_from(parts.len())
+                .map_err(|e| Error::invalid("too many parts").because(e))?,
+            bytes: body.bytes.len() as u64,
+            checksum: crc32fast::hash(&body.bytes),
+            is_zstd: body.is_zstd,
+        });
+        Ok(Written {
+            item: self.to_item(span),
+            parts,
+        })
+    }
+
+    /// The keys of its parts, if it has any.
+    pub(super) fn part_keys(&self) -> Vec<Key> {
+        match &self.blob.body {
+            Body::Parts(parts) => {
+                let indexes = 0..parts.parts;
+                indexes
+                    .map(|index| keys::part(&self.id, self.token(), index))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// This commit with the bytes of its parts put together.
+    pub(super) fn with_parts(mut self, found: Vec<Option<Item>>) -> Result<Self> {
+        let Body::Parts(record) = self.blob.body else {
+            return Ok(self);
+        };
+        let lost = || {
+            let (id, first) = (&self.id, self.first);
+            Error::corrupt(format!(
+                "a part of a commit is missing or damaged. id=`{id}`, number=`{first}`"
+            ))
+        };
+        let mut bytes = Vec::new();
+        for part in found {
+            let part = part.as_ref().and_then(|part| part.get(PART)?.as_bytes());
+            bytes.extend_from_slice(part.ok_or_else(lost)?);
+        }
+        if bytes.len() as u64 != record.bytes || crc32fast::hash(&bytes) != record.checksum {
+            return Err(lost());
+        }
+        self.blob.body = Body::Here(BodyBytes {
+            bytes,
+            is_zstd: record.is_zstd,
+        });
+        Ok(self)
+    }
+
+    /// Its events that are still there, in order. Parts must have been put together before.
+    pub(super) fn events(&self) -> Result<Vec<Event>> {
+        let Body::Here(body) = &self.blob.body else {
+            return Ok(Vec::new());
+        };
+        let header = &self.blob.header;
+        let events = if body.is_zstd {
+            let bytes = zstd::bulk::decompress(&body.bytes, COMMIT_BYTES_MAX);
+            let bytes =
+                bytes.map_err(|e| Error::corrupt("stored events do not unpack").because(e))?;
+            blob::decode_events(&bytes)?
+        } else {
+            blob::decode_events(&body.bytes)?
+        };
+        // Deleted events have left the body, or, where it is in parts, are only passed over.
+        let present = events.len() as u64;
+        let skipped = header.count.checked_sub(present);
+        let skipped = skipped.filter(|skipped| [0, header.gone].contains(skipped));
+        let skipped = skipped.ok_or_else(|| Error::corrupt("stored commit lacks events"))?;
+        let numbered = events.into_iter().zip(skipped..);
+        let numbered = numbered.filter(|(_, place)| *place >= header.gone);
+        let numbered = numbered.map(|(data, place)| {
+            let number = self.first.plus(place);
+            let number = number.ok_or_else(|| Error::corrupt("stored commit ends nowhere"))?;
+            Ok(Event {
+                persistence_id: self.id.clone(),
+                sequence_number: number,
+                time_ms: header.time_ms,
+                token: header.token,
+                data,
+            })
+        });
+        numbered.collect()
+    }
+
+    /// What is left of this commit when everything up to `to` is deleted: itself without those
+    /// events, or the mark that something stood here. The numbers stay taken either way.
+    pub(super) fn without(&self, to: SequenceNumber) -> Result<Self> {
+        let mut left = self.clone();
+        if self.last()? <= to {
+            left.blob.body = Body::Deleted;
+            left.blob.header.gone = 0;
+            return Ok(left);
+        }
+        left.blob.header.gone = self.blob.header.gone.max(to.get() + 1 - self.first.get());
+        // Parts stay as they are: their keys are this commit's for good.
+        if !matches!(self.blob.body, Body::Here(_)) {
+            return Ok(left);
+        }
+        let kept: Vec<NewEvent> = self
+            .events()?
+            .into_iter()
+            .filter(|event| event.sequence_number > to)
+            .map(|event| event.data)
+            .collect();
+        left.blob.body = Body::Here(BodyBytes {
+            bytes: blob::encode_events(&kept),
+            is_zstd: false,
+        });
+        Ok(left)
+    }
+
+    /// The number of its last event that was deleted, or the one before its first.
+    pub(super) fn gone_to(&self) -> u64 {
+        self.first.get() - 1 + self.blob.header.gone
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.blob.body == Body::Deleted
+    }
+}
+
+/// An item that has its key and nothing else.
+fn keyed(key: &Key) -> Item {
+    let item = Item::new().with("p", key.partition.clone());
+    match &key.sort {
+        Some(sort) => item.with("n", sort.clone()),
+        None => item,
+    }
+}
+
+/// Which commit a part is for: its id is in the partition, its first number here.
+pub(super) fn part_of(part: &Item) -> Option<SequenceNumber> {
+    part.get(PART_OF)
+        .and_then(Value::as_u64)
+        .and_then(SequenceNumber::new)
+}
