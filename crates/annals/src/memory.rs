@@ -176,6 +176,7 @@ fn is_in_segment(key: &Key, segment: Segment) -> bool {
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Items for Memory {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;

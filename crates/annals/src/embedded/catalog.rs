@@ -11,6 +11,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 
 use super::fault;
+use super::folder::Folder;
 use crate::items::{
     IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec, agree,
     missing_table, table_exists,
@@ -45,10 +46,18 @@ impl Catalog {
             if &*name == NEXT_NUMBER {
                 continue;
             }
-            let table = match decode(&bytes) {
-                Ok((number, spec)) => attach(db, number, spec)?,
+            let (number, spec) = match decode(&bytes) {
+                Ok(record) => record,
                 Err(error) => return Ok(Err(error)),
             };
+            // Asked for, the engine would make a missing keyspace: an empty table, silently.
+            if let Some(gone) = names(number, &spec).find(|name| !db.keyspace_exists(name)) {
+                return Ok(Err(Error::corrupt(format!(
+                    "files of a table are missing; restore a backup. table=`{}`, keyspace=`{gone}`",
+                    spec.name()
+                ))));
+            }
+            let table = attach(db, number, spec)?;
             tables.insert(table.spec.name().clone(), Arc::new(table));
         }
         let catalog = Self {
@@ -56,7 +65,8 @@ impl Catalog {
             records,
             tables: RwLock::new(tables),
         };
-        catalog.sweep()?;
+        // What cannot be swept now, on a full disk perhaps, is swept at another opening.
+        let _ = catalog.sweep();
         Ok(Ok(catalog))
     }
 
@@ -64,12 +74,10 @@ impl Catalog {
     fn sweep(&self) -> fjall::Result<()> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let kept = |name: &str| {
-            name == CATALOG
-                || tables.values().any(|table| {
-                    let number = table.number;
-                    name == items_name(number)
-                        || (0..table.indexes.len()).any(|i| name == index_name(number, i))
-                })
+            let mut of_tables = tables
+                .values()
+                .flat_map(|table| names(table.number, &table.spec));
+            name == CATALOG || of_tables.any(|of_table| of_table == name)
         };
         for name in self.db.list_keyspace_names() {
             if !kept(&name) {
@@ -101,7 +109,7 @@ impl Catalog {
     }
 
     /// Only the committer creates and drops, so that no write is under way meanwhile.
-    pub(super) fn create(&self, spec: TableSpec) -> Result<()> {
+    pub(super) fn create(&self, spec: TableSpec, folder: &Folder) -> Result<()> {
         if self.find(spec.name()).is_some() {
             return Err(table_exists(spec.name()));
         }
@@ -109,6 +117,7 @@ impl Catalog {
         let record = encode(number, &spec)?;
         let name = spec.name().clone();
         let table = attach(&self.db, number, spec).map_err(fault::on_commit)?;
+        folder.sync_keyspaces()?;
         let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
         batch.insert(&self.records, name.as_str(), record);
         batch.insert(&self.records, NEXT_NUMBER, (number + 1).to_be_bytes());
@@ -125,8 +134,12 @@ impl Catalog {
         let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
         batch.remove(&self.records, name.as_str());
         batch.commit().map_err(fault::on_commit)?;
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.remove(name);
+        self.tables
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+        // Gone for everybody; what the engine still has of it is swept at the latest when the
+        // store is opened again.
         for keyspace in table.indexes.iter().chain([&table.items]) {
             let deleted = self.db.delete_keyspace(keyspace.clone());
             deleted.map_err(fault::on_commit)?;
@@ -143,6 +156,12 @@ impl Catalog {
         let bytes = bytes.map_err(|e| Error::corrupt("catalog counter is damaged").because(e))?;
         Ok(u64::from_be_bytes(bytes))
     }
+}
+
+/// The keyspaces of a table: its items', then its indexes'.
+fn names(number: u64, spec: &TableSpec) -> impl Iterator<Item = String> + use<> {
+    let indexes = (0..spec.indexes().len()).map(move |i| index_name(number, i));
+    std::iter::once(items_name(number)).chain(indexes)
 }
 
 fn items_name(number: u64) -> String {

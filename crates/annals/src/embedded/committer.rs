@@ -27,14 +27,24 @@ use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError, miss
 use crate::{Error, Result};
 
 /// The most changes in one group; what waits beyond it goes into the next.
-const GROUP_MAX: usize = 1024;
+pub(super) const GROUP_MAX: usize = 1024;
+/// A group that has so many bytes takes no more: what a group writes is checked against the room
+/// on the disk before, so it must not be much.
+pub(super) const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How many changes may wait before callers wait with theirs.
-pub(super) const QUEUE_MAX: usize = 4096;
+pub(super) const QUEUE_MAX: usize = 1024;
 
 /// One item to be replaced. Encoded by the caller, so that the committer has little to do.
 pub(super) struct Change {
     pub(super) key: Slice,
     pub(super) new: Option<NewItem>,
+}
+
+impl Change {
+    /// What it adds to a group.
+    pub(super) fn bytes(&self) -> usize {
+        self.key.len() + self.new.as_ref().map_or(0, |new| new.bytes.len())
+    }
 }
 
 pub(super) struct NewItem {
@@ -75,6 +85,9 @@ impl Committer {
         while jobs.blocking_recv_many(&mut waiting, GROUP_MAX) > 0 {
             let mut group = Group::new(&self);
             for job in waiting.drain(..) {
+                if group.bytes >= GROUP_BYTES_MAX {
+                    group = group.and_next();
+                }
                 match job {
                     Job::One(table, change, condition, answer) => {
                         let outcome = group.decide(&table, change, &condition);
@@ -85,16 +98,11 @@ impl Committer {
                         group.answers.push(Pending::Many(answer, outcome));
                     }
                     Job::Create(spec, answer) => {
-                        group.finish();
-                        group = Group::new(&self);
-                        answer_to(
-                            answer,
-                            self.has_space().and_then(|()| self.catalog.create(spec)),
-                        );
+                        group = group.and_next();
+                        answer_to(answer, self.create(spec));
                     }
                     Job::Drop(name, answer) => {
-                        group.finish();
-                        group = Group::new(&self);
+                        group = group.and_next();
                         answer_to(answer, self.catalog.drop_table(&name));
                     }
                 }
@@ -103,8 +111,13 @@ impl Committer {
         }
     }
 
-    fn has_space(&self) -> Result<()> {
-        if self.folder.free_bytes()? < self.reserve_bytes {
+    fn create(&self, spec: TableSpec) -> Result<()> {
+        self.has_space(self.folder.free_bytes()?, 0)?;
+        self.catalog.create(spec, &self.folder)
+    }
+
+    fn has_space(&self, free_bytes: u64, wanted: usize) -> Result<()> {
+        if free_bytes < self.reserve_bytes.saturating_add(wanted as u64) {
             return Err(fault::disk_full(&self.folder.path().display()));
         }
         Ok(())
@@ -131,8 +144,10 @@ struct Group<'a> {
     /// Only then does it become a batch, for whose order within one key the engine gives no word.
     writes: HashMap<Place, (Keyspace, Option<Slice>)>,
     answers: Vec<Pending>,
-    /// Whether the disk has room for puts; asked once, by the first of them.
-    space: Option<Result<()>>,
+    /// How much the group writes so far.
+    bytes: usize,
+    /// How much room the disk has; asked once, by the first put.
+    free_bytes: Option<Result<u64>>,
 }
 
 impl<'a> Group<'a> {
@@ -141,16 +156,25 @@ impl<'a> Group<'a> {
             committer,
             writes: HashMap::new(),
             answers: Vec::new(),
-            space: None,
+            bytes: 0,
+            free_bytes: None,
         }
     }
 
+    /// Makes this group durable and begins another.
+    fn and_next(self) -> Self {
+        let next = Self::new(self.committer);
+        self.finish();
+        next
+    }
+
     /// Puts need room; deletes make some, so they are never refused.
-    fn has_space(&mut self) -> Result<()> {
+    fn has_space(&mut self, bytes: usize) -> Result<()> {
         let committer = self.committer;
-        self.space
-            .get_or_insert_with(|| committer.has_space())
-            .clone()
+        let free = self
+            .free_bytes
+            .get_or_insert_with(|| committer.folder.free_bytes());
+        committer.has_space(free.clone()?, self.bytes + bytes)
     }
 
     fn existing(&self, table: &Table, key: &Slice) -> Result<Option<Slice>> {
@@ -204,10 +228,12 @@ impl<'a> Group<'a> {
 
     /// Adds the change, and what it does to the indexes, to the batch.
     fn apply(&mut self, table: &Table, change: Change, old: Option<Slice>) -> Result<Cost> {
+        let bytes = change.bytes();
         let Change { key, new } = change;
         if new.is_some() {
-            self.has_space()?;
+            self.has_space(bytes)?;
         }
+        self.bytes += bytes;
         let cost = if table.indexes.is_empty() {
             let old_size = old.as_deref().map(codec::stored_size).transpose()?;
             Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))

@@ -1,12 +1,13 @@
 //! The store's folder: who has it open, and which format it is written in.
 //!
 //! Promises: one process at a time; a folder that is not ours or is newer than us is left alone;
-//! a creation cut short by a crash is begun anew.
+//! a creation cut short by a crash is begun anew, and nothing else is ever removed.
 //!
 //! ```text
-//! LOCK      held while the store is open; names the process
-//! FORMAT    written last when a store is created: no FORMAT, nothing was ever acknowledged
-//! engine/   the engine's files
+//! LOCK        held while the store is open; names the process
+//! FORMAT.new  written before anything else: a store is being created, nothing was acknowledged
+//! FORMAT      FORMAT.new, renamed when the store is complete
+//! engine/     the engine's files
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -19,6 +20,8 @@ use crate::{Error, Result};
 /// The format this code writes, and the newest it reads.
 const FORMAT: u32 = 1;
 const FORMAT_NAME: &str = "annals embedded format";
+const FORMAT_FILE: &str = "FORMAT";
+const DRAFT_FILE: &str = "FORMAT.new";
 
 /// A folder that this process alone has open.
 #[derive(Debug)]
@@ -34,9 +37,9 @@ impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let broken = |cause| fault::on_folder(cause, "open the store", path.display());
         refuse_strangers(path)?;
-        fs::create_dir_all(path).map_err(broken)?;
+        make(path).map_err(broken)?;
         let lock = lock(path)?;
-        let is_new = match fs::read_to_string(path.join("FORMAT")) {
+        let is_new = match fs::read_to_string(path.join(FORMAT_FILE)) {
             Ok(text) => check_format(&text, path).map(|()| false)?,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
             Err(cause) => return Err(broken(cause)),
@@ -46,10 +49,33 @@ impl Folder {
             is_new,
             _lock: lock,
         };
-        if is_new && folder.engine().try_exists().map_err(broken)? {
-            fs::remove_dir_all(folder.engine()).map_err(broken)?;
+        if is_new {
+            folder.begin()?;
         }
         Ok(folder)
+    }
+
+    /// Notes durably that a store is being created, over what an earlier try left behind.
+    fn begin(&self) -> Result<()> {
+        let broken = |cause| fault::on_folder(cause, "create the store", self.path.display());
+        let draft = self.path.join(DRAFT_FILE);
+        let has_engine = self.engine().try_exists().map_err(broken)?;
+        if has_engine && !draft.try_exists().map_err(broken)? {
+            return Err(Error::corrupt(format!(
+                "folder holds a store whose file FORMAT is missing; restore that file from a backup. folder=`{}`",
+                self.path.display()
+            )));
+        }
+        let begin = || -> io::Result<()> {
+            if has_engine {
+                fs::remove_dir_all(self.engine())?;
+            }
+            let mut file = File::create(&draft)?;
+            writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
+            file.sync_all()?;
+            sync_folder(&self.path)
+        };
+        begin().map_err(broken)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -65,15 +91,18 @@ impl Folder {
         if !self.is_new {
             return Ok(());
         }
-        let write = || -> io::Result<()> {
-            let draft = self.path.join("FORMAT.new");
-            let mut file = File::create(&draft)?;
-            writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
-            file.sync_all()?;
-            fs::rename(&draft, self.path.join("FORMAT"))?;
-            File::open(&self.path)?.sync_all()
+        let finish = || -> io::Result<()> {
+            fs::rename(self.path.join(DRAFT_FILE), self.path.join(FORMAT_FILE))?;
+            sync_folder(&self.path)
         };
-        write().map_err(|cause| fault::on_folder(cause, "create the store", self.path.display()))
+        finish().map_err(|cause| fault::on_folder(cause, "create the store", self.path.display()))
+    }
+
+    /// Makes the engine's new keyspaces themselves durable: the engine syncs what is in them, not
+    /// that they are there.
+    pub(super) fn sync_keyspaces(&self) -> Result<()> {
+        let synced = sync_folder(&self.engine().join("keyspaces"));
+        synced.map_err(|cause| fault::on_folder(cause, "make a table durable", self.path.display()))
     }
 
     /// How many bytes the disk has left for us.
@@ -89,6 +118,24 @@ impl Folder {
     }
 }
 
+/// Makes the folder and those above it, durably.
+fn make(path: &Path) -> io::Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    fs::create_dir_all(path)?;
+    for folder in missing {
+        let parent = folder
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        sync_folder(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 /// A folder with files in it, none of which says it is ours, is somebody else's.
 fn refuse_strangers(path: &Path) -> Result<()> {
     let broken = |cause| fault::on_folder(cause, "open the store", path.display());
@@ -97,11 +144,11 @@ fn refuse_strangers(path: &Path) -> Result<()> {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(cause) => return Err(broken(cause)),
     };
-    const OURS: [&str; 4] = ["LOCK", "FORMAT", "FORMAT.new", "engine"];
+    const OURS: [&str; 4] = ["LOCK", FORMAT_FILE, DRAFT_FILE, "engine"];
     let mut stranger = None;
     for entry in entries {
         let name = entry.map_err(broken)?.file_name();
-        if name == "FORMAT" {
+        if name == FORMAT_FILE {
             return Ok(());
         }
         if !OURS.iter().any(|ours| name == *ours) {

@@ -3,7 +3,9 @@
 //! Promises: what is acknowledged is on stable storage; writers that come together share one
 //! sync; a killed process loses nothing acknowledged and the next one opens the folder as if
 //! nothing had happened; a second process is turned away.
-//! Trusts: that the disk keeps what it said it synced.
+//! Trusts: that the disk keeps what it said it synced, and returns it undamaged. Damage in the
+//! engine's journal is found by its checksums, but what lies behind the damage in that file is
+//! lost with it: keep backups.
 //! Never: contains a rule about events.
 
 mod catalog;
@@ -16,8 +18,8 @@ mod reads;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -25,7 +27,9 @@ use fjall::{Database, Slice};
 use tokio::sync::{mpsc, oneshot};
 
 use self::catalog::{Catalog, Table};
-use self::committer::{Answer, Change, Committer, Job, NewItem, QUEUE_MAX, Tally};
+use self::committer::{
+    Answer, Change, Committer, GROUP_BYTES_MAX, GROUP_MAX, Job, NewItem, QUEUE_MAX, Tally,
+};
 use self::folder::Folder;
 use crate::items::{
     BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
@@ -64,6 +68,7 @@ pub struct Embedded {
     jobs: Option<mpsc::Sender<Job>>,
     committer: Option<JoinHandle<()>>,
     tally: Arc<Tally>,
+    reads: Reads,
     engine: Arc<Engine>,
 }
 
@@ -117,6 +122,7 @@ impl Embedded {
             jobs: Some(jobs),
             committer: Some(thread),
             tally,
+            reads: Reads::default(),
             engine: Arc::new(Engine {
                 catalog,
                 db,
@@ -155,8 +161,14 @@ impl Embedded {
         read: impl FnOnce(&Engine, &Table) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let table = self.engine.catalog.table(spec)?;
-        let engine = self.engine.clone();
-        let task = tokio::task::spawn_blocking(move || read(&engine, &table));
+        let (engine, under_way) = (self.engine.clone(), self.reads.begin());
+        let task = tokio::task::spawn_blocking(move || {
+            let outcome = read(&engine, &table);
+            // Let go of the engine before the read counts as over.
+            drop((engine, table));
+            drop(under_way);
+            outcome
+        });
         match task.await {
             Ok(outcome) => outcome,
             Err(stopped) => Err(Error::unavailable("a read was cut off").because(stopped)),
@@ -164,14 +176,44 @@ impl Embedded {
     }
 }
 
+/// How many reads are under way, their callers perhaps long gone.
+#[derive(Clone, Debug, Default)]
+struct Reads(Arc<(Mutex<usize>, Condvar)>);
+
+/// A read that is under way until this is dropped.
+struct UnderWay(Reads);
+
+impl Reads {
+    fn begin(&self) -> UnderWay {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        UnderWay(self.clone())
+    }
+
+    fn wait(&self) {
+        let mut count = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            count = self.0.1.wait(count).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let (count, is_over) = &*self.0.0;
+        *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        is_over.notify_all();
+    }
+}
+
 impl Drop for Embedded {
-    /// Lets the committer finish what waits, so that the folder is free when this returns.
+    /// Lets the committer and the reads finish, so that the folder is free when this returns.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(committer) = self.committer.take() {
             // A panic of the committer has been answered to every caller as `Unavailable`.
             let _ = committer.join();
         }
+        self.reads.wait();
     }
 }
 
@@ -203,6 +245,30 @@ fn delete_change(key: &Key) -> Change {
     }
 }
 
+/// Every put by the stored table's own rules: the caller may not know all its indexes.
+fn changes_of(table: &Table, writes: &[Write]) -> Result<Vec<Change>> {
+    let changes = writes.iter().map(|write| match write {
+        Write::Put(item) => {
+            let checked = check_item(&table.spec, item)?;
+            Ok(put_change(table, item.clone(), checked))
+        }
+        Write::Delete(key) => Ok(delete_change(key)),
+    });
+    changes.collect()
+}
+
+/// How many of the changes, one at least, make a group.
+fn group_len(changes: &[Change]) -> usize {
+    let sizes = changes.iter().scan(0, |bytes, change| {
+        *bytes += change.bytes();
+        Some(*bytes)
+    });
+    let fitting = sizes
+        .take(GROUP_MAX)
+        .take_while(|bytes| *bytes <= GROUP_BYTES_MAX);
+    fitting.count().max(1)
+}
+
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Items for Embedded {
@@ -211,8 +277,10 @@ impl Items for Embedded {
         if keys.is_empty() {
             return Ok(Got::default());
         }
-        self.read(table, move |_, table| reads::get(table, &keys))
-            .await
+        self.read(table, move |engine, table| {
+            reads::get(&engine.db, table, &keys)
+        })
+        .await
     }
 
     async fn put(
@@ -249,31 +317,34 @@ impl Items for Embedded {
         if writes.is_empty() {
             return Ok(Cost::ZERO);
         }
-        let prepared = || -> Result<(Arc<Table>, Vec<Change>)> {
-            check_writes(table, &writes)?;
-            let table = self.engine.catalog.table(table)?;
-            let changes = writes.iter().map(|write| match write {
-                Write::Put(item) => {
-                    let checked = check_item(&table.spec, item)?;
-                    Ok(put_change(&table, item.clone(), checked))
-                }
-                Write::Delete(key) => Ok(delete_change(key)),
-            });
-            let changes = changes.collect::<Result<_>>()?;
-            Ok((table, changes))
-        };
-        let written = match prepared() {
-            Ok((table, changes)) => {
-                self.commit(|answer| Job::Many(table, changes, answer))
-                    .await
-            }
-            Err(error) => Err(error),
-        };
-        written.map_err(|cause| BatchError {
-            remaining: writes,
-            cost: Cost::ZERO,
+        let failed = |remaining: Vec<Write>, cost: Cost, cause| BatchError {
+            remaining,
+            cost,
             cause,
-        })
+        };
+        let requests = Cost::write_requests(writes.len());
+        let prepared = check_writes(table, &writes)
+            .and_then(|_| self.engine.catalog.table(table))
+            .and_then(|table| Ok((changes_of(&table, &writes)?, table)));
+        let (mut changes, table) = match prepared {
+            Ok(prepared) => prepared,
+            Err(cause) => return Err(failed(writes, Cost::ZERO, cause)),
+        };
+        let mut cost = Cost::ZERO;
+        let mut done = 0;
+        while !changes.is_empty() {
+            let rest = changes.split_off(group_len(&changes));
+            let (group, table) = (std::mem::replace(&mut changes, rest), table.clone());
+            let len = group.len();
+            match self.commit(|answer| Job::Many(table, group, answer)).await {
+                Ok(more) => cost += more,
+                Err(cause) => {
+                    return Err(failed(writes.into_iter().skip(done).collect(), cost, cause));
+                }
+            }
+            done += len;
+        }
+        Ok(cost.in_requests(requests))
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {

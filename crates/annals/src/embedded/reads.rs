@@ -13,17 +13,17 @@ use crate::items::{
 };
 use crate::{Error, Result};
 
-pub(super) fn get(table: &Table, keys: &[Key]) -> Result<Got> {
+pub(super) fn get(db: &Database, table: &Table, keys: &[Key]) -> Result<Got> {
+    // Read without one, an item could be seen before others of its group, and before a query.
+    let snapshot = db.snapshot();
     let mut read: HashMap<&Key, Option<Item>> = HashMap::with_capacity(keys.len());
     let mut cost = Cost::ZERO;
     for key in keys {
         if read.contains_key(key) {
             continue;
         }
-        let stored = table
-            .items
-            .get(order::key_bytes(key))
-            .map_err(fault::on_read)?;
+        let stored = snapshot.get(&table.items, order::key_bytes(key));
+        let stored = stored.map_err(fault::on_read)?;
         let size = stored.as_deref().map(codec::stored_size).transpose()?;
         cost += Cost::of_read(size.unwrap_or(0), Consistency::Strong);
         read.insert(key, stored.as_deref().map(codec::decode).transpose()?);

@@ -34,10 +34,6 @@ pub struct Number {
     exponent: i16,
 }
 
-#[allow(
-    dead_code,
-    reason = "the parts are for stores that encode numbers themselves"
-)]
 impl Number {
     /// Zero.
     pub const ZERO: Self = Self {
@@ -63,8 +59,9 @@ impl Number {
         Ok(Self { mantissa, exponent })
     }
 
-    /// The digits and the power of ten that make up this number: `mantissa × 10^exponent`.
-    pub(crate) fn parts(self) -> (i128, i16) {
+    /// The digits and the power of ten that make up this number: `mantissa × 10^exponent`. For
+    /// stores that encode numbers themselves.
+    pub fn parts(self) -> (i128, i16) {
         (self.mantissa, self.exponent)
     }
 
@@ -72,7 +69,7 @@ impl Number {
     ///
     /// # Errors
     /// `Invalid` where DynamoDB has no such number.
-    pub(crate) fn from_parts(mantissa: i128, exponent: i16) -> Result<Self> {
+    pub fn from_parts(mantissa: i128, exponent: i16) -> Result<Self> {
         if digits_of(mantissa) > DIGITS_MAX {
             return Err(too_long());
         }

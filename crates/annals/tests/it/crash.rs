@@ -23,6 +23,8 @@ use tempfile::TempDir;
 
 const KILLS: u64 = 60;
 const WRITERS: u64 = 16;
+/// In some rounds one more writer puts so much that the engine flushes and rotates meanwhile.
+const BULK_WRITER: u64 = 99;
 const FOLDER: &str = "ANNALS_CRASH_FOLDER";
 const ROUND: &str = "ANNALS_CRASH_ROUND";
 
@@ -37,7 +39,11 @@ fn table() -> TableSpec {
 /// An item that tells whether all of it is there: its body is drawn from its own number.
 fn event(writer: u64, n: u64, round: u64) -> Item {
     let random = Random::seeded(writer << 32 | n);
-    let words = (0..random.below(100)).map(|_| random.bits());
+    let words = match writer {
+        BULK_WRITER => 12_500,
+        _ => random.below(100),
+    };
+    let words = (0..words).map(|_| random.bits());
     let body: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     let item = Item::new().with("p", format!("w{writer}")).with("n", n);
     item.with("round", round).with("body", body)
@@ -74,8 +80,9 @@ async fn child_that_is_killed() {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
     }
     let writers = (0..WRITERS).map(|writer| tokio::spawn(write(items.clone(), writer, round)));
+    let bulk = is_bulk(round).then(|| tokio::spawn(write_bulk(items.clone(), round)));
     let counter = tokio::spawn(count(items.clone()));
-    futures::future::try_join_all(writers.chain([counter]))
+    futures::future::try_join_all(writers.chain([counter]).chain(bulk))
         .await
         .unwrap();
 }
@@ -100,6 +107,21 @@ async fn write(items: Arc<Embedded>, writer: u64, round: u64) {
             items.write(&spec, events.collect()).await.unwrap();
             acknowledge(&format!("{writer} {first} 10"));
         }
+    }
+}
+
+fn is_bulk(round: u64) -> bool {
+    round % 30 == 13
+}
+
+/// Two megabytes at a time: some thirty of these fill the engine's memory.
+async fn write_bulk(items: Arc<Embedded>, round: u64) {
+    let spec = table();
+    for step in 0..200 {
+        let first = round * 100_000 + step * 20;
+        let events = (first..first + 20).map(|n| Write::Put(event(BULK_WRITER, n, round)));
+        items.write(&spec, events.collect()).await.unwrap();
+        acknowledge(&format!("{BULK_WRITER} {first} 20"));
     }
 }
 
@@ -257,10 +279,10 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
     let mut kills = 0;
     for round in 0..KILLS {
         // Every tenth child is killed as it starts: while it opens, recovers or creates.
-        let until = if round.is_multiple_of(10) {
-            0
-        } else {
-            1 + random.below(150)
+        let until = match round {
+            _ if round.is_multiple_of(10) => 0,
+            _ if is_bulk(round) => 600 + random.below(200),
+            _ => 1 + random.below(150),
         };
         run_and_kill(&data, round, until, &mut acknowledged);
         kills += 1;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use annals::embedded::Embedded;
 use annals::items::{
-    Condition, Cost, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, Query, TableSpec, Write,
+    Condition, Cost, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, Query, SortRange,
+    TableSpec, Write,
 };
 use annals::settings::EmbeddedSettings;
 use annals::{Error, ErrorKind, conformance};
@@ -173,6 +174,7 @@ fn a_folder_that_cannot_be_a_store_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_creation_that_was_cut_short_is_begun_anew() {
     let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("FORMAT.new"), "annals em").unwrap();
     std::fs::create_dir(folder.path().join("engine")).unwrap();
     std::fs::write(folder.path().join("engine").join("0.jnl"), "half a journal").unwrap();
     let items = open(folder.path()).unwrap();
@@ -180,6 +182,114 @@ async fn a_creation_that_was_cut_short_is_begun_anew() {
         .create_table(&table(), Default::default())
         .await
         .unwrap();
+    assert!(!folder.path().join("FORMAT.new").exists());
+}
+
+/// A store whose `FORMAT` was lost is an operator's business, not a new store's.
+#[tokio::test]
+async fn a_store_without_its_format_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    drop(items);
+    let format = folder.path().join("FORMAT");
+    std::fs::remove_file(&format).unwrap();
+    check_refused(open(folder.path()), ErrorKind::Corrupt, "FORMAT is missing");
+    std::fs::write(&format, "annals embedded format 1\n").unwrap();
+    let items = open(folder.path()).unwrap();
+    let found = items.describe_table(table().name()).await.unwrap();
+    assert_eq!(found, Some(table()));
+}
+
+#[tokio::test]
+async fn a_table_whose_files_are_gone_is_not_an_empty_table() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    drop(items);
+    let keyspaces = folder.path().join("engine").join("keyspaces");
+    let numbered = std::fs::read_dir(&keyspaces).unwrap();
+    let newest = numbered.map(|entry| entry.unwrap().path()).max().unwrap();
+    std::fs::remove_dir_all(newest).unwrap();
+    assert_eq!(open(folder.path()).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// Groups become visible whole: nobody reads half of one, or loses sight of what was just read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_of_every_kind_see_the_same_picture() {
+    let folder = TempDir::new().unwrap();
+    let items = Arc::new(open(folder.path()).unwrap());
+    let spec = table();
+    items.create_table(&spec, Default::default()).await.unwrap();
+    for round in 0..40u64 {
+        let numbers = round * 100..round * 100 + 100;
+        let writes = numbers.clone().map(|n| Write::Put(event(n))).collect();
+        let writing = tokio::spawn({
+            let (items, spec) = (items.clone(), spec.clone());
+            async move { items.write(&spec, writes).await.unwrap() }
+        });
+        let keys: Vec<Key> = numbers.map(|n| Key::new("cart-1").sorted(n)).collect();
+        loop {
+            let got = items.get(&spec, keys.clone()).await.unwrap().items;
+            let there = got.iter().flatten().count();
+            assert!([0, 100].contains(&there), "half a group: {there}");
+            if there == 100 {
+                let range = SortRange::AtLeast((round * 100).into());
+                let query = Query::of("cart-1").within(range);
+                let seen = items.query(&spec, query).await.unwrap().items.len();
+                assert_eq!(seen, 100, "a query right after sees less");
+                break;
+            }
+        }
+        writing.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_is_free_once_dropped_even_if_a_read_was_abandoned() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    let keys: Vec<Key> = (0..4_000u64)
+        .map(|n| Key::new("cart-1").sorted(n))
+        .collect();
+    let spec = table();
+    {
+        let mut reading = items.get(&spec, keys);
+        // Polled once, the read is under way; then nobody waits for it.
+        assert!(futures::poll!(&mut reading).is_pending());
+    }
+    drop(items);
+    open(folder.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_a_group_is_written_in_several() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    let large = |n: u64| event(n).with("v", vec![0u8; 390_000]);
+    let writes: Vec<Write> = (0..60).map(|n| Write::Put(large(n))).collect();
+    let before = items.group_counts().groups;
+    let cost = items.write(&table(), writes).await.unwrap();
+    assert_eq!(cost.requests, 3);
+    // Eight MiB hold 21 such items.
+    assert_eq!(items.group_counts().groups - before, 3);
+    let keys = (0..60u64).map(|n| Key::new("cart-1").sorted(n)).collect();
+    let found = items.get(&table(), keys).await.unwrap().items;
+    assert_eq!(found.iter().flatten().count(), 60);
 }
 
 #[tokio::test]
