@@ -251,6 +251,7 @@ pub const CHECKS: &[Check] = checks! {
     }
     limits {
         the_largest_item_is_taken_and_one_byte_more_is_invalid,
+        local_indexes_share_the_limit_of_their_item,
         the_longest_keys_are_taken_and_one_byte_more_is_invalid,
         empty_keys_are_invalid,
         values_nest_32_levels_and_no_deeper,

@@ -171,7 +171,12 @@ pub async fn a_condition_on_what_no_attribute_can_be_is_invalid(items: Arc<dyn I
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a");
     table.put(stored.clone()).await;
-    for condition in [equals("v", Value::Ss(BTreeSet::new())), equals("", "x")] {
+    let unnamed = Value::M([(String::new(), "x".into())].into());
+    for condition in [
+        equals("v", Value::Ss(BTreeSet::new())),
+        equals("v", unnamed),
+        equals("", "x"),
+    ] {
         let put = table.put_if(stored.clone(), condition.clone()).await;
         assert_invalid(put, "a put on such a condition");
         let deleted = items.delete(&table.spec, Key::new("a"), condition).await;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::limits::{ITEM_BYTES_MAX, NAME_BYTES_MAX, NESTING_MAX, SEGMENTS_MAX};
 use super::{
     Condition, Consistency, Cursor, Item, Key, KeyPart, KeySchema, Query, Scan, Scope, SortRange,
-    TableName, TableSpec, Value, Write, item_size,
+    TableName, TableSpec, Value, Write, index_entry_size, item_size,
 };
 use crate::{Error, Result};
 
@@ -32,11 +32,8 @@ pub fn check_item(spec: &TableSpec, item: &Item) -> Result<Checked> {
     }
     let place = || format!("table=`{}`, key=`{key}`", spec.name());
     for (name, value) in item.iter() {
-        if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "attribute name has 1 to {NAME_BYTES_MAX} bytes. {}",
-                place()
-            )));
+        if let Some(problem) = problem_of_name(name) {
+            return Err(Error::invalid(format!("{problem}. {}", place())));
         }
         if let Some(problem) = problem_of(value, 1) {
             return Err(Error::invalid(format!(
@@ -52,7 +49,26 @@ pub fn check_item(spec: &TableSpec, item: &Item) -> Result<Checked> {
             place()
         )));
     }
+    let with_entries = size + size_in_local_indexes(spec, item);
+    if with_entries > ITEM_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "item and what local indexes carry of it are larger than the {ITEM_BYTES_MAX} bytes a table takes; split it, store less or let the indexes carry less. bytes=`{with_entries}`, {}",
+            place()
+        )));
+    }
     Ok(Checked { key, size })
+}
+
+/// Local indexes share the item's partition, and their entries its limit; global ones do not. (The
+/// guide's page on limits: an item's data and its entries in all local secondary indexes.)
+fn size_in_local_indexes(spec: &TableSpec, item: &Item) -> usize {
+    let local = spec.indexes().iter().filter(|i| i.scope == Scope::Local);
+    local.map(|index| index_entry_size(spec, index, item)).sum()
+}
+
+fn problem_of_name(name: &str) -> Option<&'static str> {
+    let is_wrong = name.is_empty() || name.len() > NAME_BYTES_MAX;
+    is_wrong.then_some("attribute name has 1 to 65535 bytes, inside a map too")
 }
 
 /// DynamoDB counts every value as a level: the attribute's own is the first, so a text inside 31
@@ -65,7 +81,9 @@ fn problem_of(value: &Value, level: usize) -> Option<&'static str> {
             Some("value nests deeper than 32 levels")
         }
         Value::L(list) => list.iter().find_map(inside),
-        Value::M(map) => map.values().find_map(inside),
+        Value::M(map) => map
+            .iter()
+            .find_map(|(name, value)| problem_of_name(name).or_else(|| inside(value))),
         Value::Ss(set) if set.is_empty() => Some("a set may not be empty"),
         Value::Ns(set) if set.is_empty() => Some("a set may not be empty"),
         Value::Bs(set) if set.is_empty() => Some("a set may not be empty"),
@@ -89,12 +107,8 @@ pub fn check_condition(condition: &Condition) -> Result<()> {
     let Condition::Equals(name, value) = condition else {
         return Ok(());
     };
-    let problem = match problem_of(value, 1) {
-        None if name.is_empty() || name.len() > NAME_BYTES_MAX => {
-            "attribute name has 1 to 65535 bytes"
-        }
-        None => return Ok(()),
-        Some(problem) => problem,
+    let Some(problem) = problem_of_name(name).or_else(|| problem_of(value, 1)) else {
+        return Ok(());
     };
     Err(Error::invalid(format!(
         "condition compares with what no attribute can be: {problem}. attribute=`{name}`"
@@ -258,4 +272,65 @@ pub(crate) fn agree(asked: &TableSpec, stored: &TableSpec) -> Result<()> {
         differences.join("; "),
         asked.name()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{IndexSpec, KeyAttribute, Projection};
+    use super::*;
+
+    fn table(projections: &[Projection]) -> TableSpec {
+        let key = |sort| KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::text(sort));
+        let spec = TableSpec::new("notes".parse().unwrap(), key("s")).unwrap();
+        let indexes = projections.iter().enumerate().map(|(n, projection)| {
+            let name = format!("local-{n}").parse().unwrap();
+            IndexSpec::local(name, key("k")).projecting(projection.clone())
+        });
+        indexes.fold(spec, |spec, index| spec.with_index(index).unwrap())
+    }
+
+    #[track_caller]
+    fn check_largest(spec: &TableSpec, item: Item, largest: usize) {
+        let sized = |bytes| {
+            let empty = item.clone().with("v", "");
+            let missing = bytes - item_size(&empty);
+            empty.with("v", "x".repeat(missing))
+        };
+        assert_eq!(check_item(spec, &sized(largest)).unwrap().size, largest);
+        let error = check_item(spec, &sized(largest + 1)).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{error}");
+    }
+
+    #[test]
+    fn entries_in_local_indexes_count_by_what_they_carry() {
+        let item = || Item::new().with("p", "a").with("s", "1").with("k", "x");
+        let include = |name: &str| Projection::Include(vec![name.to_owned()]);
+        let keys = 6;
+        check_largest(&table(&[]), item(), ITEM_BYTES_MAX);
+        check_largest(&table(&[Projection::All]), item(), ITEM_BYTES_MAX / 2);
+        let some = table(&[Projection::KeysOnly, include("w")]);
+        check_largest(&some, item(), ITEM_BYTES_MAX - 2 * keys);
+        check_largest(&some, item().with("w", "12"), ITEM_BYTES_MAX - 2 * keys - 3);
+        let without_key = Item::new().with("p", "a").with("s", "1");
+        check_largest(&some, without_key, ITEM_BYTES_MAX);
+        let global = IndexSpec::global("global".parse().unwrap(), table(&[]).key().clone());
+        let global = table(&[]).with_index(global).unwrap();
+        check_largest(&global, item(), ITEM_BYTES_MAX);
+    }
+
+    #[test]
+    fn names_are_checked_inside_maps_too() {
+        let of_map = |name: String| {
+            let map = Value::M([(name, 1u64.into())].into());
+            Item::new().with("p", "a").with("s", "1").with("v", map)
+        };
+        assert!(check_item(&table(&[]), &of_map("n".repeat(NAME_BYTES_MAX))).is_ok());
+        for name in [String::new(), "n".repeat(NAME_BYTES_MAX + 1)] {
+            let error = check_item(&table(&[]), &of_map(name)).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "attribute name has 1 to 65535 bytes, inside a map too. attribute=`v`, table=`notes`, key=`a, 1`"
+            );
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 use super::limits::{GET_BATCH_MAX, WRITE_BATCH_MAX};
-use super::{Consistency, IndexSpec, Item, Projection, TableSpec, item_size};
+use super::{Consistency, IndexSpec, Item, Projection, TableSpec, Value, item_size, value_size};
 
 /// Requests made and capacity units consumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +120,23 @@ fn same_key(index: &IndexSpec, old: &Item, new: &Item) -> bool {
 
 /// What an index holds of an item: nothing where the item lacks the index's key.
 pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: &Item) -> Option<Item> {
+    let attributes = index_attributes(spec, index, item)?;
+    Some(attributes.map(|(n, v)| (n, v.clone())).collect())
+}
+
+/// How large that is: zero where the index holds nothing.
+pub(crate) fn index_entry_size(spec: &TableSpec, index: &IndexSpec, item: &Item) -> usize {
+    let attributes = index_attributes(spec, index, item).into_iter().flatten();
+    attributes
+        .map(|(name, value)| name.len() + value_size(value))
+        .sum()
+}
+
+fn index_attributes<'a>(
+    spec: &'a TableSpec,
+    index: &'a IndexSpec,
+    item: &'a Item,
+) -> Option<impl Iterator<Item = (&'a str, &'a Value)>> {
     let mut keys = index.key.attributes();
     if !keys.all(|attribute| item.get(&attribute.name).is_some()) {
         return None;
@@ -128,13 +145,12 @@ pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: &Item) -> O
         let mut keys = spec.key().attributes().chain(index.key.attributes());
         keys.any(|attribute| attribute.name == name)
     };
-    let carried = |name: &str| match &index.projection {
+    let carried = move |name: &str| match &index.projection {
         Projection::All => true,
         Projection::KeysOnly => is_key(name),
         Projection::Include(names) => is_key(name) || names.iter().any(|n| n == name),
     };
-    let attributes = item.iter().filter(|(name, _)| carried(name));
-    Some(attributes.map(|(n, v)| (n, v.clone())).collect())
+    Some(item.iter().filter(move |(name, _)| carried(name)))
 }
 
 impl Add for Cost {

@@ -44,14 +44,19 @@ pub use value::Value;
 pub use write::{BatchError, Condition, Write, WriteError};
 
 pub(crate) use check::{agree, check_cursor};
-pub(crate) use cost::index_entry;
+pub(crate) use cost::{index_entry, index_entry_size};
 pub(crate) use pages::{PageBuilder, cursor_after};
 
 /// A store of items. Object-safe; used as `Arc<dyn Items>`.
 ///
 /// Every verb checks its arguments before it does anything (see [`check_item`] and its
-/// neighbours) and answers what it cost. A verb that fails with `Unavailable` has retried within
-/// its deadline already; whether a write landed is then unknown.
+/// neighbours). A verb that fails with `Unavailable` has retried within its deadline already;
+/// whether a write landed is then unknown.
+///
+/// Every verb about items answers what it cost: all its requests, retries included, and their
+/// units. The verbs about tables answer no cost. DynamoDB charges nothing for them, and how many
+/// requests they take is how often they look whether a table has come or gone, which is a matter
+/// of time and not of the call.
 #[async_trait]
 pub trait Items: fmt::Debug + Send + Sync + 'static {
     /// What the keys name, in the order of the keys. Strongly consistent.
