@@ -12,10 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::settings::AwsClientSettings;
-use annals::{Clock, Error, Random, Result};
+use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_sdk_dynamodb::error::SdkError;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
 
 use crate::error::{Failure, OperationError, Trouble, Verdict, timed_out, verdict_of};
 
@@ -150,9 +149,10 @@ impl<'a> Call<'a> {
         self.requests += 1;
         // An attempt waits for a peer and not for a moment, so the machine's own time bounds it
         // also where a test holds the clock.
-        match timeout(self.left().min(self.sender.attempt_max), request()).await {
-            Ok(answer) => answer.map_err(verdict_of),
-            Err(_) => Err(timed_out()),
+        let limit = self.left().min(self.sender.attempt_max);
+        match SystemClock::within(limit, request()).await {
+            Some(answer) => answer.map_err(verdict_of),
+            None => Err(timed_out()),
         }
     }
 
@@ -161,8 +161,8 @@ impl<'a> Call<'a> {
         if let Ok(permit) = connections.try_acquire() {
             return Ok(permit);
         }
-        match timeout(self.left(), connections.acquire()).await {
-            Ok(Ok(permit)) => Ok(permit),
+        match SystemClock::within(self.left(), connections.acquire()).await {
+            Some(Ok(permit)) => Ok(permit),
             _ => Err(Error::unavailable(
                 "every connection was busy until the deadline; raise max-connections or send less",
             )),
@@ -173,7 +173,8 @@ impl<'a> Call<'a> {
         self.ends.saturating_sub(self.sender.clock.monotonic())
     }
 
-    /// Waits before another attempt; also before what was left unprocessed is sent again.
+    /// Waits before another attempt; also before what was left unprocessed is sent again, where
+    /// nothing at all was processed.
     ///
     /// # Errors
     /// `Unavailable` where the deadline would be over by then.

@@ -1,10 +1,12 @@
 //! The door through which time enters: reading it, measuring it, waiting for it.
 //!
-//! Promises: nothing else in the workspace reads a clock or sleeps (a lint says so), so a test
-//! that holds a [`ManualClock`] holds all of time.
+//! Promises: nothing else in the workspace reads a clock, sleeps or sets a timer (a lint says so),
+//! so a test that holds a [`ManualClock`] holds all of time. The one exception is named here:
+//! [`SystemClock::within`].
 //! Never: decides what time is used for.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -45,6 +47,15 @@ impl SystemClock {
         Self {
             start: Instant::now(),
         }
+    }
+
+    /// What `future` answers, if it does so within `limit` of the machine's own time.
+    ///
+    /// For waiting for a peer and not for a moment: a peer takes its time also where a test holds
+    /// a [`ManualClock`], and must not be waited for for ever.
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(limit, future).await.ok()
     }
 }
 
