@@ -18,6 +18,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Builder, Credentials, StalledStreamProtectionConfig};
 
+use crate::endpoint::{check_endpoint, check_region};
 use crate::retry::Sender;
 
 /// Items in DynamoDB, or in a server that speaks like it.
@@ -97,10 +98,15 @@ impl DynamoDb {
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
-        if shared.region().is_none() {
-            return Err(Error::invalid(
-                "no AWS region; set --region, region in annals.toml or AWS_REGION",
-            ));
+        // Wherever they came from: settings, environment or profile.
+        shared.endpoint_url().map_or(Ok(()), check_endpoint)?;
+        match shared.region() {
+            Some(region) => check_region(region.as_ref())?,
+            None => {
+                return Err(Error::invalid(
+                    "no AWS region; set --region, region in annals.toml or AWS_REGION",
+                ));
+            }
         }
         let limits = &settings.aws_client_config;
         Ok(Self {
@@ -166,28 +172,17 @@ fn check(settings: &Settings) -> Result<()> {
         ("request-timeout", limits.request_timeout),
         ("client-execution-timeout", limits.client_execution_timeout),
     ];
-    if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
-        return Err(Error::invalid(format!(
+    match at_least_one.iter().find(|(_, value)| *value == 0) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::invalid(format!(
             "setting must be at least 1. setting=`aws-client-config.{name}`"
-        )));
-    }
-    let is_url = |text: &str| {
-        let host = text
-            .strip_prefix("http://")
-            .or(text.strip_prefix("https://"));
-        host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
-    };
-    match &settings.endpoint {
-        Some(endpoint) if !is_url(endpoint) => Err(Error::invalid(format!(
-            "an endpoint is an address like http://localhost:8000. endpoint=`{endpoint}`"
         ))),
-        _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use annals::items::{Items, Key, KeyAttribute, KeySchema, TableSpec};
+    use annals::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, TableSpec, Write};
     use annals::{ErrorKind, ManualClock};
     use aws_credential_types::provider::error::CredentialsError;
     use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
@@ -220,6 +215,52 @@ mod tests {
             error.to_string(),
             "no AWS region; set --region, region in annals.toml or AWS_REGION"
         );
+    }
+
+    #[test]
+    fn a_region_or_endpoint_that_cannot_be_one_is_refused_wherever_it_came_from() {
+        let refused = |shared: SdkConfig| {
+            let error = open(shared).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            error.to_string()
+        };
+        let text = refused(SdkConfig::builder().region(Region::new("eu west")).build());
+        assert!(text.ends_with("region=`eu west`"), "{text}");
+        let shared = SdkConfig::builder().region(Region::new("eu-west-1"));
+        let text = refused(shared.endpoint_url("http://127.0.0.1:99999").build());
+        assert!(
+            text.ends_with("endpoint=`http://127.0.0.1:99999`"),
+            "{text}"
+        );
+    }
+
+    /// An address for DynamoDB alone, out of the environment, goes past our checks; and what the
+    /// SDK says about it holds the whole request.
+    #[tokio::test]
+    async fn a_request_that_cannot_be_built_is_told_without_its_contents() {
+        let keys = Credentials::new("access", "hidden", None, None, "test");
+        let shared = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(SharedCredentialsProvider::new(keys));
+        let mut store = open(shared.build()).unwrap();
+        let key = KeySchema::new(KeyAttribute::text("id"));
+        let table = TableSpec::new("notes".parse().unwrap(), key).unwrap();
+        let note = Item::new().with("id", "a").with("text", "confidential");
+        for endpoint in ["http://127.0.0.1:1 x", "http://", "non sense"] {
+            let config = Builder::from(&store.shared).endpoint_url(endpoint);
+            store.client = Client::from_conf(config.build());
+            let put = store.put(&table, note.clone(), Condition::Always).await;
+            let put = Error::from(put.unwrap_err());
+            let batch = store.write(&table, vec![Write::Put(note.clone())]).await;
+            for error in [put, batch.unwrap_err().cause] {
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+                let text = format!("{error} {error:?}");
+                assert!(text.contains("; check its address"), "{text}");
+                assert!(!text.contains("confidential"), "{text}");
+                assert!(!text.contains("hidden"), "{text}");
+            }
+        }
     }
 
     #[tokio::test]

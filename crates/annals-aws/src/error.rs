@@ -10,8 +10,16 @@ use annals::items::{TableName, missing_table};
 use annals::{Error, ErrorKind};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemError;
+use aws_sdk_dynamodb::operation::batch_write_item::BatchWriteItemError;
+use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::delete_table::DeleteTableError;
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
+use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::QueryError;
+use aws_sdk_dynamodb::operation::scan::ScanError;
 
 use crate::attribute::Attributes;
 
@@ -19,9 +27,27 @@ use crate::attribute::Attributes;
 pub(crate) trait OperationError:
     ProvideErrorMetadata + StdError + Send + Sync + 'static
 {
+    /// Whether the operation makes or drops a table. Then a limit that is exceeded is the
+    /// account's, and no pause of ours helps; elsewhere it is another word for throttling.
+    const CHANGES_TABLES: bool = false;
 }
 
-impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> OperationError for E {}
+impl OperationError for BatchGetItemError {}
+impl OperationError for BatchWriteItemError {}
+impl OperationError for DeleteItemError {}
+impl OperationError for DescribeTableError {}
+impl OperationError for GetItemError {}
+impl OperationError for PutItemError {}
+impl OperationError for QueryError {}
+impl OperationError for ScanError {}
+
+impl OperationError for CreateTableError {
+    const CHANGES_TABLES: bool = true;
+}
+
+impl OperationError for DeleteTableError {
+    const CHANGES_TABLES: bool = true;
+}
 
 /// What the failure of one attempt means.
 #[derive(Debug)]
@@ -107,7 +133,7 @@ pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
         },
         SdkError::TimeoutError(_) => (Some(Trouble::Unanswered), "an attempt timed out"),
         SdkError::ResponseError(_) => (Some(Trouble::Unanswered), "the answer broke off"),
-        _ => (None, "the SDK cannot build this request"),
+        _ => (None, NOT_BUILT),
     };
     // The SDK's own wrappings say nothing ("other") or print whole responses: only what is inside
     // is kept.
@@ -118,8 +144,18 @@ pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
     };
     match trouble {
         Some(trouble) => Verdict::Retry(trouble, Error::unavailable(what).because(source)),
-        None => Verdict::Final(Failure::Failed(Error::invalid(what).because(source))),
+        None => {
+            let problem = Error::invalid(what).because(innermost(&*source));
+            Verdict::Final(Failure::Failed(problem))
+        }
     }
+}
+
+/// The first cause, as text alone. What the SDK wraps around it, when a request cannot be sent,
+/// prints that request with all the item's contents.
+fn innermost(error: &(dyn StdError + 'static)) -> Said {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    Said(chain.last().map(ToString::to_string).unwrap_or_default())
 }
 
 /// What it means that a request was not sent, or got no answer at all.
@@ -142,7 +178,8 @@ fn meaning_of_dispatch(error: &ConnectorError) -> (Option<Trouble>, &'static str
 
 const NO_CREDENTIALS: &str = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
     AWS_SECRET_ACCESS_KEY (a local server takes any)";
-const NOT_DYNAMODB: &str = "the endpoint does not speak DynamoDB; check its address";
+const NOT_DYNAMODB: &str = "the endpoint does not speak DynamoDB; check its address and the region";
+const NOT_BUILT: &str = "the SDK cannot build this request; check the endpoint and the region";
 
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut chain = std::iter::successors(Some(error), |&error| error.source());
@@ -173,7 +210,13 @@ fn verdict_of_answer<E: OperationError>(status: u16, error: E) -> Verdict<E> {
             None => problem,
         }
     };
-    match meaning_of_code(&code, status) {
+    let meaning = match meaning_of_code(&code, status) {
+        Meaning::LimitExceeded if E::CHANGES_TABLES => meaning_of_limit(error.message()),
+        Meaning::LimitExceeded => Meaning::Retry(Trouble::Throttled),
+        meaning => meaning,
+    };
+    let finally = |kind, what| Verdict::Final(Failure::Failed(failed(kind, what)));
+    match meaning {
         Meaning::Refused => Verdict::Final(Failure::Refused(error)),
         Meaning::MissingTable => Verdict::Final(Failure::MissingTable),
         Meaning::TableInUse => Verdict::Final(Failure::TableInUse),
@@ -181,9 +224,26 @@ fn verdict_of_answer<E: OperationError>(status: u16, error: E) -> Verdict<E> {
             let problem = failed(ErrorKind::Unavailable, "DynamoDB asks to try again");
             Verdict::Retry(trouble, problem)
         }
-        Meaning::Invalid(what) => Verdict::Final(Failure::Failed(failed(ErrorKind::Invalid, what))),
+        Meaning::TablesBusy | Meaning::LimitExceeded => {
+            finally(ErrorKind::Unavailable, TABLES_BUSY)
+        }
+        Meaning::Invalid(what) => finally(ErrorKind::Invalid, what),
     }
 }
+
+/// Which limit of the account was met when a table was to be made or dropped: how many there may
+/// be, or how many may be under way. Either lasts longer than a request is repeated.
+fn meaning_of_limit(message: Option<&str>) -> Meaning {
+    match message {
+        Some(text) if text.contains("simultaneous") => Meaning::TablesBusy,
+        _ => Meaning::Invalid(TABLES_FULL),
+    }
+}
+
+const TABLES_BUSY: &str =
+    "too many tables are being made, changed or dropped; try again when some are done";
+const TABLES_FULL: &str =
+    "the account has as many tables as it may; delete tables or raise the account's quota";
 
 /// An answer without an error code is not DynamoDB's own: a gateway in front of it may be out of
 /// order for a while; anything else is some other server.
@@ -201,6 +261,9 @@ enum Meaning {
     Refused,
     MissingTable,
     TableInUse,
+    /// What kind of limit depends on the operation.
+    LimitExceeded,
+    TablesBusy,
     Retry(Trouble),
     Invalid(&'static str),
 }
@@ -211,9 +274,9 @@ fn meaning_of_code(code: &str, status: u16) -> Meaning {
         "ConditionalCheckFailed" => Meaning::Refused,
         "ResourceNotFound" => Meaning::MissingTable,
         "ResourceInUse" => Meaning::TableInUse,
+        "LimitExceeded" => Meaning::LimitExceeded,
         "ProvisionedThroughputExceeded"
         | "RequestLimitExceeded"
-        | "LimitExceeded"
         | "Throttling"
         | "Throttled"
         | "RequestThrottled"
@@ -245,12 +308,14 @@ fn meaning_of_code(code: &str, status: u16) -> Meaning {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+
     use super::*;
 
     #[track_caller]
     fn check(code: &str, status: u16, want: &str) {
         let error = PutItemError::generic(
-            aws_sdk_dynamodb::error::ErrorMetadata::builder()
+            ErrorMetadata::builder()
                 .code(code)
                 .message("as it says")
                 .build(),
@@ -297,6 +362,33 @@ mod tests {
             400,
             "Invalid: DynamoDB refused the request. code=`ValidationException`",
         );
+    }
+
+    /// What DynamoDB says when the account may have no more tables, and when too many are under way.
+    const FULL: &str = "Subscriber limit exceeded: There is a limit of 2500 tables per subscriber";
+    const BUSY: &str = "Subscriber limit exceeded: Only 500 tables can be created, updated, or \
+        deleted simultaneously";
+
+    #[track_caller]
+    fn check_limit<E: OperationError>(of: fn(ErrorMetadata) -> E, message: &str, want: &str) {
+        let error = ErrorMetadata::builder().code("LimitExceededException");
+        let got = match verdict_of_answer(400, of(error.message(message).build())) {
+            Verdict::Retry(trouble, _) => format!("{trouble:?}"),
+            Verdict::Final(Failure::Failed(error)) => format!("{:?}: {error}", error.kind()),
+            Verdict::Final(other) => format!("{other:?}"),
+        };
+        assert!(got.starts_with(want), "{message}: {got}");
+    }
+
+    #[test]
+    fn a_limit_on_tables_is_not_throttling() {
+        let full = "Invalid: the account has as many tables as it may; delete tables or raise";
+        let busy = "Unavailable: too many tables are being made, changed or dropped; try again";
+        check_limit(CreateTableError::generic, FULL, full);
+        check_limit(CreateTableError::generic, BUSY, busy);
+        check_limit(DeleteTableError::generic, BUSY, busy);
+        check_limit(PutItemError::generic, FULL, "Throttled");
+        check_limit(DescribeTableError::generic, BUSY, "Throttled");
     }
 
     #[test]

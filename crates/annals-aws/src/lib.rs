@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! client      opening: settings, region, credentials, timeouts
+//! endpoint    addresses and regions, checked as text (pure)
 //! items       the verbs, a short function each
 //! batch       the two verbs that take any number: chunks, unprocessed ones sent again
 //! tables      create, describe, drop
@@ -21,6 +22,7 @@ mod attribute;
 mod batch;
 mod capacity;
 mod client;
+mod endpoint;
 mod error;
 mod items;
 mod request;

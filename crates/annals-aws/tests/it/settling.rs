@@ -143,3 +143,20 @@ async fn an_index_that_no_spec_can_express_is_left_out() {
     assert_eq!(found.indexes(), []);
     assert_eq!(table().differences(&found), ["index `by-tag` is missing"]);
 }
+
+#[tokio::test]
+async fn an_account_full_of_tables_is_told_at_once() {
+    let script = Script::start(|_, _| error(400, "LimitExceededException")).await;
+    let (store, clock) = script.open().await;
+    let error = store
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let text = error.to_string();
+    assert!(text.contains("raise the account's quota"), "{text}");
+    assert_eq!(
+        (script.seen().len(), clock.monotonic()),
+        (1, Duration::ZERO)
+    );
+}
