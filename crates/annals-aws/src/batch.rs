@@ -2,7 +2,8 @@
 //! way at once, and what DynamoDB left unprocessed sent again.
 //!
 //! Promises: every key is answered and every write confirmed, or there is an error that names
-//! exactly the writes that were not.
+//! exactly the writes that were not. An answer that brought some is followed up at once (16 MB is
+//! all that one may hold); only one that brought nothing is taken for throttling.
 //! Never: sends a key twice in one request, which DynamoDB refuses.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -98,9 +99,10 @@ impl DynamoDb {
         let mut found = Found::nothing();
         while !wanted.is_empty() {
             let (some, left) = self.get_once(table, &wanted, &mut call).await?;
+            let is_stuck = left.len() >= wanted.len();
             found.add(some);
             wanted = left;
-            if !wanted.is_empty() {
+            if is_stuck {
                 let cause = format!("keys were left unprocessed. keys=`{}`", wanted.len());
                 let cause = Error::unavailable(cause);
                 call.pause(Trouble::Throttled, cause).await?;
@@ -236,9 +238,10 @@ impl DynamoDb {
             match sent {
                 Ok((cost, left)) => {
                     units += cost;
+                    let before = pending.len();
                     pending.retain(|pending| left.contains(pending.key));
                     let n = pending.len();
-                    if n > 0 {
+                    if n == before {
                         let left = format!("writes were left unprocessed. writes=`{n}`");
                         let left = Error::unavailable(left);
                         cause = call.pause(Trouble::Throttled, left).await.err();

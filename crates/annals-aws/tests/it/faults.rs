@@ -246,7 +246,27 @@ async fn unprocessed_writes_are_sent_again_until_none_is_left() {
     let sent = script.seen().into_iter();
     let sent = sent.map(|s| s.body["RequestItems"]["events"].as_array().unwrap().len());
     assert_eq!(sent.collect::<Vec<_>>(), [11, 7, 4, 2, 1]);
-    assert!(clock.monotonic() > Duration::ZERO);
+    assert_eq!(clock.monotonic(), Duration::ZERO, "each answer got on");
+}
+
+#[tokio::test]
+async fn writes_and_keys_that_get_nowhere_are_sent_again_after_a_pause() {
+    let script = Script::start(|n, request| match n % 2 {
+        0 if request.operation == "BatchWriteItem" => leave(&request.body, |_| true),
+        0 => ok(json!({"Responses": {}, "UnprocessedKeys": request.body["RequestItems"]})),
+        _ if request.operation == "BatchWriteItem" => leave(&request.body, |_| false),
+        _ => ok(json!({"Responses": {"events": []}})),
+    })
+    .await;
+    let (store, clock) = script.open().await;
+    let writes = vec![Write::Put(event(1)), Write::Delete(key(2))];
+    let cost = store.write(&table(), writes).await.unwrap();
+    assert_eq!(cost.requests, 2);
+    let after_writes = clock.monotonic();
+    assert!(after_writes > Duration::ZERO);
+    let got = store.get(&table(), vec![key(1), key(2)]).await.unwrap();
+    assert_eq!(got.cost.requests, 2);
+    assert!(clock.monotonic() > after_writes);
 }
 
 #[tokio::test]
@@ -323,13 +343,14 @@ async fn unprocessed_keys_are_asked_again() {
         }))
     })
     .await;
-    let (store, _) = script.open().await;
+    let (store, clock) = script.open().await;
     let got = store
         .get(&table(), (0..4).rev().map(key).collect())
         .await
         .unwrap();
     assert_eq!(got.items, [3, 2, 1, 0].map(|n| Some(event(n))));
     assert_eq!((got.cost.requests, got.cost.read_half_units), (4, 8));
+    assert_eq!(clock.monotonic(), Duration::ZERO, "each answer got on");
 }
 
 #[tokio::test]
@@ -450,6 +471,14 @@ async fn settings_that_cannot_work_are_refused() {
     );
     let text = refused(&|s| s.endpoint = Some("localhost:8000".to_owned())).await;
     assert!(text.ends_with("endpoint=`localhost:8000`"), "{text}");
+    for endpoint in ["http://127.0.0.1:99999", "http://127.0.0.1:1 x", "http://"] {
+        let text = refused(&|s| s.endpoint = Some(endpoint.to_owned())).await;
+        assert!(text.ends_with(&format!("endpoint=`{endpoint}`")), "{text}");
+    }
+    for region in ["", "eu west 1"] {
+        let text = refused(&|s| s.region = Some(region.to_owned())).await;
+        assert!(text.ends_with(&format!("region=`{region}`")), "{text}");
+    }
     refused(&|s| s.endpoint = None).await;
 }
 
