@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use annals::items::{Items, KeyAttribute, KeySchema, TableName, TableSpec};
-use annals::settings::Settings;
+use annals::settings::{AwsClientSettings, Settings};
 use annals::{Clock, Random, SystemClock};
 use annals_aws::DynamoDb;
 use futures::FutureExt;
@@ -38,14 +38,28 @@ pub(crate) fn settings(endpoint: &str) -> Settings {
     }
 }
 
+/// A busy machine may take long to answer ten megabytes; no test waits for these limits to pass.
+fn patient_settings(endpoint: &str) -> Settings {
+    Settings {
+        aws_client_config: AwsClientSettings {
+            request_timeout: 60_000,
+            client_execution_timeout: 180_000,
+            ..AwsClientSettings::default()
+        },
+        ..settings(endpoint)
+    }
+}
+
 pub(crate) async fn open_at(endpoint: &str, clock: Arc<dyn Clock>) -> DynamoDb {
     let opened = DynamoDb::open_local(&settings(endpoint), clock, Random::seeded(1)).await;
     opened.unwrap()
 }
 
 pub(crate) async fn open() -> Arc<DynamoDb> {
-    let endpoint = endpoint().await;
-    Arc::new(open_at(&endpoint, Arc::new(SystemClock::new())).await)
+    let settings = patient_settings(&endpoint().await);
+    let clock = Arc::new(SystemClock::new());
+    let opened = DynamoDb::open_local(&settings, clock, Random::seeded(1)).await;
+    Arc::new(opened.unwrap())
 }
 
 /// A name that no other test, and no other run, has.

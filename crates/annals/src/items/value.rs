@@ -1,6 +1,7 @@
 //! Attribute values: the ten types DynamoDB has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use bytes::Bytes;
 
@@ -14,7 +15,7 @@ use super::Number;
 /// assert_eq!(Value::from("text").as_str(), Some("text"));
 /// assert_eq!(Value::from(7u64).as_u64(), Some(7));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Value {
     /// Text.
     S(String),
@@ -81,6 +82,33 @@ impl Value {
         match self {
             Self::B(bytes) => Some(bytes),
             _ => None,
+        }
+    }
+}
+
+/// As much of a value as a reader of a log can use: the beginning of a long one.
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_MAX: usize = 100;
+        match self {
+            Self::S(text) if text.chars().count() > SHOWN_MAX => {
+                let shown: String = text.chars().take(SHOWN_MAX).collect();
+                write!(f, "S({shown:?}… {} bytes)", text.len())
+            }
+            Self::S(text) => write!(f, "S({text:?})"),
+            Self::N(number) => write!(f, "N({number})"),
+            Self::B(bytes) if bytes.len() > SHOWN_MAX => {
+                let shown = bytes.slice(..SHOWN_MAX);
+                write!(f, "B({shown:?}… {} bytes)", bytes.len())
+            }
+            Self::B(bytes) => write!(f, "B({bytes:?})"),
+            Self::Bool(truth) => write!(f, "{truth}"),
+            Self::Null => f.write_str("null"),
+            Self::L(list) => list.fmt(f),
+            Self::M(map) => map.fmt(f),
+            Self::Ss(set) => set.fmt(f),
+            Self::Ns(set) => set.fmt(f),
+            Self::Bs(set) => set.fmt(f),
         }
     }
 }
