@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod lines;
 mod open;
 mod output;
 mod progress;

@@ -10,17 +10,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals::counting::Counting;
 use annals::items::{
-    Condition, Item, Items, Key, KeyAttribute, KeySchema, KeyType, TableName, TableSpec, Write,
-    WriteError, item_from_json,
+    Condition, Items, Key, KeyAttribute, KeySchema, KeyType, TableName, TableSpec, Write,
+    WriteError,
 };
 use annals::{Error, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use indicatif::ProgressBar;
-use serde_json::{Value as Json, json};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
+use serde_json::json;
+use tokio::io::BufReader;
 
 use super::{Context, existing_table};
+use crate::lines::{Entry, Lines};
 use crate::progress;
 
 /// How many items are on their way at once.
@@ -97,21 +98,13 @@ impl Tally {
 
 impl Import {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let (lines, bar) = self.open_input().await?;
-        let store = context.store().await?;
+        let lines = self.open_input().await?;
+        let (store, table) = self.open_table(context).await?;
         let items: Arc<dyn Items> = store.clone();
-        if let Some(key) = &self.key
-            && items.describe_table(&self.table).await?.is_none()
-        {
-            let spec = TableSpec::new(self.table.clone(), key.clone())?;
-            items.create_table(&spec, Default::default()).await?;
-        }
-        let table = existing_table(&*items, &self.table).await?;
-        let source = Source { lines, bar };
         let tally = if self.replace {
-            replace_all(&*items, &table, source).await
+            replace_all(&*items, &table, lines).await
         } else {
-            add_all(&*items, &table, source).await
+            add_all(&*items, &table, lines).await
         };
         self.print(context, &tally)?;
         context.print_cost(&store)?;
@@ -119,6 +112,29 @@ impl Import {
             None => Ok(ExitCode::SUCCESS),
             Some(error) => Err(error),
         }
+    }
+
+    /// The table to import into, made where that was asked for.
+    async fn open_table(&self, context: &Context) -> Result<(Arc<Counting>, Arc<TableSpec>)> {
+        let Some(key) = &self.key else {
+            let store = context.store().await?;
+            let table = existing_table(&*store, &self.table).await?;
+            return Ok((store, table));
+        };
+        let spec = TableSpec::new(self.table.clone(), key.clone())?;
+        let store = context.store().await?;
+        let Some(found) = store.describe_table(&self.table).await? else {
+            store.create_table(&spec, Default::default()).await?;
+            return Ok((store, Arc::new(spec)));
+        };
+        if found.key() != key {
+            return Err(Error::invalid(format!(
+                "table is there with another key; leave --key out or name another table. table=`{}`, its key=`{}`, --key=`{key}`",
+                self.table,
+                found.key()
+            )));
+        }
+        Ok((store, Arc::new(found)))
     }
 
     fn print(&self, context: &Context, tally: &Tally) -> Result<()> {
@@ -134,10 +150,10 @@ impl Import {
         context.output.line(&object, &text)
     }
 
-    async fn open_input(&self) -> Result<(Box<dyn AsyncBufRead + Send + Unpin>, ProgressBar)> {
+    async fn open_input(&self) -> Result<Lines> {
         let Some(path) = &self.file else {
             let input = BufReader::new(tokio::io::stdin());
-            return Ok((Box::new(input), progress::counter("bytes read")));
+            return Ok(Lines::new(input, progress::counter("bytes read")));
         };
         let unread = |cause| {
             let message = format!("cannot read the file to import. file=`{}`", path.display());
@@ -145,63 +161,17 @@ impl Import {
         };
         let file = tokio::fs::File::open(path).await.map_err(unread)?;
         let total = file.metadata().await.map_err(unread)?.len();
-        Ok((
-            Box::new(BufReader::new(file)),
-            progress::bytes("importing", total),
-        ))
+        let bar = progress::bytes("importing", total);
+        Ok(Lines::new(BufReader::new(file), bar))
     }
-}
-
-/// The lines, and how far they have been read.
-struct Source {
-    lines: Box<dyn AsyncBufRead + Send + Unpin>,
-    bar: ProgressBar,
-}
-
-impl Source {
-    /// Every item, in order; the first line that is none ends it with an error.
-    fn items(self) -> impl futures::Stream<Item = Result<Item>> {
-        stream::try_unfold((self, 0u64), |(mut source, number)| async move {
-            let mut number = number;
-            loop {
-                let mut line = String::new();
-                number += 1;
-                let read = source.lines.read_line(&mut line).await;
-                let bytes = read.map_err(|cause| {
-                    let message = format!("cannot read the input. line=`{number}`");
-                    Error::invalid(message).because(cause)
-                })?;
-                if bytes == 0 {
-                    source.bar.finish_and_clear();
-                    return Ok(None);
-                }
-                source.bar.inc(bytes as u64);
-                if !line.trim().is_empty() {
-                    let item = parse_line(&line).map_err(|cause| {
-                        let message = format!(
-                            "line is not an item, {{\"Item\":{{…}}}}; fix it and import again, the lines before it are safe. line=`{number}`"
-                        );
-                        Error::invalid(message).because(cause)
-                    })?;
-                    return Ok(Some((item, (source, number))));
-                }
-            }
-        })
-    }
-}
-
-fn parse_line(line: &str) -> Result<Item> {
-    let json: Json = serde_json::from_str(line)
-        .map_err(|cause| Error::invalid("line is not JSON").because(cause))?;
-    let item = json.get("Item");
-    item_from_json(item.ok_or_else(|| Error::invalid("line has no \"Item\""))?)
 }
 
 /// A failure ends the reading, not the puts under way: what was read before it is still told.
-async fn add_all(items: &dyn Items, table: &TableSpec, source: Source) -> Tally {
+async fn add_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tally {
     let has_failed = Cell::new(false);
-    let lines = source.items().take_while(|_| ready(!has_failed.get()));
-    let added = lines.map(|item| async { add(items, table, item?).await });
+    let entries = lines.entries(table);
+    let entries = entries.take_while(|_| ready(!has_failed.get()));
+    let added = entries.map(|entry| async { add(items, table, entry?).await });
     let mut added = std::pin::pin!(added.buffer_unordered(AT_ONCE));
     let mut tally = Tally::default();
     while let Some(outcome) = added.next().await {
@@ -223,8 +193,8 @@ async fn add_all(items: &dyn Items, table: &TableSpec, source: Source) -> Tally 
     tally
 }
 
-async fn add(items: &dyn Items, table: &TableSpec, item: Item) -> Result<Added> {
-    let key = table.key_of(&item)?;
+async fn add(items: &dyn Items, table: &TableSpec, entry: Entry) -> Result<Added> {
+    let Entry { key, item } = entry;
     match items.put(table, item.clone(), Condition::Absent).await {
         Ok(_) => Ok(Added::New),
         Err(WriteError::Refused { existing, .. }) if existing.as_deref() == Some(&item) => {
@@ -241,9 +211,9 @@ enum Added {
     Differs(Key),
 }
 
-async fn replace_all(items: &dyn Items, table: &TableSpec, source: Source) -> Tally {
+async fn replace_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tally {
     let mut tally = Tally::default();
-    let mut batches = std::pin::pin!(source.items().try_ready_chunks(BATCH));
+    let mut batches = std::pin::pin!(lines.entries(table).try_ready_chunks(BATCH));
     while let Some(batch) = batches.next().await {
         // What was read before a wrong line is written before that line is reported.
         let (batch, wrong_line) = match batch {
@@ -262,10 +232,10 @@ async fn replace_all(items: &dyn Items, table: &TableSpec, source: Source) -> Ta
 async fn replace(
     items: &dyn Items,
     table: &TableSpec,
-    batch: Vec<Item>,
+    batch: Vec<Entry>,
     imported: &mut u64,
 ) -> Result<()> {
-    for writes in distinct(table, batch)? {
+    for writes in distinct(batch) {
         let count = writes.len() as u64;
         items.write(table, writes).await.inspect_err(|error| {
             *imported += count - error.remaining.len() as u64;
@@ -276,17 +246,18 @@ async fn replace(
 }
 
 /// Batches in which no key is written twice, in the order of the lines.
-fn distinct(table: &TableSpec, items: Vec<Item>) -> Result<Vec<Vec<Write>>> {
-    let mut batches = vec![Vec::new()];
+fn distinct(entries: Vec<Entry>) -> Vec<Vec<Write>> {
+    let mut batches = Vec::new();
+    let mut batch = Vec::new();
     let mut seen = HashSet::new();
-    for item in items {
-        if !seen.insert(table.key_of(&item)?) {
-            seen = HashSet::from([table.key_of(&item)?]);
-            batches.push(Vec::new());
+    for Entry { key, item } in entries {
+        if seen.contains(&key) {
+            batches.push(std::mem::take(&mut batch));
+            seen.clear();
         }
-        if let Some(batch) = batches.last_mut() {
-            batch.push(Write::Put(item));
-        }
+        seen.insert(key);
+        batch.push(Write::Put(item));
     }
-    Ok(batches)
+    batches.push(batch);
+    batches
 }

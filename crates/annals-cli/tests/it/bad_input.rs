@@ -3,19 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use serde_json::json;
-
 use crate::run::{Annals, dynamodb, on_every_store};
 
 const SHORT: &str = "[aws-client-config]\nclient-execution-timeout = 300\n";
-
-fn item(n: u64, bytes: usize) -> String {
-    let text = "x".repeat(bytes);
-    format!(
-        "{}\n",
-        json!({"Item": {"p": {"S": "a"}, "n": {"N": n.to_string()}, "v": {"S": text}}})
-    )
-}
 
 #[test]
 fn an_unknown_setting() {
@@ -62,56 +52,6 @@ fn an_unknown_option_layout_or_command() {
         outcome.err.contains("annals, akka and j5ik2o"),
         "{outcome:?}"
     );
-}
-
-#[test]
-fn an_item_over_400_kb() {
-    on_every_store(|annals| {
-        annals.run(&["tables", "create"]).ok();
-        let input = item(1, 10) + &item(2, 409_600);
-        let outcome = annals.run_with(&["import", "annals-journal"], &input);
-        let outcome = outcome.fails(2, "item is larger than the 409600 bytes a table takes");
-        assert!(outcome.err.contains("key=`a, 2`"), "{outcome:?}");
-        let there = annals.run(&["export", "annals-journal"]).ok().out;
-        assert_eq!(
-            there.lines().count(),
-            1,
-            "the good one is there, the bad one is not"
-        );
-    });
-}
-
-#[test]
-fn a_line_that_is_no_item_is_named_and_the_lines_before_it_are_kept() {
-    on_every_store(|annals| {
-        annals.run(&["tables", "create"]).ok();
-        for (line, because) in [
-            ("not json", "line is not JSON"),
-            ("{\"item\":{}}", "line has no \"Item\""),
-            ("{\"Item\":{\"p\":{\"S\":1}}}", "value is not a JSON string"),
-        ] {
-            for args in [
-                &["import", "annals-journal"][..],
-                &["import", "annals-journal", "--replace"],
-            ] {
-                let input = format!("{}\n{line}\n{}", item(1, 10), item(2, 10));
-                let outcome = annals.run_with(args, &input).fails(2, "line=`3`");
-                assert!(outcome.err.contains(because), "{outcome:?}");
-                assert_eq!(
-                    outcome.json().len(),
-                    1,
-                    "what was done is told: {outcome:?}"
-                );
-                assert_eq!(
-                    annals.run(&["export", "annals-journal"]).ok().json().len(),
-                    1
-                );
-            }
-        }
-        let keyless = "{\"Item\":{\"p\":{\"S\":\"a\"}}}";
-        let outcome = annals.run_with(&["import", "annals-journal"], keyless);
-        outcome.fails(2, "item lacks a key attribute");
-    });
 }
 
 #[test]

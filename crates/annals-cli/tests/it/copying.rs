@@ -97,7 +97,7 @@ fn an_import_overwrites_nothing_unless_told_to() {
         check_import(annals, &[], &one("first"), [1, 0, 0]);
         check_import(annals, &[], &one("first"), [0, 1, 0]);
         check_import(annals, &[], &one("second"), [0, 0, 1]);
-        let outcome = annals.run_with(&["import", "annals-journal"], &one("second"));
+        let outcome = annals.run_with(&["import", "annals-journal"], one("second"));
         let outcome = outcome.fails(3, "say --replace to overwrite them");
         assert!(outcome.err.contains("`a, 1`"), "{outcome:?}");
         assert_eq!(
@@ -152,7 +152,7 @@ fn costs_are_the_same_on_every_store() {
     on_every_store(|annals| {
         annals.run(&["tables", "create"]).ok();
         let outcome = annals
-            .run_with(&["import", "annals-journal", "--cost"], &lines(0, 10))
+            .run_with(&["import", "annals-journal", "--cost"], lines(0, 10))
             .ok();
         // One request to learn the table's key, then one for each item.
         let want = json!({"cost": {"requests": 11, "write_units": 10, "read_units": 0}});

@@ -19,7 +19,7 @@ fn a_disk_without_the_reserve_refuses_and_goes_on_once_there_is_room() {
     let annals = Annals::embedded();
     annals.run(&["tables", "create"]).ok();
     annals
-        .run_with(&["import", "annals-journal"], &items(0, 10))
+        .run_with(&["import", "annals-journal"], items(0, 10))
         .ok();
     // More than any disk has free.
     annals.write(
@@ -27,7 +27,7 @@ fn a_disk_without_the_reserve_refuses_and_goes_on_once_there_is_room() {
         &format!("[embedded]\nreserve-mib = {}\n", u32::MAX),
     );
     let args = ["--config", "full.toml", "import", "annals-journal"];
-    let outcome = annals.run_with(&args, &items(10, 20));
+    let outcome = annals.run_with(&args, items(10, 20));
     outcome.fails(
         4,
         "the disk is full; free space or lower embedded.reserve-mib",
@@ -37,7 +37,7 @@ fn a_disk_without_the_reserve_refuses_and_goes_on_once_there_is_room() {
         10
     );
     annals
-        .run_with(&["import", "annals-journal"], &items(0, 20))
+        .run_with(&["import", "annals-journal"], items(0, 20))
         .ok();
 }
 

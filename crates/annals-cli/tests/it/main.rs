@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod bad_input;
+mod bad_lines;
 mod config;
 mod copying;
 mod full_disk;

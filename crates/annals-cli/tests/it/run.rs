@@ -99,10 +99,38 @@ impl Annals {
         self.run_with(args, "")
     }
 
-    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Outcome {
+    pub(crate) fn run_with(&self, args: &[&str], input: impl AsRef<[u8]>) -> Outcome {
+        finish(self.binary(args), input)
+    }
+
+    /// The binary on the store, ready to be run.
+    pub(crate) fn binary(&self, args: &[&str]) -> Command {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_annals")));
         command.args(&self.store).args(args);
-        finish(command, input)
+        command
+    }
+
+    /// Runs the binary at a terminal, which shows both of its outputs and what is typed; `None`
+    /// where this machine has no `script` to make one.
+    pub(crate) fn run_at_terminal(&self, args: &[&str], typed: &str) -> Option<Outcome> {
+        let mut line = vec![env!("CARGO_BIN_EXE_annals").to_owned()];
+        line.extend(self.store.iter().cloned());
+        line.extend(args.iter().map(|arg| (*arg).to_owned()));
+        let mut command = self.command(Path::new("script"));
+        command.env("TERM", "xterm");
+        command.args(["--quiet", "--return", "--command", &line.join(" ")]);
+        command.arg("/dev/null");
+        let has_script = Command::new("script").arg("--version").output();
+        if !has_script.is_ok_and(|output| output.status.success()) {
+            println!("skipped: this machine has no `script` to make a terminal with");
+            return None;
+        }
+        Some(finish(command, typed))
+    }
+
+    /// Whose database it is on a server that keeps one for each access key.
+    pub(crate) fn access_key(&self) -> &str {
+        &self.access_key
     }
 
     /// A program in the folder, with the environment the binary is run in.
@@ -127,25 +155,31 @@ impl Annals {
 }
 
 /// Runs the command to its end, feeding it the input.
-pub(crate) fn finish(mut command: Command, input: &str) -> Outcome {
+pub(crate) fn finish(mut command: Command, input: impl AsRef<[u8]>) -> Outcome {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_owned();
+    let input = input.as_ref().to_owned();
     // From a thread of its own, for a child that prints much before it has read all; one that
     // ends early closes the pipe, which is its good right.
     let feeding = std::thread::spawn(move || {
-        let _ = stdin.write_all(input.as_bytes());
+        let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().unwrap();
     feeding.join().unwrap();
-    Outcome {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
+    output.into()
+}
+
+impl From<std::process::Output> for Outcome {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 

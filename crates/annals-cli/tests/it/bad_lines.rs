@@ -1,0 +1,142 @@
+//! Bad lines: the line is named with what is wrong, and the lines before it are kept.
+
+use serde_json::json;
+
+use crate::run::{Annals, Outcome, on_every_store};
+
+fn item(n: u64, bytes: usize) -> String {
+    let text = "x".repeat(bytes);
+    format!(
+        "{}\n",
+        json!({"Item": {"p": {"S": "a"}, "n": {"N": n.to_string()}, "v": {"S": text}}})
+    )
+}
+
+/// Imports two good lines, an empty one, the bad one and another good one, both ways.
+#[track_caller]
+fn check(annals: &Annals, bad: impl AsRef<[u8]>, because: &str) {
+    for how in [&[][..], &["--replace"]] {
+        annals.run(&["tables", "drop", "--yes"]).ok();
+        annals.run(&["tables", "create"]).ok();
+        let before = format!("{}{}\n", item(1, 10), item(2, 10));
+        let input = [
+            before.as_bytes(),
+            bad.as_ref(),
+            b"\n",
+            item(3, 10).as_bytes(),
+        ]
+        .concat();
+        let outcome = annals.run_with(&[&["import", "annals-journal"], how].concat(), input);
+        check_told(outcome, because);
+        let there = annals.run(&["export", "annals-journal"]).ok().json();
+        assert_eq!(
+            there.len(),
+            2,
+            "the good ones are there, the bad one is not"
+        );
+    }
+}
+
+#[track_caller]
+fn check_told(outcome: Outcome, because: &str) {
+    let outcome = outcome.fails(2, "line=`4`");
+    let mut lines = outcome.err.lines();
+    assert!(lines.next().unwrap().ends_with("line=`4`"), "{outcome:?}");
+    assert!(lines.next().unwrap().contains(because), "{outcome:?}");
+    let want = json!({"table": "annals-journal", "imported": 2, "unchanged": 0, "differing": 0});
+    assert_eq!(outcome.json(), [want], "what was done is told");
+}
+
+#[test]
+fn a_line_that_is_no_item() {
+    on_every_store(|annals| {
+        check(annals, "not json", "line is not JSON");
+        check(annals, "{\"item\":{}}", "line has no \"Item\"");
+        check(
+            annals,
+            "{\"Item\":{\"p\":{\"S\":1}}}",
+            "attribute is not DynamoDB JSON. attribute=`p`",
+        );
+    });
+}
+
+#[test]
+fn an_item_that_the_table_does_not_take() {
+    on_every_store(|annals| {
+        check(
+            annals,
+            item(4, 409_600).trim(),
+            "item is larger than the 409600 bytes a table takes",
+        );
+        check(
+            annals,
+            "{\"Item\":{\"p\":{\"S\":\"a\"}}}",
+            "item lacks a key attribute",
+        );
+        check(
+            annals,
+            "{\"Item\":{\"p\":{\"S\":\"a\"},\"n\":{\"S\":\"1\"}}}",
+            "attribute=`n`",
+        );
+    });
+}
+
+#[test]
+fn a_line_that_is_not_utf_8() {
+    on_every_store(|annals| {
+        check(
+            annals,
+            b"{\"Item\":{\"p\":{\"S\":\"\xff\"}}}",
+            "must be JSON lines in UTF-8",
+        );
+    });
+}
+
+#[test]
+fn a_line_that_does_not_end() {
+    on_every_store(|annals| {
+        check(
+            annals,
+            "x".repeat(4 * 1024 * 1024 + 1),
+            "line is longer than any item is as JSON",
+        );
+    });
+}
+
+/// Zeros have no line end: what is read of them is bounded, so this ends, and soon.
+#[test]
+fn an_input_without_end() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    let outcome = annals.run(&["import", "annals-journal", "/dev/zero"]);
+    let outcome = outcome.fails(2, "line=`1`");
+    assert!(outcome.err.contains("longer than any item"), "{outcome:?}");
+}
+
+/// Nothing is longer as JSON, for its size, than a list of empty texts.
+#[test]
+fn the_longest_line_of_an_item_is_taken() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    let texts = vec![json!({"S": ""}); 409_600 - 10];
+    let line = json!({"Item": {"p": {"S": "a"}, "n": {"N": "1"}, "v": {"L": texts}}});
+    let line = format!("{line}\n");
+    assert!(line.len() > 3_600_000);
+    annals.run_with(&["import", "annals-journal"], line).ok();
+}
+
+#[test]
+fn a_key_that_is_not_the_table_s() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        let import =
+            |key| annals.run_with(&["import", "annals-journal", "--key", key], item(1, 10));
+        for key in ["p:S", "p:S,n:S", "n:N,p:S"] {
+            let outcome = import(key).fails(2, "table is there with another key");
+            assert!(outcome.err.contains("its key=`p S, n N`"), "{outcome:?}");
+            assert_eq!(outcome.out, "");
+        }
+        assert_eq!(annals.run(&["export", "annals-journal"]).ok().out, "");
+        import("p:S,n:N").ok();
+    });
+}
