@@ -1,10 +1,14 @@
 //! What was typed, as types.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use annals::items::TableName;
 use annals::layout::Layout;
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{bench, config, export, import, tables};
 
@@ -24,29 +28,87 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
+impl Args {
+    /// What this process was called with.
+    pub(crate) fn read() -> clap::error::Result<Self> {
+        let matches = Self::command().try_get_matches()?;
+        let mut args = Self::from_arg_matches(&matches)?;
+        let is_typed = |flag| matches.value_source(flag) == Some(ValueSource::CommandLine);
+        args.global.data_is_typed = is_typed("data");
+        args.global.endpoint_is_typed = is_typed("endpoint");
+        Ok(args)
+    }
+}
+
+/// What clap found wrong, in one line; `None` where it has help or the number of the release to
+/// show instead.
+pub(crate) fn problem(error: &clap::Error) -> Option<String> {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return None;
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    // A paragraph for the problem and one for each tip; how the command is used comes last.
+    let told = text
+        .split("\n\n")
+        .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"))
+        .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|part| !part.is_empty());
+    let told = told.chain(["see annals --help".to_owned()]);
+    Some(told.collect::<Vec<_>>().join("; "))
+}
+
+/// A value that may be empty, which is as good as none: scripts pass on variables that are not
+/// set.
+#[derive(Clone, Debug)]
+pub(crate) struct Given<T>(Option<T>);
+
+impl<T: FromStr> FromStr for Given<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        let value = Some(text).filter(|text| !text.is_empty());
+        Ok(Self(value.map(str::parse).transpose()?))
+    }
+}
+
+/// The value, where one was given and is not empty.
+pub(crate) fn given<T: Clone>(value: &Option<Given<T>>) -> Option<T> {
+    value.as_ref().and_then(|Given(value)| value.clone())
+}
+
+/// As [`FromStr`] of [`Given`], for paths, which need not be text.
+fn given_path() -> impl clap::builder::TypedValueParser<Value = Given<PathBuf>> {
+    use clap::builder::{OsStringValueParser, TypedValueParser as _};
+    OsStringValueParser::new().map(|path: OsString| {
+        let path = Some(path).filter(|path| !path.is_empty());
+        Given(path.map(PathBuf::from))
+    })
+}
+
 /// What every command takes. A flag wins over its environment variable, which wins over the
-/// file, which wins over the default.
+/// file, which wins over the default; an empty one is as good as none.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// The settings file [default: annals.toml where there is one]
-    #[arg(long, global = true, value_name = "FILE", env = "ANNALS_CONFIG")]
-    pub(crate) config: Option<PathBuf>,
+    #[arg(long, global = true, value_name = "FILE", env = "ANNALS_CONFIG", value_parser = given_path())]
+    pub(crate) config: Option<Given<PathBuf>>,
     /// The folder of the embedded store [default: ./annals-data]
-    #[arg(long, global = true, value_name = "DIR", env = "ANNALS_DATA")]
-    pub(crate) data: Option<PathBuf>,
+    #[arg(long, global = true, value_name = "DIR", env = "ANNALS_DATA", value_parser = given_path())]
+    pub(crate) data: Option<Given<PathBuf>>,
     /// Use DynamoDB instead of the embedded store
     #[arg(long, global = true)]
     pub(crate) dynamodb: bool,
     /// The address of DynamoDB, such as http://127.0.0.1:8000
     #[arg(long, global = true, value_name = "URL", env = "ANNALS_ENDPOINT")]
-    pub(crate) endpoint: Option<String>,
+    pub(crate) endpoint: Option<Given<String>>,
     /// The AWS region
     #[arg(long, global = true, value_name = "R", env = "ANNALS_REGION")]
-    pub(crate) region: Option<String>,
+    pub(crate) region: Option<Given<String>>,
     /// Whose tables to read and write: annals, akka or j5ik2o
     #[arg(long, global = true, value_name = "LAYOUT", env = "ANNALS_LAYOUT")]
-    pub(crate) layout: Option<Layout>,
+    pub(crate) layout: Option<Given<Layout>>,
     /// The table of events
     #[arg(
         long,
@@ -54,7 +116,7 @@ pub(crate) struct Global {
         value_name = "TABLE",
         env = "ANNALS_JOURNAL_TABLE"
     )]
-    pub(crate) journal_table: Option<TableName>,
+    pub(crate) journal_table: Option<Given<TableName>>,
     /// The table of snapshots
     #[arg(
         long,
@@ -62,19 +124,25 @@ pub(crate) struct Global {
         value_name = "TABLE",
         env = "ANNALS_SNAPSHOT_TABLE"
     )]
-    pub(crate) snapshot_table: Option<TableName>,
+    pub(crate) snapshot_table: Option<Given<TableName>>,
     /// The table of durable state
     #[arg(long, global = true, value_name = "TABLE", env = "ANNALS_STATE_TABLE")]
-    pub(crate) state_table: Option<TableName>,
+    pub(crate) state_table: Option<Given<TableName>>,
     /// What journals that share a table are told apart by (layout akka)
     #[arg(long, global = true, value_name = "NAME", env = "ANNALS_JOURNAL_NAME")]
-    pub(crate) journal_name: Option<String>,
+    pub(crate) journal_name: Option<Given<String>>,
     /// Print JSON lines, as is done whenever the output is not a terminal
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Print at the end what it cost in requests and capacity units
     #[arg(long, global = true)]
     pub(crate) cost: bool,
+    /// Whether `--data` stood on the command line, rather than in the environment.
+    #[arg(skip)]
+    pub(crate) data_is_typed: bool,
+    /// The same of `--endpoint`.
+    #[arg(skip)]
+    pub(crate) endpoint_is_typed: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -12,10 +12,15 @@ mod progress;
 use std::process::ExitCode;
 
 use annals::Error;
-use clap::Parser;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::read() {
+        Ok(args) => args,
+        Err(error) => match args::problem(&error) {
+            Some(problem) => return report(&Error::invalid(problem)),
+            None => error.exit(),
+        },
+    };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(cause) => return report(&Error::unavailable("cannot start threads").because(cause)),

@@ -10,47 +10,39 @@ use annals::settings::{Settings, StoreKind};
 use annals::{Error, Random, Result, SystemClock};
 use annals_aws::DynamoDb;
 
-use crate::args::Global;
+use crate::args::{Global, given};
 
 const DEFAULT_FILE: &str = "annals.toml";
 
 /// The settings in force: flag over environment over file over default.
 pub(crate) fn settings(global: &Global) -> Result<Settings> {
-    let mut settings = read_file(global.config.as_deref())?;
-    if let Some(data) = &global.data {
-        settings.store = StoreKind::Embedded;
-        settings.data.clone_from(data);
+    let mut settings = read_file(given(&global.config).as_deref())?;
+    if let Some(data) = given(&global.data) {
+        settings.data = data;
+        // A folder that is typed is the store meant; one in the environment only says where the
+        // embedded store is, if that is the one.
+        if global.data_is_typed {
+            settings.store = StoreKind::Embedded;
+        }
     }
     if global.dynamodb {
         settings.store = StoreKind::DynamoDb;
     }
-    let set = |to: &mut Option<String>, from: &Option<String>| {
-        if from.is_some() {
-            to.clone_from(from);
+    if let Some(endpoint) = given(&global.endpoint) {
+        // Typed without --dynamodb, an address would be passed over and a folder written instead.
+        if global.endpoint_is_typed && settings.store == StoreKind::Embedded {
+            return Err(Error::invalid(
+                "an endpoint is for DynamoDB; say --dynamodb as well, or leave the endpoint out",
+            ));
         }
-    };
-    set(&mut settings.endpoint, &global.endpoint);
-    set(&mut settings.region, &global.region);
-    let tables = [
-        (&mut settings.journal_table, &global.journal_table),
-        (&mut settings.snapshot_table, &global.snapshot_table),
-        (&mut settings.state_table, &global.state_table),
-    ];
-    for (to, from) in tables {
-        if from.is_some() {
-            to.clone_from(from);
-        }
+        settings.endpoint = Some(endpoint);
     }
-    // Said without --dynamodb, an address would be passed over and a folder written instead.
-    if global.endpoint.is_some() && settings.store == StoreKind::Embedded {
-        return Err(Error::invalid(
-            "an endpoint is for DynamoDB; say --dynamodb as well, or leave the endpoint out",
-        ));
-    }
-    settings.layout = global.layout.unwrap_or(settings.layout);
-    if let Some(name) = &global.journal_name {
-        settings.journal_name.clone_from(name);
-    }
+    settings.region = given(&global.region).or(settings.region);
+    settings.journal_table = given(&global.journal_table).or(settings.journal_table);
+    settings.snapshot_table = given(&global.snapshot_table).or(settings.snapshot_table);
+    settings.state_table = given(&global.state_table).or(settings.state_table);
+    settings.layout = given(&global.layout).unwrap_or(settings.layout);
+    settings.journal_name = given(&global.journal_name).unwrap_or(settings.journal_name);
     Ok(settings)
 }
 

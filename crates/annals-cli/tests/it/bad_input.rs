@@ -38,20 +38,53 @@ fn an_unknown_setting() {
 #[test]
 fn an_unknown_option_layout_or_command() {
     let annals = Annals::embedded();
-    for args in [
-        &["tables", "create", "--layuot", "akka"][..],
-        &["frobnicate"],
-        &["export"],
-    ] {
-        let outcome = annals.run(args);
-        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["tables", "create", "--layuot", "akka"],
+            "unexpected argument '--layuot' found; tip: a similar argument exists: '--layout'",
+        ),
+        (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
+        (
+            &["export"],
+            "the following required arguments were not provided: <TABLE>",
+        ),
+        (
+            &["tables", "create", "--layout", "cassandra"],
+            "annals, akka and j5ik2o",
+        ),
+        (
+            &["export", "my-table", "--segments", "0"],
+            "0 is not in 1..=1024",
+        ),
+        (&["export", "my-\ntable"], "my- table"),
+    ];
+    for (args, says) in cases {
+        let outcome = annals.run(args).fails(2, says);
+        let [line] = &outcome.err.lines().collect::<Vec<_>>()[..] else {
+            panic!("{outcome:?}");
+        };
+        assert!(line.starts_with("annals: "), "{line}");
+        assert!(line.ends_with("; see annals --help"), "{line}");
+        assert_eq!(outcome.out, "");
     }
-    let outcome = annals.run(&["tables", "create", "--layout", "cassandra"]);
-    assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(
-        outcome.err.contains("annals, akka and j5ik2o"),
-        "{outcome:?}"
-    );
+}
+
+#[test]
+fn help_is_no_error_unless_a_command_is_missing() {
+    let annals = Annals::embedded();
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["tables", "drop", "--help"],
+    ] {
+        let outcome = annals.run(args).ok();
+        assert!(!outcome.out.is_empty(), "{outcome:?}");
+    }
+    for args in [&[][..], &["tables"]] {
+        let outcome = annals.run(args);
+        assert_eq!((outcome.code, &*outcome.out), (Some(2), ""));
+        assert!(outcome.err.contains("Commands:"), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::Annals;
+use crate::run::{Annals, finish};
 
 #[test]
 fn the_settings_in_force_are_shown() {
@@ -50,4 +50,63 @@ fn secrets_are_not_shown() {
     let annals = Annals::embedded().with_access_key("AKIAEXAMPLE");
     let outcome = annals.run(&["config", "show"]).ok();
     assert!(!outcome.out.contains("AKIAEXAMPLE"), "{outcome:?}");
+}
+
+#[track_caller]
+fn settings(annals: &Annals, env: &[(&str, &str)], flags: &[&str]) -> serde_json::Value {
+    let mut command = annals.command(env!("CARGO_BIN_EXE_annals").as_ref());
+    command.envs(env.iter().copied());
+    command.args(["config", "show"]).args(flags);
+    finish(command, "").ok().json().remove(0)
+}
+
+#[test]
+fn an_empty_flag_or_variable_is_as_good_as_none() {
+    let annals = Annals::embedded();
+    annals.write(
+        "annals.toml",
+        "store = \"dynamodb\"\nlayout = \"akka\"\nregion = \"eu-north-1\"\n\
+         data = \"mine\"\njournal-name = \"mine\"\njournal-table = \"mine\"\n",
+    );
+    let want = settings(&annals, &[], &[]);
+    let names = [
+        "config",
+        "data",
+        "endpoint",
+        "region",
+        "layout",
+        "journal-table",
+        "snapshot-table",
+        "state-table",
+        "journal-name",
+    ];
+    for name in names {
+        let variable = format!("ANNALS_{}", name.replace('-', "_").to_uppercase());
+        assert_eq!(settings(&annals, &[(&variable, "")], &[]), want, "{name}");
+        let flag = format!("--{name}");
+        assert_eq!(settings(&annals, &[], &[&flag, ""]), want, "{name}");
+    }
+}
+
+#[test]
+fn an_endpoint_in_the_environment_waits_for_dynamodb() {
+    let annals = Annals::embedded();
+    let env = [("ANNALS_ENDPOINT", "http://127.0.0.1:1")];
+    let shown = settings(&annals, &env, &[]);
+    assert_eq!(shown["store"], json!("embedded"));
+    let shown = settings(&annals, &env, &["--dynamodb"]);
+    assert_eq!(shown["endpoint"], json!("http://127.0.0.1:1"));
+}
+
+#[test]
+fn a_folder_that_is_typed_is_the_store_and_one_in_the_environment_is_not() {
+    let annals = Annals::embedded();
+    annals.write("annals.toml", "store = \"dynamodb\"\n");
+    let env = [("ANNALS_DATA", "from-env")];
+    let shown = settings(&annals, &env, &[]);
+    assert_eq!(shown["store"], json!("dynamodb"));
+    assert_eq!(shown["data"], json!("from-env"));
+    let shown = settings(&annals, &env, &["--data", "typed"]);
+    assert_eq!(shown["store"], json!("embedded"));
+    assert_eq!(shown["data"], json!("typed"));
 }
