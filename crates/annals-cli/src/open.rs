@@ -6,6 +6,7 @@ use std::sync::Arc;
 use annals::counting::Counting;
 use annals::embedded::Embedded;
 use annals::items::Items;
+use annals::memory::Memory;
 use annals::settings::{Settings, StoreKind};
 use annals::{Error, Random, Result, SystemClock};
 use annals_aws::DynamoDb;
@@ -71,9 +72,21 @@ fn parse(text: &str) -> std::result::Result<Settings, String> {
     })
 }
 
+/// What to do where the folder of the embedded store holds none yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// Make one, to write to.
+    Create,
+    /// Leave the disk alone and answer as a store without tables does.
+    Empty,
+}
+
 /// The store the settings name, counting what it does.
-pub(crate) async fn store(settings: &Settings) -> Result<Arc<Counting>> {
+pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Arc<Counting>> {
     let items: Arc<dyn Items> = match settings.store {
+        StoreKind::Embedded if absent == Absent::Empty && holds_no_store(&settings.data) => {
+            Arc::new(Memory::new())
+        }
         StoreKind::Embedded => Arc::new(Embedded::open(&settings.data, &settings.embedded)?),
         StoreKind::DynamoDb => {
             let clock = Arc::new(SystemClock::new());
@@ -81,6 +94,11 @@ pub(crate) async fn store(settings: &Settings) -> Result<Arc<Counting>> {
         }
     };
     Ok(Arc::new(Counting::new(items)))
+}
+
+/// The file FORMAT is written last when a store is made. What cannot be told, opening reports.
+fn holds_no_store(folder: &Path) -> bool {
+    matches!(folder.join("FORMAT").try_exists(), Ok(false))
 }
 
 #[cfg(test)]

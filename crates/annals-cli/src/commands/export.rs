@@ -24,7 +24,7 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let store = context.store().await?;
+        let store = context.existing_store().await?;
         let items: Arc<dyn Items> = store.clone();
         let table = existing_table(&*items, &self.table).await?;
         let bar = progress::counter("items exported");

@@ -117,7 +117,7 @@ impl Import {
     /// The table to import into, made where that was asked for.
     async fn open_table(&self, context: &Context) -> Result<(Arc<Counting>, Arc<TableSpec>)> {
         let Some(key) = &self.key else {
-            let store = context.store().await?;
+            let store = context.existing_store().await?;
             let table = existing_table(&*store, &self.table).await?;
             return Ok((store, table));
         };

@@ -17,7 +17,7 @@ use annals::items::{Items, TableName, TableSpec, missing_table};
 use annals::settings::Settings;
 
 use crate::args::{Args, Command};
-use crate::open;
+use crate::open::{self, Absent};
 use crate::output::Output;
 
 /// What a command works with.
@@ -27,9 +27,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The store, counting.
+    /// The store, counting; made where there is none.
     pub(crate) async fn store(&self) -> Result<Arc<Counting>> {
-        open::store(&self.settings).await
+        open::store(&self.settings, Absent::Create).await
+    }
+
+    /// The store, counting; one without tables where there is none. For what creates nothing.
+    pub(crate) async fn existing_store(&self) -> Result<Arc<Counting>> {
+        open::store(&self.settings, Absent::Empty).await
     }
 
     /// Prints what the store has cost so far, if that was asked for.

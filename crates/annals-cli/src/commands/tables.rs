@@ -27,7 +27,7 @@ pub(crate) enum Tables {
     Check,
     /// Drop the tables with everything in them
     Drop {
-        /// Do not ask
+        /// Do not ask; needed where there is no terminal to ask at
         #[arg(long, short)]
         yes: bool,
     },
@@ -47,10 +47,11 @@ impl Tables {
             }
             Self::Check => check(context, &specs).await,
             Self::Drop { yes } => {
-                if !yes && !is_confirmed(&specs)? {
-                    return Ok(ExitCode::SUCCESS);
+                if yes || is_confirmed(&specs)? {
+                    return drop_all(context, &specs).await;
                 }
-                drop_all(context, &specs).await
+                eprintln!("nothing dropped");
+                Ok(ExitCode::SUCCESS)
             }
         }
     }
@@ -108,7 +109,7 @@ fn print_status(context: &Context, spec: &TableSpec, status: &str) -> Result<()>
 }
 
 async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
-    let store = context.store().await?;
+    let store = context.existing_store().await?;
     let (mut missing, mut differing) = (Vec::new(), Vec::new());
     for spec in specs {
         let name = spec.name();
@@ -145,12 +146,15 @@ async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
     Ok(ExitCode::from(ABSENT))
 }
 
-/// Asks at a terminal. A script has made up its mind.
+/// Asks the person at the terminal; without one, nobody can have meant it.
 fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
-    if !io::stdin().is_terminal() {
-        return Ok(true);
-    }
     let names: Vec<_> = specs.iter().map(|spec| spec.name().as_str()).collect();
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Error::invalid(format!(
+            "say --yes to drop tables with everything in them without being asked. tables=`{}`",
+            names.join(", ")
+        )));
+    }
     eprint!("drop {} with everything in them? [y/N] ", names.join(", "));
     let unread = |cause| Error::invalid("cannot ask; say --yes").because(cause);
     io::stderr().flush().map_err(unread)?;
@@ -160,7 +164,7 @@ fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
 }
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
-    let store = context.store().await?;
+    let store = context.existing_store().await?;
     for spec in specs {
         let was_there = store.drop_table(spec.name()).await?;
         print_status(context, spec, if was_there { "dropped" } else { "missing" })?;

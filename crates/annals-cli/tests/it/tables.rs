@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{Annals, on_every_store};
+use crate::run::{Annals, finish, on_every_store};
 
 fn statuses(annals: &Annals, args: &[&str]) -> Vec<(String, String)> {
     let lines = annals.run(args).json();
@@ -37,8 +37,9 @@ fn the_tables_of_every_layout_are_created_checked_and_dropped() {
             assert_eq!(run("create"), want("exists"));
             assert_eq!(run("check"), want("ok"));
             annals.run(&["tables", "check", "--layout", layout]).ok();
-            assert_eq!(run("drop"), want("dropped"));
-            assert_eq!(run("drop"), want("missing"));
+            let drop = || statuses(annals, &["tables", "drop", "--yes", "--layout", layout]);
+            assert_eq!(drop(), want("dropped"));
+            assert_eq!(drop(), want("missing"));
         }
     });
 }
@@ -62,7 +63,7 @@ fn names_come_from_flags_environment_and_file_in_that_order() {
     command.args(["tables", "create", "--journal-table", "from-flag"]);
     command.env("ANNALS_JOURNAL_TABLE", "from-env");
     command.env("ANNALS_STATE_TABLE", "from-env-2");
-    let outcome = crate::run::finish(command, "").ok();
+    let outcome = finish(command, "").ok();
     let tables: Vec<_> = outcome
         .json()
         .iter()
@@ -138,4 +139,70 @@ fn cost_is_the_last_line_when_asked_for() {
     let lines = annals.run(&["tables", "check", "--cost"]).ok().json();
     let want = json!({"cost": {"requests": 3, "write_units": 0, "read_units": 0}});
     assert_eq!(lines.last(), Some(&want));
+}
+
+#[test]
+fn nothing_is_dropped_without_a_word_or_a_terminal() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        for answer in ["", "y\n"] {
+            let outcome = annals.run_with(&["tables", "drop"], answer);
+            let outcome = outcome.fails(2, "say --yes to drop");
+            assert!(outcome.err.contains("annals-journal"), "{outcome:?}");
+            assert_eq!(outcome.out, "");
+        }
+        annals.run(&["tables", "check"]).ok();
+    });
+}
+
+#[test]
+fn a_person_is_asked_before_a_drop() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    let ask = |answer| annals.run_at_terminal(&["tables", "drop"], answer);
+    let Some(no) = ask("n\n") else {
+        return;
+    };
+    assert_eq!(no.code, Some(0), "{no:?}");
+    assert!(no.out.contains("with everything in them? [y/N]"), "{no:?}");
+    assert!(no.out.contains("nothing dropped"), "{no:?}");
+    annals.run(&["tables", "check"]).ok();
+    let yes = ask("y\n").unwrap();
+    assert_eq!(yes.code, Some(0), "{yes:?}");
+    annals.run(&["tables", "check"]).fails(1, "missing");
+}
+
+/// A look at what is not there must not make it.
+#[test]
+fn a_store_is_made_by_what_writes_to_it_alone() {
+    let annals = Annals::embedded();
+    let data = annals.folder().join("annals-data");
+    let all = |status: &str| -> Vec<(String, String)> {
+        let tables = ["annals-journal", "annals-snapshot", "annals-state"];
+        tables
+            .map(|table| (table.to_owned(), status.to_owned()))
+            .to_vec()
+    };
+    for is_there in [false, true] {
+        let check = annals.run(&["tables", "check"]);
+        check.fails(1, "create them with `annals tables create`");
+        assert_eq!(statuses(&annals, &["tables", "check"]), all("missing"));
+        let drop = ["tables", "drop", "--yes"];
+        assert_eq!(statuses(&annals, &drop), all("missing"));
+        annals.run(&["config", "show"]).ok();
+        for args in [&["export", "absent-table"][..], &["import", "absent-table"]] {
+            annals.run(args).fails(2, "table=`absent-table`");
+        }
+        if is_there {
+            assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0);
+        } else {
+            assert!(!data.exists(), "nothing was made");
+            std::fs::create_dir(&data).unwrap();
+        }
+    }
+    let refused = annals.run(&["import", "my-table", "--key", "p:S,p:S"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(!data.join("FORMAT").exists(), "nothing was made");
+    annals.run(&["import", "my-table", "--key", "p:S"]).ok();
+    assert!(data.join("FORMAT").exists());
 }
