@@ -1,9 +1,11 @@
 //! The binary `annals`: parse, run, report, exit.
 //!
-//! Exit codes: 0 done, 1 not there, 2 invalid, 3 conflict, 4 unavailable, 5 corrupt.
+//! Exit codes: 0 done, 1 not there, 2 invalid, 3 conflict, 4 unavailable, 5 corrupt; 130 and 143
+//! where a signal ended it (see `interrupt`).
 
 mod args;
 mod commands;
+mod interrupt;
 mod lines;
 mod open;
 mod output;

@@ -46,7 +46,9 @@ impl Export {
             if lines.is_empty() {
                 continue;
             }
-            tokio::task::spawn_blocking(move || print_line(&lines.join("\n")))
+            let bar = bar.clone();
+            let print = move || bar.suspend(|| print_line(&lines.join("\n")));
+            tokio::task::spawn_blocking(print)
                 .await
                 .map_err(|e| Error::unavailable("printing was cut off").because(e))??;
         }

@@ -178,3 +178,22 @@ fn a_reader_that_goes_away_ends_an_export_quietly() {
     let outcome = crate::run::finish(command, "").ok();
     assert_eq!(outcome.out.lines().count(), 1);
 }
+
+/// A line never begins behind the progress: that is wiped before and drawn again after.
+#[test]
+fn an_export_at_a_terminal_keeps_its_lines_apart_from_the_progress() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    check_import(&annals, &[], &lines(0, 500), [500, 0, 0]);
+    let Some(outcome) = annals.run_at_terminal(&["export", "annals-journal"], "") else {
+        return;
+    };
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let parts: Vec<_> = outcome.out.split("{\"Item\"").collect();
+    assert_eq!(parts.len(), 501);
+    for before in parts.iter().rev().skip(1) {
+        let is_apart = before.is_empty() || before.ends_with(['\n', '\r', 'K']);
+        assert!(is_apart, "{before:?}");
+    }
+    assert!(outcome.out.contains("items exported"), "{outcome:?}");
+}

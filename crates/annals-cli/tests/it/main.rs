@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod bad_lines;
+mod bench;
 mod config;
 mod copying;
 mod full_disk;

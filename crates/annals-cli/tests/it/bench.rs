@@ -1,0 +1,76 @@
+//! `annals bench`, cut short: what it made to measure is gone.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use crate::run::{Annals, Outcome, dynamodb};
+
+fn start(annals: &Annals) -> Child {
+    let mut command = annals.binary(&["bench", "store"]);
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Sends the signal once `is_begun`, and answers how the bench ended.
+fn interrupt(mut bench: Child, signal: &str, is_begun: impl Fn() -> bool) -> Outcome {
+    while !is_begun() {
+        assert!(bench.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    let mut kill = Command::new("kill");
+    kill.args([signal, &bench.id().to_string()]);
+    assert!(kill.status().unwrap().success());
+    bench.wait_with_output().unwrap().into()
+}
+
+#[test]
+fn an_interrupted_bench_removes_its_folder() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let annals = Annals::embedded();
+        let bench = start(&annals);
+        let folder = annals
+            .folder()
+            .join(format!("annals-data.bench-{}", bench.id()));
+        // The store under test is the last that a line of the bench opens.
+        let last = folder.join("1-200/ours/FORMAT");
+        let outcome = interrupt(bench, signal, || last.exists());
+        outcome.fails(code, "interrupted");
+        let left: Vec<_> = std::fs::read_dir(annals.folder()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_bench_drops_its_table() {
+    let endpoint = dynamodb();
+    let annals = Annals::at(&endpoint);
+    let tables = || list_tables(&endpoint, annals.access_key());
+    let outcome = interrupt(start(&annals), "-INT", || {
+        tables().contains("annals-bench-")
+    });
+    outcome.fails(130, "interrupted; the table of the bench is dropped");
+    let left = tables();
+    assert!(!left.contains("annals-bench-"), "{left}");
+}
+
+/// The server's own list, asked for without a client: no verb of ours lists tables.
+fn list_tables(endpoint: &str, access_key: &str) -> String {
+    let host = endpoint.strip_prefix("http://").unwrap();
+    let mut server = TcpStream::connect(host).unwrap();
+    let credential = format!("{access_key}/20260101/eu-west-1/dynamodb/aws4_request");
+    write!(
+        server,
+        "POST / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 2\r\n\
+         content-type: application/x-amz-json-1.0\r\nx-amz-date: 20260101T000000Z\r\n\
+         x-amz-target: DynamoDB_20120810.ListTables\r\n\
+         authorization: AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature=0\r\n\
+         \r\n{{}}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    server.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("TableNames"), "{answer}");
+    answer
+}
