@@ -69,7 +69,11 @@ impl Annals {
             "--region",
             "eu-west-1",
         ];
-        Self::with(store.map(str::to_owned).to_vec())
+        let annals = Self::with(store.map(str::to_owned).to_vec());
+        // A busy machine may take long to answer; no test waits for these limits to pass.
+        let patient = "request-timeout = 60000\nclient-execution-timeout = 180000\n";
+        annals.write("annals.toml", &format!("[aws-client-config]\n{patient}"));
+        annals
     }
 
     fn with(store: Vec<String>) -> Self {
