@@ -1,8 +1,10 @@
-//! Which tables there are, and the engine's keyspaces that hold them.
+//! Which tables there are. All share two keyspaces of the engine, one for items and one for the
+//! entries of indexes, each table behind its number.
 //!
 //! Promises: a table is there once its record is on stable storage, and gone once the record is;
-//! what a crash left half made or half removed is swept at the next opening. A table's number is
-//! never used twice.
+//! what a crash left of a dropped one is swept at the next opening. A number is never used twice.
+//! Never: makes or deletes a keyspace but the three. The engine gives the number of a deleted
+//! keyspace to the next one and may then take the new one for deleted (decision 6).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,8 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 
-use super::fault;
-use super::folder::Folder;
+use super::{fault, order};
 use crate::items::{
     IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec, agree,
     missing_table, table_exists,
@@ -19,49 +20,60 @@ use crate::items::{
 use crate::{Error, Result};
 
 const CATALOG: &str = "catalog";
+const ITEMS: &str = "items";
+const ENTRIES: &str = "entries";
 /// Table names have at least three characters, so this one is free.
 const NEXT_NUMBER: &[u8] = b"#";
+/// How many keys of a dropped table are removed at once.
+const REMOVED_AT_ONCE: usize = 1_000;
 
-/// A table and where its items and index entries are.
+/// A table, and the number its keys stand behind.
 pub(super) struct Table {
-    pub(super) number: u64,
+    pub(super) number: u32,
     pub(super) spec: TableSpec,
+}
+
+/// The keyspaces that hold every table.
+#[derive(Clone)]
+pub(super) struct Trees {
     pub(super) items: Keyspace,
-    /// One for each index of the spec, in its order.
-    pub(super) indexes: Vec<Keyspace>,
+    pub(super) entries: Keyspace,
 }
 
 pub(super) struct Catalog {
     db: Database,
     records: Keyspace,
+    pub(super) trees: Trees,
     tables: RwLock<HashMap<TableName, Arc<Table>>>,
 }
 
 impl Catalog {
     pub(super) fn open(db: &Database) -> fjall::Result<Result<Self>> {
-        let records = db.keyspace(CATALOG, KeyspaceCreateOptions::default)?;
+        let existed = [CATALOG, ITEMS, ENTRIES].map(|name| db.keyspace_exists(name));
+        let keyspace = |name| db.keyspace(name, KeyspaceCreateOptions::default);
+        // Asked for, the engine would make a missing keyspace: empty tables, silently.
+        if existed != [false; 3] && existed != [true; 3] {
+            let message = "the engine's files are incomplete; restore a backup";
+            return Ok(Err(Error::corrupt(message)));
+        }
+        let records = keyspace(CATALOG)?;
         let mut tables = HashMap::new();
         for record in records.iter() {
             let (name, bytes) = record.into_inner()?;
             if &*name == NEXT_NUMBER {
                 continue;
             }
-            let (number, spec) = match decode(&bytes) {
-                Ok(record) => record,
+            match decode(&bytes) {
+                Ok(table) => tables.insert(table.spec.name().clone(), Arc::new(table)),
                 Err(error) => return Ok(Err(error)),
             };
-            // Asked for, the engine would make a missing keyspace: an empty table, silently.
-            if let Some(gone) = names(number, &spec).find(|name| !db.keyspace_exists(name)) {
-                return Ok(Err(Error::corrupt(format!(
-                    "files of a table are missing; restore a backup. table=`{}`, keyspace=`{gone}`",
-                    spec.name()
-                ))));
-            }
-            let table = attach(db, number, spec)?;
-            tables.insert(table.spec.name().clone(), Arc::new(table));
         }
         let catalog = Self {
             db: db.clone(),
+            trees: Trees {
+                items: keyspace(ITEMS)?,
+                entries: keyspace(ENTRIES)?,
+            },
             records,
             tables: RwLock::new(tables),
         };
@@ -70,22 +82,42 @@ impl Catalog {
         Ok(Ok(catalog))
     }
 
-    /// Removes keyspaces that no record names: their table was never complete, or is gone.
+    /// Removes what is left of tables that no record names.
     fn sweep(&self) -> fjall::Result<()> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let kept = |name: &str| {
-            let mut of_tables = tables
-                .values()
-                .flat_map(|table| names(table.number, &table.spec));
-            name == CATALOG || of_tables.any(|of_table| of_table == name)
-        };
-        for name in self.db.list_keyspace_names() {
-            if !kept(&name) {
-                let stray = self.db.keyspace(&name, KeyspaceCreateOptions::default)?;
-                self.db.delete_keyspace(stray)?;
+        let is_kept = |number| tables.values().any(|table| table.number == number);
+        for tree in [&self.trees.items, &self.trees.entries] {
+            let mut from = Some(0);
+            while let Some(start) = from {
+                let Some(entry) = tree.range(order::from_table(start)).next() else {
+                    break;
+                };
+                let key = entry.key()?;
+                let number = order::table_of(&key).unwrap_or(start);
+                if !is_kept(number) {
+                    self.remove_all(tree, number)?;
+                }
+                from = number.checked_add(1);
             }
         }
         Ok(())
+    }
+
+    /// Removes every key of a table, a batch at a time. Not synced: what a crash brings back is
+    /// swept again.
+    fn remove_all(&self, tree: &Keyspace, number: u32) -> fjall::Result<()> {
+        let range = order::all(&order::items_prefix(number));
+        let mut keys = tree.range(range);
+        loop {
+            let mut batch = self.db.batch();
+            for entry in keys.by_ref().take(REMOVED_AT_ONCE) {
+                batch.remove(tree, entry.key()?);
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            batch.commit()?;
+        }
     }
 
     pub(super) fn find(&self, name: &TableName) -> Option<Arc<Table>> {
@@ -109,21 +141,20 @@ impl Catalog {
     }
 
     /// Only the committer creates and drops, so that no write is under way meanwhile.
-    pub(super) fn create(&self, spec: TableSpec, folder: &Folder) -> Result<()> {
+    pub(super) fn create(&self, spec: TableSpec) -> Result<()> {
         if self.find(spec.name()).is_some() {
             return Err(table_exists(spec.name()));
         }
         let number = self.next_number()?;
-        let record = encode(number, &spec)?;
+        let following = number.checked_add(1);
+        let following = following.ok_or_else(|| Error::invalid("table numbers are used up"))?;
         let name = spec.name().clone();
-        let table = attach(&self.db, number, spec).map_err(fault::on_commit)?;
-        folder.sync_keyspaces()?;
         let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
-        batch.insert(&self.records, name.as_str(), record);
-        batch.insert(&self.records, NEXT_NUMBER, (number + 1).to_be_bytes());
+        batch.insert(&self.records, name.as_str(), encode(number, &spec)?);
+        batch.insert(&self.records, NEXT_NUMBER, following.to_be_bytes());
         batch.commit().map_err(fault::on_commit)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.insert(name, Arc::new(table));
+        tables.insert(name, Arc::new(Table { number, spec }));
         Ok(())
     }
 
@@ -138,56 +169,30 @@ impl Catalog {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(name);
-        // Gone for everybody; what the engine still has of it is swept at the latest when the
-        // store is opened again.
-        for keyspace in table.indexes.iter().chain([&table.items]) {
-            let deleted = self.db.delete_keyspace(keyspace.clone());
-            deleted.map_err(fault::on_commit)?;
+        // Gone for everybody; what the engine still has of it goes now or at the next opening.
+        for tree in [&self.trees.items, &self.trees.entries] {
+            let removed = self.remove_all(tree, table.number);
+            removed.map_err(fault::on_commit)?;
         }
         Ok(true)
     }
 
-    fn next_number(&self) -> Result<u64> {
+    fn next_number(&self) -> Result<u32> {
         let stored = self.records.get(NEXT_NUMBER).map_err(fault::on_read)?;
         let Some(stored) = stored else {
             return Ok(1);
         };
-        let bytes = <[u8; 8]>::try_from(&*stored);
+        let bytes = <[u8; 4]>::try_from(&*stored);
         let bytes = bytes.map_err(|e| Error::corrupt("catalog counter is damaged").because(e))?;
-        Ok(u64::from_be_bytes(bytes))
+        Ok(u32::from_be_bytes(bytes))
     }
-}
-
-/// The keyspaces of a table: its items', then its indexes'.
-fn names(number: u64, spec: &TableSpec) -> impl Iterator<Item = String> + use<> {
-    let indexes = (0..spec.indexes().len()).map(move |i| index_name(number, i));
-    std::iter::once(items_name(number)).chain(indexes)
-}
-
-fn items_name(number: u64) -> String {
-    format!("t{number}")
-}
-
-fn index_name(number: u64, index: usize) -> String {
-    format!("t{number}.{index}")
-}
-
-fn attach(db: &Database, number: u64, spec: TableSpec) -> fjall::Result<Table> {
-    let keyspace = |name: String| db.keyspace(&name, KeyspaceCreateOptions::default);
-    let indexes = (0..spec.indexes().len()).map(|i| keyspace(index_name(number, i)));
-    Ok(Table {
-        number,
-        items: keyspace(items_name(number))?,
-        indexes: indexes.collect::<fjall::Result<_>>()?,
-        spec,
-    })
 }
 
 /// A table's record. Apart from `TableSpec`, so that neither shapes the other.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
-    number: u64,
+    number: u32,
     name: String,
     key: Vec<(String, char)>,
     indexes: Vec<IndexRecord>,
@@ -204,7 +209,7 @@ struct IndexRecord {
     carries: Option<Vec<String>>,
 }
 
-fn encode(number: u64, spec: &TableSpec) -> Result<Vec<u8>> {
+fn encode(number: u32, spec: &TableSpec) -> Result<Vec<u8>> {
     let indexes = spec.indexes().iter().map(|index| IndexRecord {
         name: index.name.to_string(),
         local: index.scope == Scope::Local,
@@ -237,7 +242,7 @@ fn encode_key(key: &KeySchema) -> Vec<(String, char)> {
     attributes.collect()
 }
 
-fn decode(bytes: &[u8]) -> Result<(u64, TableSpec)> {
+fn decode(bytes: &[u8]) -> Result<Table> {
     let damaged = |cause: Box<dyn std::error::Error + Send + Sync>| {
         Error::corrupt("a table's record does not parse; restore a backup").because(cause)
     };
@@ -259,7 +264,10 @@ fn decode(bytes: &[u8]) -> Result<(u64, TableSpec)> {
         }
         Ok(spec)
     };
-    Ok((record.number, spec().map_err(|e| damaged(e.into()))?))
+    Ok(Table {
+        number: record.number,
+        spec: spec().map_err(|e| damaged(e.into()))?,
+    })
 }
 
 fn decode_key(attributes: &[(String, char)]) -> Result<KeySchema> {

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fjall::{Database, Keyspace, OwnedWriteBatch, PersistMode, Slice};
+use fjall::{Database, OwnedWriteBatch, PersistMode, Slice};
 use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Table};
@@ -113,7 +113,7 @@ impl Committer {
 
     fn create(&self, spec: TableSpec) -> Result<()> {
         self.has_space(self.folder.free_bytes()?, 0)?;
-        self.catalog.create(spec, &self.folder)
+        self.catalog.create(spec)
     }
 
     fn has_space(&self, free_bytes: u64, wanted: usize) -> Result<()> {
@@ -134,15 +134,21 @@ enum Pending {
     Many(Answer<Cost>, Result<Cost>),
 }
 
-/// A key within the engine: the table's number, 0 for its items or 1 and up for an index, the key.
-type Place = (u64, usize, Slice);
+/// A key within the engine, and which of its trees it is in.
+type Place = (Tree, Slice);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Tree {
+    Items,
+    Entries,
+}
 
 /// Changes that become durable together.
 struct Group<'a> {
     committer: &'a Committer,
     /// What the group writes: the last word on each key, which conditions later in the group see.
     /// Only then does it become a batch, for whose order within one key the engine gives no word.
-    writes: HashMap<Place, (Keyspace, Option<Slice>)>,
+    writes: HashMap<Place, Option<Slice>>,
     answers: Vec<Pending>,
     /// How much the group writes so far.
     bytes: usize,
@@ -177,14 +183,15 @@ impl<'a> Group<'a> {
         committer.has_space(free.clone()?, self.bytes + bytes)
     }
 
-    fn existing(&self, table: &Table, key: &Slice) -> Result<Option<Slice>> {
+    fn existing(&self, key: &Slice) -> Result<Option<Slice>> {
         // A lone writer's group is empty, and the look-up would cost it an owned key.
         if !self.writes.is_empty()
-            && let Some((_, written)) = self.writes.get(&(table.number, 0, key.clone()))
+            && let Some(written) = self.writes.get(&(Tree::Items, key.clone()))
         {
             return Ok(written.clone());
         }
-        table.items.get(key).map_err(fault::on_read)
+        let items = &self.committer.catalog.trees.items;
+        items.get(key).map_err(fault::on_read)
     }
 
     fn decide(
@@ -196,7 +203,7 @@ impl<'a> Group<'a> {
         if !self.committer.catalog.has(table) {
             return Err(missing_table(table.spec.name()).into());
         }
-        let existing = self.existing(table, &change.key)?;
+        let existing = self.existing(&change.key)?;
         let holds = match condition {
             Condition::Always => true,
             Condition::Absent => existing.is_none(),
@@ -220,7 +227,7 @@ impl<'a> Group<'a> {
         let requests = Cost::write_requests(changes.len());
         let mut cost = Cost::ZERO;
         for change in changes {
-            let existing = self.existing(table, &change.key)?;
+            let existing = self.existing(&change.key)?;
             cost += self.apply(table, change, existing)?;
         }
         Ok(cost.in_requests(requests))
@@ -234,7 +241,7 @@ impl<'a> Group<'a> {
             self.has_space(bytes)?;
         }
         self.bytes += bytes;
-        let cost = if table.indexes.is_empty() {
+        let cost = if table.spec.indexes().is_empty() {
             let old_size = old.as_deref().map(codec::stored_size).transpose()?;
             Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
         } else {
@@ -243,8 +250,8 @@ impl<'a> Group<'a> {
             self.apply_to_indexes(table, &key, (old.as_ref(), new))?;
             Cost::of_write(&table.spec, old.as_ref(), new)
         };
-        let write = (table.items.clone(), new.map(|new| new.bytes));
-        self.writes.insert((table.number, 0, key), write);
+        let stored = new.map(|new| new.bytes);
+        self.writes.insert((Tree::Items, key), stored);
         Ok(cost)
     }
 
@@ -254,24 +261,19 @@ impl<'a> Group<'a> {
         key: &Slice,
         (old, new): (Option<&Item>, Option<&Item>),
     ) -> Result<()> {
-        for (i, index) in table.spec.indexes().iter().enumerate() {
+        for (index, number) in table.spec.indexes().iter().zip(0..) {
             let entry = |item: Option<&Item>| -> Result<Option<Slice>> {
                 let place = item.map(|item| index.key.key_of(item)).transpose()?;
-                Ok(place
-                    .flatten()
-                    .map(|place| order::entry_bytes(&place, key).into()))
-            };
-            let Some(entries) = table.indexes.get(i) else {
-                return Err(Error::corrupt(format!(
-                    "index has no keyspace. index=`{}`",
-                    index.name
-                )));
+                let prefix = order::entries_prefix(table.number, number);
+                Ok(place.flatten().map(|place| {
+                    let entry = order::entry_bytes(&place, key);
+                    order::prefixed(prefix, &entry).into()
+                }))
             };
             let (old, new) = (entry(old)?, entry(new)?);
-            let mut write = |entry: Option<Slice>, value: Option<Slice>| {
+            let mut write = |entry: Option<Slice>, item_key: Option<Slice>| {
                 if let Some(entry) = entry {
-                    let place = (table.number, i + 1, entry);
-                    self.writes.insert(place, (entries.clone(), value));
+                    self.writes.insert((Tree::Entries, entry), item_key);
                 }
             };
             if old != new {
@@ -292,7 +294,7 @@ impl<'a> Group<'a> {
             .changes
             .fetch_add(self.answers.len() as u64, Ordering::Relaxed);
         tally.groups.fetch_add(1, Ordering::Relaxed);
-        let done = commit(&self.committer.db, self.writes);
+        let done = commit(self.committer, self.writes);
         for pending in self.answers {
             match (pending, &done) {
                 (Pending::One(answer, outcome), Ok(())) => answer_to(answer, outcome),
@@ -305,16 +307,21 @@ impl<'a> Group<'a> {
 }
 
 /// Returns once all of it is on stable storage.
-fn commit(db: &Database, writes: HashMap<Place, (Keyspace, Option<Slice>)>) -> Result<()> {
+fn commit(committer: &Committer, writes: HashMap<Place, Option<Slice>>) -> Result<()> {
     if writes.is_empty() {
         return Ok(());
     }
-    let batch = OwnedWriteBatch::with_capacity(db.clone(), writes.len());
+    let batch = OwnedWriteBatch::with_capacity(committer.db.clone(), writes.len());
     let mut batch = batch.durability(Some(PersistMode::SyncData));
-    for ((_, _, key), (keyspace, value)) in writes {
+    let trees = &committer.catalog.trees;
+    for ((tree, key), value) in writes {
+        let keyspace = match tree {
+            Tree::Items => &trees.items,
+            Tree::Entries => &trees.entries,
+        };
         match value {
-            Some(value) => batch.insert(&keyspace, key, value),
-            None => batch.remove(&keyspace, key),
+            Some(value) => batch.insert(keyspace, key, value),
+            None => batch.remove(keyspace, key),
         }
     }
     batch.commit().map_err(fault::on_commit)

@@ -29,7 +29,15 @@ pub(super) struct Folder {
     path: PathBuf,
     is_new: bool,
     /// Unlocked when dropped, or by the system when the process ends in whatever way.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    /// Closing would do, were it not for a child that another thread is just starting: until it
+    /// has become another program, it has the file open too.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Folder {
@@ -47,7 +55,7 @@ impl Folder {
         let folder = Self {
             path: path.to_owned(),
             is_new,
-            _lock: lock,
+            lock,
         };
         if is_new {
             folder.begin()?;
@@ -92,17 +100,12 @@ impl Folder {
             return Ok(());
         }
         let finish = || -> io::Result<()> {
+            // The engine syncs what is in its keyspaces, not that they are there.
+            sync_folder(&self.engine().join("keyspaces"))?;
             fs::rename(self.path.join(DRAFT_FILE), self.path.join(FORMAT_FILE))?;
             sync_folder(&self.path)
         };
         finish().map_err(|cause| fault::on_folder(cause, "create the store", self.path.display()))
-    }
-
-    /// Makes the engine's new keyspaces themselves durable: the engine syncs what is in them, not
-    /// that they are there.
-    pub(super) fn sync_keyspaces(&self) -> Result<()> {
-        let synced = sync_folder(&self.engine().join("keyspaces"));
-        synced.map_err(|cause| fault::on_folder(cause, "make a table durable", self.path.display()))
     }
 
     /// How many bytes the disk has left for us.

@@ -229,18 +229,23 @@ impl fmt::Debug for Embedded {
 fn put_change(table: &Table, item: Item, checked: Checked) -> Change {
     let bytes = codec::encode(&item, checked.size);
     Change {
-        key: Slice::from(order::key_bytes(&checked.key)),
+        key: stored_key(table, &checked.key),
         new: Some(NewItem {
             bytes: Slice::from(bytes),
             size: checked.size,
-            item: Some(item).filter(|_| !table.indexes.is_empty()),
+            item: Some(item).filter(|_| !table.spec.indexes().is_empty()),
         }),
     }
 }
 
-fn delete_change(key: &Key) -> Change {
+/// The key as the engine has it: behind the table's number.
+fn stored_key(table: &Table, key: &Key) -> Slice {
+    order::prefixed(order::items_prefix(table.number), &order::key_bytes(key)).into()
+}
+
+fn delete_change(table: &Table, key: &Key) -> Change {
     Change {
-        key: Slice::from(order::key_bytes(key)),
+        key: stored_key(table, key),
         new: None,
     }
 }
@@ -252,7 +257,7 @@ fn changes_of(table: &Table, writes: &[Write]) -> Result<Vec<Change>> {
             let checked = check_item(&table.spec, item)?;
             Ok(put_change(table, item.clone(), checked))
         }
-        Write::Delete(key) => Ok(delete_change(key)),
+        Write::Delete(key) => Ok(delete_change(table, key)),
     });
     changes.collect()
 }
@@ -277,10 +282,8 @@ impl Items for Embedded {
         if keys.is_empty() {
             return Ok(Got::default());
         }
-        self.read(table, move |engine, table| {
-            reads::get(&engine.db, table, &keys)
-        })
-        .await
+        self.read(table, move |engine, table| reads::get(engine, table, &keys))
+            .await
     }
 
     async fn put(
@@ -308,7 +311,7 @@ impl Items for Embedded {
         check_key(table, &key)?;
         check_condition(&condition)?;
         let table = self.engine.catalog.table(table)?;
-        let change = delete_change(&key);
+        let change = delete_change(&table, &key);
         self.commit(|answer| Job::One(table, change, condition, answer))
             .await
     }
@@ -350,7 +353,7 @@ impl Items for Embedded {
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
         check_query(table, &query)?;
         self.read(table, move |engine, table| {
-            reads::query(&engine.db, table, &query)
+            reads::query(engine, table, &query)
         })
         .await
     }
@@ -358,7 +361,7 @@ impl Items for Embedded {
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
         self.read(table, move |engine, table| {
-            reads::scan(&engine.db, table, &scan)
+            reads::scan(engine, table, &scan)
         })
         .await
     }

@@ -18,6 +18,55 @@ const END: [u8; 2] = [0x00, 0x01];
 /// A range of keys as the engine takes it.
 pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
+/// The bytes in front of a table's items.
+pub(super) fn items_prefix(table: u32) -> Vec<u8> {
+    table.to_be_bytes().to_vec()
+}
+
+/// The bytes in front of the entries of a table's index.
+pub(super) fn entries_prefix(table: u32, index: u8) -> Vec<u8> {
+    let mut bytes = items_prefix(table);
+    bytes.push(index);
+    bytes
+}
+
+/// These bytes with a prefix.
+pub(super) fn prefixed(mut prefix: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
+    prefix.extend_from_slice(bytes);
+    prefix
+}
+
+/// A range with a prefix, which it does not leave.
+pub(super) fn inside(prefix: &[u8], (start, end): KeyRange) -> KeyRange {
+    let with = |bytes: Vec<u8>| prefixed(prefix.to_vec(), &bytes);
+    let start = match start {
+        Bound::Included(bytes) => Bound::Included(with(bytes)),
+        Bound::Excluded(bytes) => Bound::Excluded(with(bytes)),
+        Bound::Unbounded => Bound::Included(prefix.to_vec()),
+    };
+    let end = match end {
+        Bound::Included(bytes) => Bound::Included(with(bytes)),
+        Bound::Excluded(bytes) => Bound::Excluded(with(bytes)),
+        Bound::Unbounded => after_prefix(prefix.to_vec()),
+    };
+    (start, end)
+}
+
+/// Everything with a prefix.
+pub(super) fn all(prefix: &[u8]) -> KeyRange {
+    inside(prefix, (Bound::Unbounded, Bound::Unbounded))
+}
+
+/// Everything from a table's prefix on, whichever table's it is.
+pub(super) fn from_table(table: u32) -> KeyRange {
+    (Bound::Included(items_prefix(table)), Bound::Unbounded)
+}
+
+/// Which table a stored key belongs to.
+pub(super) fn table_of(key: &[u8]) -> Option<u32> {
+    key.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
 /// The bytes of a key in a table.
 pub(super) fn key_bytes(key: &Key) -> Vec<u8> {
     let mut bytes = partition_bytes(&key.partition);

@@ -205,19 +205,60 @@ async fn a_store_without_its_format_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_table_whose_files_are_gone_is_not_an_empty_table() {
+async fn a_store_whose_files_are_gone_is_not_an_empty_store() {
+    for gone in ["1", "2", "3"] {
+        let folder = TempDir::new().unwrap();
+        let items = open(folder.path()).unwrap();
+        items
+            .create_table(&table(), Default::default())
+            .await
+            .unwrap();
+        drop(items);
+        let keyspaces = folder.path().join("engine").join("keyspaces");
+        std::fs::remove_dir_all(keyspaces.join(gone)).unwrap();
+        assert_eq!(open(folder.path()).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}
+
+/// Tables come and go over many openings, and those that stay keep what they hold.
+#[tokio::test]
+async fn tables_that_stay_are_whole_while_others_come_and_go() {
     let folder = TempDir::new().unwrap();
-    let items = open(folder.path()).unwrap();
-    items
-        .create_table(&table(), Default::default())
-        .await
-        .unwrap();
-    drop(items);
-    let keyspaces = folder.path().join("engine").join("keyspaces");
-    let numbered = std::fs::read_dir(&keyspaces).unwrap();
-    let newest = numbered.map(|entry| entry.unwrap().path()).max().unwrap();
-    std::fs::remove_dir_all(newest).unwrap();
-    assert_eq!(open(folder.path()).unwrap_err().kind(), ErrorKind::Corrupt);
+    let named = |name: &str| {
+        let by_tag = KeySchema::new(KeyAttribute::text("tag")).sorted(KeyAttribute::number("n"));
+        let index = IndexSpec::global("by-tag".parse().unwrap(), by_tag);
+        let key = table().key().clone();
+        let spec = TableSpec::new(name.parse().unwrap(), key).unwrap();
+        spec.with_index(index).unwrap()
+    };
+    let stays = named("stays");
+    for round in 0..8u64 {
+        let items = open(folder.path()).unwrap();
+        if round == 0 {
+            items
+                .create_table(&stays, Default::default())
+                .await
+                .unwrap();
+        }
+        items
+            .put(&stays, event(round), Condition::Absent)
+            .await
+            .unwrap();
+        for name in ["first", "second"] {
+            let spec = named(name);
+            if round % 2 == 1 {
+                assert!(items.drop_table(spec.name()).await.unwrap());
+            } else {
+                items.create_table(&spec, Default::default()).await.unwrap();
+                items.put(&spec, event(1), Condition::Absent).await.unwrap();
+            }
+        }
+        let seen = items.query(&stays, Query::of("cart-1")).await.unwrap();
+        assert_eq!(seen.items.len() as u64, round + 1);
+        let even = Query::of("even").on("by-tag");
+        let even = items.query(&stays, even).await.unwrap().items.len() as u64;
+        assert_eq!(even, round / 2 + 1);
+    }
 }
 
 /// Groups become visible whole: nobody reads half of one, or loses sight of what was just read.
