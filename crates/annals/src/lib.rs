@@ -2,6 +2,8 @@
 
 mod clock;
 mod error;
+mod event;
+mod id;
 mod random;
 
 #[cfg(feature = "embedded")]
@@ -14,12 +16,17 @@ pub mod embedded;
 #[cfg(feature = "testing")]
 pub mod faulty;
 pub mod items;
+pub mod journal;
 pub mod layout;
 pub mod memory;
 pub mod settings;
+#[cfg(feature = "testing")]
+pub mod tck;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Codec, Event, NewEvent, Token};
+pub use id::{PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
 pub use random::Random;
 
 /// The README's example compiles.

@@ -97,7 +97,7 @@ impl fmt::Debug for Check {
     }
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("panicked")

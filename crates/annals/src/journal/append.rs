@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
 
+/// The most bytes of a causation or correlation id: they must fit an item whatever the events do.
+const CAUSE_BYTES_MAX: usize = 1_024;
+
 /// What a writer believes is last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -67,6 +70,13 @@ impl Append {
             .any(String::is_empty)
         {
             return Err(Error::invalid(format!("a tag is not empty. id=`{id}`")));
+        }
+        let ids = [&self.causation, &self.correlation];
+        let longest = ids.into_iter().flatten().map(String::len).max();
+        if longest.is_some_and(|bytes| bytes > CAUSE_BYTES_MAX) {
+            return Err(Error::invalid(format!(
+                "a causation or correlation id has at most {CAUSE_BYTES_MAX} bytes. id=`{id}`"
+            )));
         }
         Ok(())
     }

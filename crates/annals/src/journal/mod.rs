@@ -15,6 +15,7 @@ pub use append::{Append, AppendError, Appended, Conflict, Expected};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::Stream;
@@ -95,6 +96,13 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 
     /// Every id that has ever had an event and begins so, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
+
+    /// Deletes what appends that were cut off left behind; answers how many items. A layout whose
+    /// appends leave nothing has nothing to do.
+    async fn sweep_orphans(&self, older_than: Duration) -> Result<u64> {
+        let _ = older_than;
+        Ok(0)
+    }
 }
 
 /// The events of entities.
@@ -149,7 +157,9 @@ impl Journal {
     ) -> Result<Self> {
         let table = Arc::new(settings.layout.tables(settings)?.journal);
         let layout: Arc<dyn JournalLayout> = match settings.layout {
-            Layout::Annals => Arc::new(crate::layout::AnnalsJournal::open(items, table).await?),
+            Layout::Annals => {
+                Arc::new(crate::layout::AnnalsJournal::open(items, table, clock.clone()).await?)
+            }
             other => {
                 return Err(Error::invalid(format!(
                     "this annals keeps journals of layout annals alone; choose that. layout=`{other}`"
@@ -167,6 +177,8 @@ impl Journal {
     ///
     /// An append that ends in `Unavailable` may have landed. To find out, append the same with
     /// the same [`Append::token`]: if it had landed it is acknowledged, and not appended again.
+    /// With [`Expected::Any`] it is known again only by the journal that tried before; another
+    /// process would have to look everywhere.
     ///
     /// # Errors
     /// [`AppendError::Conflict`] where somebody else's event is there, with that event.
@@ -216,6 +228,15 @@ impl Journal {
     /// Reads the whole table.
     pub fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.layout.persistence_ids(prefix)
+    }
+
+    /// Deletes what large appends left behind that were cut off before they landed, if it is older
+    /// than so long; answers how many items that were. Reads the whole table.
+    ///
+    /// # Errors
+    /// `Invalid` for less than an hour: appends that young may still be under way.
+    pub async fn sweep_orphans(&self, older_than: Duration) -> Result<u64> {
+        self.layout.sweep_orphans(older_than).await
     }
 
     /// A token for an append that may have to be repeated.

@@ -1,10 +1,10 @@
 //! Layouts: how events become items and back. The only code that knows attribute names.
-//!
-//! So far a layout knows its tables; what is in them follows with the journal.
 
 mod akka;
 mod annals;
 mod j5ik2o;
+
+pub use annals::AnnalsJournal;
 
 use std::fmt;
 use std::str::FromStr;

@@ -7,6 +7,7 @@ mod crash;
 mod embedded;
 mod faulty;
 mod properties;
+mod tck;
 mod tidy;
 
 use std::sync::Arc;

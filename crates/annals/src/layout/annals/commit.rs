@@ -4,13 +4,18 @@
 //! for an item is cut into parts, which are written first and mean nothing without it.
 
 use super::blob::{self, Blob, Body, BodyBytes, Header, PartsRecord};
-use super::keys::{self, Span};
+use super::keys::{self, PartsOf, Span};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Cost, Item, Key, Value, item_size};
 use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
 
 /// The most bytes of events one append may have: it is held in memory whole.
 pub(super) const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The most events one append may have. It bounds how many buckets a commit can span, and so how
+/// far back the commit that takes a number may start.
+pub(super) const COMMIT_EVENTS_MAX: usize = 100_000;
+/// Room that every commit leaves in its item for what a deletion may have to note on it.
+const RESERVE_BYTES: usize = 64;
 /// Room for a part's key and attribute names in an item.
 const PART_BYTES: usize = ITEM_BYTES_MAX - 4 * 1024;
 /// A level that costs little; a higher one would save little more.
@@ -19,11 +24,11 @@ const ZSTD_LEVEL: i32 = 3;
 /// The attribute that holds a commit's bytes, and the one that holds a part's.
 pub(super) const BLOB: &str = "c";
 const PART: &str = "b";
-/// On a part: which commit it is for, so that a part without one can be told.
-const PART_OF: &str = "f";
+/// On a part: when it was written, in milliseconds since the Unix epoch.
+pub(super) const PART_TIME: &str = "t";
 
 /// A commit as it stands in the journal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commit {
     pub(super) id: PersistenceId,
     pub(super) first: SequenceNumber,
@@ -93,6 +98,12 @@ impl Commit {
         header: Header,
         events: &[NewEvent],
     ) -> Result<Self> {
+        if events.len() > COMMIT_EVENTS_MAX {
+            let events = events.len();
+            return Err(Error::invalid(format!(
+                "an append has at most {COMMIT_EVENTS_MAX} events; split it. id=`{id}`, events=`{events}`"
+            )));
+        }
         let bytes = blob::encode_events(events);
         if bytes.len() > COMMIT_BYTES_MAX {
             let bytes = bytes.len();
@@ -143,31 +154,32 @@ impl Commit {
         } else {
             (plain, body)
         };
-        if item_size(&item) <= ITEM_BYTES_MAX {
+        if item_size(&item) <= ITEM_BYTES_MAX - RESERVE_BYTES {
             return Ok(whole(item));
         }
         self.cut(body, span)
     }
 
     fn cut(mut self, body: BodyBytes, span: Span) -> Result<Written> {
-        let parts = body
-            .bytes
-            .chunks(PART_BYTES)
-            .zip(0u32..)
-            .map(|(chunk, index)| {
-                let key = keys::part(&self.id, self.token(), index);
-                keyed(&key)
-                    .with(PART, chunk.to_vec())
-                    .with(PART_OF, self.first.get())
-            });
-        let parts: Vec<Item> = parts.collect();
-        self.blob.body = Body::Parts(PartsRecord {
-            parts: u32::try_from(parts.len())
+        let record = PartsRecord {
+            parts: u32::try_from(body.bytes.len().div_ceil(PART_BYTES))
                 .map_err(|e| Error::invalid("too many parts").because(e))?,
             bytes: body.bytes.len() as u64,
             checksum: crc32fast::hash(&body.bytes),
             is_zstd: body.is_zstd,
-        });
+        };
+        self.blob.body = Body::Parts(record);
+        let chunks = body.bytes.chunks(PART_BYTES);
+        let parts = self
+            .part_keys()
+            .into_iter()
+            .zip(chunks)
+            .map(|(key, chunk)| {
+                keyed(&key)
+                    .with(PART, chunk.to_vec())
+                    .with(PART_TIME, self.blob.header.time_ms)
+            });
+        let parts = parts.collect();
         Ok(Written {
             item: self.to_item(span),
             parts,
@@ -176,15 +188,18 @@ impl Commit {
 
     /// The keys of its parts, if it has any.
     pub(super) fn part_keys(&self) -> Vec<Key> {
-        match &self.blob.body {
-            Body::Parts(parts) => {
-                let indexes = 0..parts.parts;
-                indexes
-                    .map(|index| keys::part(&self.id, self.token(), index))
-                    .collect()
-            }
-            _ => Vec::new(),
-        }
+        let Body::Parts(record) = &self.blob.body else {
+            return Vec::new();
+        };
+        let of = PartsOf {
+            token: self.token(),
+            first: self.first,
+            checksum: record.checksum,
+        };
+        let indexes = 0..record.parts;
+        indexes
+            .map(|index| keys::part(&self.id, of, index))
+            .collect()
     }
 
     /// This commit with the bytes of its parts put together.
@@ -219,18 +234,13 @@ impl Commit {
             return Ok(Vec::new());
         };
         let header = &self.blob.header;
-        let events = if body.is_zstd {
-            let bytes = zstd::bulk::decompress(&body.bytes, COMMIT_BYTES_MAX);
-            let bytes =
-                bytes.map_err(|e| Error::corrupt("stored events do not unpack").because(e))?;
-            blob::decode_events(&bytes)?
-        } else {
-            blob::decode_events(&body.bytes)?
+        let events = match body.is_zstd {
+            true => blob::decode_events(&unpacked(&body.bytes)?)?,
+            false => blob::decode_events(&body.bytes)?,
         };
-        // Deleted events have left the body, or, where it is in parts, are only passed over.
-        let present = events.len() as u64;
-        let skipped = header.count.checked_sub(present);
-        let skipped = skipped.filter(|skipped| [0, header.gone].contains(skipped));
+        // Deleted events have left the body, or are still in it and only passed over.
+        let skipped = header.count.checked_sub(events.len() as u64);
+        let skipped = skipped.filter(|skipped| *skipped <= header.gone);
         let skipped = skipped.ok_or_else(|| Error::corrupt("stored commit lacks events"))?;
         let numbered = events.into_iter().zip(skipped..);
         let numbered = numbered.filter(|(_, place)| *place >= header.gone);
@@ -248,41 +258,65 @@ impl Commit {
         numbered.collect()
     }
 
-    /// What is left of this commit when everything up to `to` is deleted: itself without those
-    /// events, or the mark that something stood here. The numbers stay taken either way.
+    /// What is left of this commit when everything up to `to` is deleted: itself with those
+    /// events passed over, or the mark that something stood here. The numbers stay taken.
     pub(super) fn without(&self, to: SequenceNumber) -> Result<Self> {
         let mut left = self.clone();
-        if self.last()? <= to {
-            left.blob.body = Body::Deleted;
-            left.blob.header.gone = 0;
+        let header = &mut left.blob.header;
+        if self.is_deleted() {
             return Ok(left);
         }
-        left.blob.header.gone = self.blob.header.gone.max(to.get() + 1 - self.first.get());
-        // Parts stay as they are: their keys are this commit's for good.
-        if !matches!(self.blob.body, Body::Here(_)) {
+        if self.last()? > to {
+            let gone = (to.get() + 1).saturating_sub(self.first.get());
+            header.gone = header.gone.max(gone);
             return Ok(left);
         }
-        let kept: Vec<NewEvent> = self
-            .events()?
-            .into_iter()
-            .filter(|event| event.sequence_number > to)
-            .map(|event| event.data)
-            .collect();
-        left.blob.body = Body::Here(BodyBytes {
-            bytes: blob::encode_events(&kept),
-            is_zstd: false,
-        });
+        left.blob.body = Body::Deleted;
+        header.gone = 0;
+        (header.causation, header.correlation) = (None, None);
         Ok(left)
     }
 
-    /// The number of its last event that was deleted, or the one before its first.
-    pub(super) fn gone_to(&self) -> u64 {
-        self.first.get() - 1 + self.blob.header.gone
+    /// The item for what is left of a commit, its deleted events taken out where that can be done.
+    /// Parts stay as they are: they are this commit's for good.
+    pub(super) fn shrunk(&self, span: Span) -> Result<Item> {
+        if !matches!(self.blob.body, Body::Here(_)) {
+            return Ok(self.to_item(span));
+        }
+        let mut small = self.clone();
+        let kept: Vec<NewEvent> = self.events()?.into_iter().map(|event| event.data).collect();
+        small.blob.body = Body::Here(BodyBytes {
+            bytes: blob::encode_events(&kept),
+            is_zstd: false,
+        });
+        let written = small.write(span)?;
+        // Less may pack worse. Then all is left where it is, for which there always is room.
+        Ok(match written.parts.is_empty() {
+            true => written.item,
+            false => self.to_item(span),
+        })
+    }
+
+    /// Whether any of its events was deleted.
+    pub(super) fn is_touched(&self) -> bool {
+        self.is_deleted() || self.blob.header.gone > 0
     }
 
     pub(super) fn is_deleted(&self) -> bool {
         self.blob.body == Body::Deleted
     }
+}
+
+/// The bytes that were compressed. The frame tells how many they are.
+fn unpacked(bytes: &[u8]) -> Result<Vec<u8>> {
+    let broken = || Error::corrupt("stored events do not unpack");
+    let size = zstd::zstd_safe::get_frame_content_size(bytes);
+    let size = size
+        .ok()
+        .flatten()
+        .and_then(|size| usize::try_from(size).ok());
+    let size = size.filter(|size| *size <= COMMIT_BYTES_MAX);
+    zstd::bulk::decompress(bytes, size.ok_or_else(broken)?).map_err(|e| broken().because(e))
 }
 
 /// An item that has its key and nothing else.
@@ -292,11 +326,4 @@ fn keyed(key: &Key) -> Item {
         Some(sort) => item.with("n", sort.clone()),
         None => item,
     }
-}
-
-/// Which commit a part is for: its id is in the partition, its first number here.
-pub(super) fn part_of(part: &Item) -> Option<SequenceNumber> {
-    part.get(PART_OF)
-        .and_then(Value::as_u64)
-        .and_then(SequenceNumber::new)
 }

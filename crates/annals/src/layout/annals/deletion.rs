@@ -3,180 +3,203 @@
 //! A deleted commit leaves a mark under its key: which numbers stood there, and the token. So a
 //! writer that was frozen meanwhile still finds its successor key taken, and the highest number is
 //! known even where everything is deleted. The mark of the very first commit also tells how far
-//! everything is deleted, so that neither a replay nor the next deletion walks over marks.
+//! everything is deleted, so that neither a full replay nor the next deletion walks over marks.
 //!
-//! Promises: what is deleted is deleted from the first event on, whenever it is cut off; running
-//! it again, or twice at once, is safe.
+//! Promises: commits are deleted from the first on, `AT_ONCE` at a time, so wherever it is cut off
+//! no event in front of a mark is meant to be there any more; running it again, or twice at once,
+//! is safe. A mark is written before the parts it makes useless are deleted.
+//! Never: deletes the item of a commit.
 
 use futures::TryStreamExt;
 
-use super::commit::Commit;
+use super::commit::{BLOB, Commit};
 use super::journal::AnnalsJournal;
 use super::keys;
+use crate::items::limits::WRITE_BATCH_MAX;
 use crate::items::{Condition, Item, KeyPart, Query, SortRange, Write, WriteError, query_pages};
 use crate::{Error, PersistenceId, Result, SequenceNumber};
 
-/// How often the first commit's mark is put while another deletion changes it.
+/// How often a commit is replaced while another deletion changes it.
 const TRIES_MAX: usize = 16;
+/// How many marks are put in no order.
+const AT_ONCE: usize = WRITE_BATCH_MAX;
 
 pub(super) async fn delete_to(
     journal: &AnnalsJournal,
     id: &PersistenceId,
     to: SequenceNumber,
 ) -> Result<()> {
-    let Some((first, _)) = first_commit(journal, id).await? else {
+    let Some(first) = journal.item_at(id, SequenceNumber::FIRST).await? else {
         return Ok(());
     };
-    let mut low = first.low();
-    // The first commit goes first, and its mark is raised again when the others are gone.
-    if low.is_none() {
-        low = mark_first(journal, id, to, None).await?;
-    }
-    let Some(mut low) = low else {
-        return Ok(());
+    // The first commit goes first, and its mark is raised when the others are gone.
+    let first = journal.commit_of(id, &first)?;
+    let before = match first.low() {
+        Some(low) => low,
+        None => match replace(journal, id, SequenceNumber::FIRST, |commit| {
+            marked(commit.without(to)?, None)
+        })
+        .await?
+        .low()
+        {
+            Some(low) => low,
+            None => return Ok(()),
+        },
     };
-    let before = low;
-    while let Some(next) = low.next().filter(|next| *next <= to) {
-        match delete_bucket(journal, id, next, to).await? {
-            Some(end) => low = end,
-            None => break,
-        }
-    }
+    let mut deletion = Deletion {
+        journal,
+        id,
+        to,
+        low: before,
+    };
+    let outcome = deletion.run().await;
+    let low = deletion.low;
+    // What is deleted is deleted, also where the rest could not be.
     if low > before {
-        mark_first(journal, id, to, Some(low)).await?;
+        replace(journal, id, SequenceNumber::FIRST, |commit| {
+            marked(commit.clone(), Some(low))
+        })
+        .await?;
     }
-    Ok(())
+    outcome
 }
 
-async fn first_commit(
-    journal: &AnnalsJournal,
-    id: &PersistenceId,
-) -> Result<Option<(Commit, Item)>> {
-    let key = keys::commit(id, SequenceNumber::FIRST, journal.span);
-    let found = journal.items.get(&journal.table, vec![key]).await?.items;
-    match found.into_iter().next().flatten() {
-        Some(item) => Ok(Some((journal.commit_of(id, &item)?, item))),
-        None => Ok(None),
+/// The first commit with its low mark raised to `low`, and to its own end; never lowered.
+fn marked(mut first: Commit, low: Option<SequenceNumber>) -> Result<Commit> {
+    if first.is_deleted() {
+        first.blob.header.low = first.low().max(low).max(Some(first.last()?));
     }
+    Ok(first)
 }
 
-/// Deletes what is to be deleted of the first commit and raises its mark, never lowering it.
-/// Answers how far everything is deleted, if the first commit is.
-async fn mark_first(
-    journal: &AnnalsJournal,
-    id: &PersistenceId,
+struct Deletion<'a> {
+    journal: &'a AnnalsJournal,
+    id: &'a PersistenceId,
     to: SequenceNumber,
-    low: Option<SequenceNumber>,
-) -> Result<Option<SequenceNumber>> {
-    for _ in 0..TRIES_MAX {
-        let Some((first, item)) = first_commit(journal, id).await? else {
-            return Ok(None);
-        };
-        let mut left = match first.is_deleted() {
-            true => first.clone(),
-            false => first.without(to)?,
-        };
-        let wanted = low.max(first.low());
-        left.blob.header.low = match left.is_deleted() {
-            true => wanted.max(Some(first.last()?)),
-            false => None,
-        };
-        if replace(journal, &first, item, left.clone()).await? {
-            return Ok(left.low());
-        }
-    }
-    Err(Error::unavailable(
-        "other deletions keep being quicker; try again",
-    ))
+    /// Where the last commit ends that was deleted whole, with all before it.
+    low: SequenceNumber,
 }
 
-/// Deletes up to `to` from the bucket of `next` on; answers where the last whole commit that was
-/// deleted ends, or `None` where nothing more is to be deleted.
-async fn delete_bucket(
-    journal: &AnnalsJournal,
-    id: &PersistenceId,
-    next: SequenceNumber,
-    to: SequenceNumber,
-) -> Result<Option<SequenceNumber>> {
-    let range = SortRange::Between(KeyPart::from(next.get()), KeyPart::from(to.get()));
-    let query = Query::of(keys::commits(id, journal.span.bucket(next))).within(range);
-    let mut pages = query_pages(journal.items.clone(), journal.table.clone(), query);
-    let mut end = None;
-    while let Some(page) = pages.try_next().await? {
-        let mut marks = Vec::new();
-        let mut cut = None;
-        for item in page.items {
-            let commit = journal.commit_of(id, &item)?;
-            if commit.last()? > to {
-                cut = Some((commit, item));
+impl Deletion<'_> {
+    /// Deletes bucket by bucket, until `to`, a commit that goes on behind it, or the end.
+    async fn run(&mut self) -> Result<()> {
+        while let Some(next) = self.low.next().filter(|next| *next <= self.to) {
+            let range = SortRange::Between(KeyPart::from(next.get()), KeyPart::from(self.to.get()));
+            let partition = keys::commits(self.id, self.journal.span.bucket(next));
+            let query = Query::of(partition).within(range);
+            let (items, table) = (self.journal.items.clone(), self.journal.table.clone());
+            let mut pages = query_pages(items, table, query);
+            let before = self.low;
+            while let Some(page) = pages.try_next().await? {
+                for chunk in page.items.chunks(AT_ONCE) {
+                    if let Some(cut) = self.delete(chunk).await? {
+                        return self.cut_short(cut).await;
+                    }
+                }
+            }
+            if self.low == before {
                 break;
             }
-            end = Some(commit.last()?);
+        }
+        Ok(())
+    }
+
+    /// Takes the first events out of a commit that goes on behind `to`.
+    async fn cut_short(&self, first: SequenceNumber) -> Result<()> {
+        let to = self.to;
+        let left = |commit: &Commit| commit.without(to);
+        replace(self.journal, self.id, first, left).await?;
+        Ok(())
+    }
+
+    /// Deletes commits that go whole; answers where one starts that does not.
+    async fn delete(&mut self, chunk: &[Item]) -> Result<Option<SequenceNumber>> {
+        let commits = chunk
+            .iter()
+            .map(|item| self.journal.commit_of(self.id, item));
+        let commits = commits.collect::<Result<Vec<Commit>>>()?;
+        let (mut marks, mut parts, mut cut) = (Vec::new(), Vec::new(), None);
+        let mut low = self.low;
+        for commit in commits {
+            if low.next() != Some(commit.first) {
+                let (id, first) = (self.id, commit.first);
+                return Err(Error::corrupt(format!(
+                    "events are missing from the journal; an operator must look. id=`{id}`, missing after=`{low}`, next found=`{first}`"
+                )));
+            }
+            if commit.last()? > self.to {
+                cut = Some(commit.first);
+                break;
+            }
+            low = commit.last()?;
             if !commit.is_deleted() {
-                marks.extend(commit.part_keys().into_iter().map(Write::Delete));
-                marks.push(Write::Put(commit.without(to)?.to_item(journal.span)));
+                parts.extend(commit.part_keys().into_iter().map(Write::Delete));
+                marks.push(Write::Put(
+                    commit.without(self.to)?.to_item(self.journal.span),
+                ));
             }
         }
-        // A mark is the last word on its key, so nobody minds who writes it or how often.
-        journal.items.write(&journal.table, marks).await?;
-        if let Some((commit, item)) = cut {
-            cut_short(journal, commit, item, to).await?;
-            break;
-        }
+        // A mark is the last word on its key and the same whoever writes it, so it needs no
+        // condition.
+        self.write(marks).await?;
+        self.write(parts).await?;
+        self.low = low;
+        Ok(cut)
     }
-    Ok(end)
+
+    async fn write(&self, writes: Vec<Write>) -> Result<()> {
+        if !writes.is_empty() {
+            self.journal
+                .items
+                .write(&self.journal.table, writes)
+                .await?;
+        }
+        Ok(())
+    }
 }
 
-/// Takes the first events out of a commit that goes on behind `to`.
-async fn cut_short(
+/// Replaces a commit by what `left` makes of it, also while other deletions do the same; answers
+/// what stands there then.
+async fn replace(
     journal: &AnnalsJournal,
-    mut commit: Commit,
-    mut item: Item,
-    to: SequenceNumber,
-) -> Result<()> {
+    id: &PersistenceId,
+    first: SequenceNumber,
+    left: impl Fn(&Commit) -> Result<Commit>,
+) -> Result<Commit> {
     for _ in 0..TRIES_MAX {
-        if commit.is_deleted() || commit.gone_to() >= to.get() {
-            return Ok(());
+        let item = journal.item_at(id, first).await?;
+        let item = item.ok_or_else(|| {
+            Error::corrupt(format!(
+                "a commit is gone without a mark. id=`{id}`, number=`{first}`"
+            ))
+        })?;
+        let old = journal.commit_of(id, &item)?;
+        let new = left(&old)?;
+        if new == old {
+            return Ok(old);
         }
-        let left = commit.without(to)?;
-        if replace(journal, &commit, item, left).await? {
-            return Ok(());
+        let blob = item.get(BLOB).cloned();
+        let blob = blob.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
+        let condition = Condition::Equals(BLOB.to_owned(), blob);
+        let put = journal
+            .items
+            .put(&journal.table, new.shrunk(journal.span)?, condition)
+            .await;
+        match put {
+            Ok(_) => {
+                let is_orphan = |_: &_| new.is_deleted();
+                let orphans = old.part_keys().into_iter().filter(is_orphan);
+                let orphans: Vec<_> = orphans.map(Write::Delete).collect();
+                if !orphans.is_empty() {
+                    journal.items.write(&journal.table, orphans).await?;
+                }
+                return Ok(new);
+            }
+            Err(WriteError::Refused { .. }) => {}
+            Err(WriteError::Failed(error)) => return Err(error),
         }
-        // Another deletion was quicker; perhaps it went further.
-        let key = keys::commit(&commit.id, commit.first, journal.span);
-        let found = journal.items.get(&journal.table, vec![key]).await?.items;
-        let found = found.into_iter().next().flatten();
-        item = found.ok_or_else(|| Error::corrupt("a commit is gone without a mark"))?;
-        commit = journal.commit_of(&commit.id, &item)?;
     }
     Err(Error::unavailable(
         "other deletions keep being quicker; try again",
     ))
-}
-
-/// Replaces a commit by what is left of it, unless somebody else changed it meanwhile.
-async fn replace(
-    journal: &AnnalsJournal,
-    old: &Commit,
-    old_item: Item,
-    left: Commit,
-) -> Result<bool> {
-    let blob = old_item.get(super::commit::BLOB).cloned();
-    let blob = blob.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
-    let orphaned = old.part_keys().into_iter().filter(|_| left.is_deleted());
-    let orphaned = orphaned.map(Write::Delete).collect();
-    let condition = Condition::Equals(super::commit::BLOB.to_owned(), blob);
-    let written = left.write(journal.span)?;
-    match journal
-        .items
-        .put(&journal.table, written.item, condition)
-        .await
-    {
-        Ok(_) => {
-            journal.items.write(&journal.table, orphaned).await?;
-            Ok(true)
-        }
-        Err(WriteError::Refused { .. }) => Ok(false),
-        Err(WriteError::Failed(error)) => Err(error),
-    }
 }

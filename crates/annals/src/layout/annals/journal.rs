@@ -3,48 +3,50 @@
 //! Promises: the put of a commit, on the condition that its key is free, is the order, the fence
 //! and the atomicity. A commit that ends at v has one successor key, the one that starts at v + 1,
 //! and keys once taken are never freed: deletion leaves a mark.
+//! Trusts: the store's conditional put and its consistent reads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
-use super::blob::Header;
-use super::commit::{Commit, Written};
-use super::heads::Heads;
+use super::commit::Commit;
+use super::heads::{Heads, Tries};
 use super::keys::{self, Bucket, Partition, Span};
 use super::{deletion, record, replay};
-use crate::items::{
-    Condition, Item, Items, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError,
-    scan_all,
-};
+use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
-    AppendError, Appended, Conflict, EventStream, Expected, IdStream, JournalLayout, Stamped,
-    Window,
+    AppendError, Appended, EventStream, Expected, IdStream, JournalLayout, Stamped, Window,
 };
-use crate::{Error, PersistenceId, Result, SequenceNumber};
-
-/// How often an append behind whatever is last is tried while others keep being quicker.
-const ANY_TRIES_MAX: usize = 32;
+use crate::{Clock, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
 #[derive(Clone, Debug)]
 pub struct AnnalsJournal {
     pub(super) items: Arc<dyn Items>,
     pub(super) table: Arc<TableSpec>,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) span: Span,
     pub(super) heads: Arc<Heads>,
+    pub(super) tries: Arc<Tries>,
 }
 
 impl AnnalsJournal {
     /// Opens the journal in a table, which gets a record of its own if it has none.
-    pub(crate) async fn open(items: Arc<dyn Items>, table: Arc<TableSpec>) -> Result<Self> {
+    pub(crate) async fn open(
+        items: Arc<dyn Items>,
+        table: Arc<TableSpec>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         let span = record::span_of(&*items, &table).await?;
         Ok(Self {
             items,
             table,
+            clock,
             span,
             heads: Arc::default(),
+            tries: Arc::default(),
         })
     }
 
@@ -52,176 +54,26 @@ impl AnnalsJournal {
         Commit::from_item(item, id, self.span)
     }
 
-    /// The last commit of a bucket that starts at or before a number.
-    pub(super) async fn last_in(
+    /// The item of the commit that starts with a number.
+    pub(super) async fn item_at(
         &self,
         id: &PersistenceId,
-        bucket: Bucket,
-        at_most: SequenceNumber,
+        first: SequenceNumber,
+    ) -> Result<Option<Item>> {
+        let key = keys::commit(id, first, self.span);
+        let found = self.items.get(&self.table, vec![key]).await?.items;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// The commit that starts with a number.
+    pub(super) async fn commit_at(
+        &self,
+        id: &PersistenceId,
+        first: SequenceNumber,
     ) -> Result<Option<Commit>> {
-        let query = Query::of(keys::commits(id, bucket)).descending().limit(1);
-        let query = query.within(SortRange::AtMost(KeyPart::from(at_most.get())));
-        let page = self.items.query(&self.table, query).await?;
-        let item = page.items.first();
-        item.map(|item| self.commit_of(id, item)).transpose()
+        let item = self.item_at(id, first).await?;
+        item.map(|item| self.commit_of(id, &item)).transpose()
     }
-
-    /// The commit that has a number, or the last one before it.
-    pub(super) async fn at_or_before(
-        &self,
-        id: &PersistenceId,
-        number: SequenceNumber,
-    ) -> Result<Option<Commit>> {
-        let mut bucket = self.span.bucket(number);
-        loop {
-            let found = self.last_in(id, bucket, number).await?;
-            match (found, bucket) {
-                (Some(commit), _) => return Ok(Some(commit)),
-                (None, Bucket(0)) => return Ok(None),
-                // A commit that reaches into this bucket starts in one before it.
-                (None, Bucket(n)) => bucket = Bucket(n - 1),
-            }
-        }
-    }
-
-    /// Whether a commit ends with this number, so that its successor's key may be taken.
-    async fn is_boundary(&self, id: &PersistenceId, number: SequenceNumber) -> Result<bool> {
-        if self.heads.get(id) == Some(number) {
-            return Ok(true);
-        }
-        match self.at_or_before(id, number).await? {
-            Some(commit) => Ok(commit.last()? == number),
-            None => Ok(false),
-        }
-    }
-
-    /// Puts the commit behind `last`; answers the commit that is there where one is.
-    async fn put_behind(
-        &self,
-        id: &PersistenceId,
-        last: Option<SequenceNumber>,
-        stamped: &Stamped,
-    ) -> Result<Put> {
-        let first = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next);
-        let count = stamped.append.events.len() as u64;
-        let reach = first.and_then(|first| Some((first, first.plus(count - 1)?)));
-        let Some((first, last)) = reach else {
-            return Err(Error::invalid(format!(
-                "sequence numbers are used up. id=`{id}`"
-            )));
-        };
-        let header = Header {
-            count,
-            time_ms: stamped.time_ms,
-            token: stamped.token,
-            gone: 0,
-            low: None,
-            causation: stamped.append.causation.clone(),
-            correlation: stamped.append.correlation.clone(),
-        };
-        let commit = Commit::of_events(id, first, header, &stamped.append.events)?;
-        let appended = Appended {
-            first,
-            last,
-            time_ms: stamped.time_ms,
-        };
-        let Written { item, parts } = commit.write(self.span)?;
-        let part_keys = self.write_parts(parts).await?;
-        match self.items.put(&self.table, item, Condition::Absent).await {
-            Ok(_) => Ok(Put::Landed(appended)),
-            Err(WriteError::Failed(error)) => Err(error),
-            Err(WriteError::Refused { existing, .. }) => {
-                let Some(existing) = existing else {
-                    return Err(Error::unavailable(
-                        "the store refused a commit for nothing; try again",
-                    ));
-                };
-                let existing = self.commit_of(id, &existing)?;
-                if existing.token() == stamped.token {
-                    // Our own, whose answer was lost.
-                    let time_ms = existing.blob.header.time_ms;
-                    return Ok(Put::Landed(Appended {
-                        time_ms,
-                        ..appended
-                    }));
-                }
-                if !part_keys.is_empty() {
-                    self.items.write(&self.table, part_keys).await?;
-                }
-                Ok(Put::Taken(Box::new(existing)))
-            }
-        }
-    }
-
-    /// Writes the parts of a commit; answers how to take them back.
-    async fn write_parts(&self, parts: Vec<Item>) -> Result<Vec<Write>> {
-        if parts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let keys = parts
-            .iter()
-            .map(|part| self.table.key_of(part).map(Write::Delete));
-        let keys = keys.collect::<Result<_>>()?;
-        let parts = parts.into_iter().map(Write::Put).collect();
-        self.items.write(&self.table, parts).await?;
-        Ok(keys)
-    }
-
-    /// The events of a commit, its parts fetched where it has any.
-    pub(super) async fn events_of(&self, commit: Commit) -> Result<Vec<crate::Event>> {
-        let keys = commit.part_keys();
-        if keys.is_empty() {
-            return commit.events();
-        }
-        let parts = self.items.get(&self.table, keys).await?.items;
-        commit.with_parts(parts)?.events()
-    }
-
-    async fn conflict(
-        &self,
-        id: &PersistenceId,
-        expected: Expected,
-        found: Option<Commit>,
-    ) -> Result<AppendError> {
-        let found = match found {
-            Some(commit) => self.events_of(commit).await?,
-            None => Vec::new(),
-        };
-        Ok(AppendError::Conflict(Box::new(Conflict {
-            id: id.clone(),
-            expected,
-            found,
-        })))
-    }
-
-    /// Behind whatever is last. A lag of one commit is repaired from what the refusal shows.
-    async fn append_behind_any(
-        &self,
-        id: &PersistenceId,
-        stamped: &Stamped,
-    ) -> Result<Option<Appended>> {
-        let mut last = match self.heads.get(id) {
-            Some(known) => Some(known),
-            None => self.highest(id).await?,
-        };
-        for _ in 0..ANY_TRIES_MAX {
-            match self.put_behind(id, last, stamped).await? {
-                Put::Landed(appended) => return Ok(Some(appended)),
-                Put::Taken(existing) => {
-                    let end = existing.last()?;
-                    self.heads.learn(id, end);
-                    last = Some(end);
-                }
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// How the put of a commit ended.
-enum Put {
-    Landed(Appended),
-    Taken(Box<Commit>),
 }
 
 #[async_trait]
@@ -232,29 +84,7 @@ impl JournalLayout for AnnalsJournal {
         expected: Expected,
         stamped: Stamped,
     ) -> Result<Appended, AppendError> {
-        let last = match expected {
-            Expected::Empty => None,
-            Expected::Last(number) if self.is_boundary(id, number).await? => Some(number),
-            Expected::Last(_) => return Err(self.conflict(id, expected, None).await?),
-            Expected::Any => {
-                let appended = self.append_behind_any(id, &stamped).await?;
-                let Some(appended) = appended else {
-                    return Err(self.conflict(id, expected, None).await?);
-                };
-                self.heads.learn(id, appended.last);
-                return Ok(appended);
-            }
-        };
-        match self.put_behind(id, last, &stamped).await? {
-            Put::Landed(appended) => {
-                self.heads.learn(id, appended.last);
-                Ok(appended)
-            }
-            Put::Taken(existing) => {
-                self.heads.learn(id, existing.last()?);
-                Err(self.conflict(id, expected, Some(*existing)).await?)
-            }
-        }
+        self.put_expecting(id, expected, &stamped).await
     }
 
     fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
@@ -262,7 +92,7 @@ impl JournalLayout for AnnalsJournal {
     }
 
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
-        super::highest::find(self, id).await
+        self.find_highest(id).await
     }
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
@@ -284,5 +114,9 @@ impl JournalLayout for AnnalsJournal {
             std::future::ready(Ok(id))
         });
         Box::pin(ids)
+    }
+
+    async fn sweep_orphans(&self, older_than: Duration) -> Result<u64> {
+        self.sweep(older_than).await
     }
 }

@@ -1,7 +1,10 @@
 //! Replay: buckets in order, pages as they come, the next buckets read ahead.
 //!
 //! Promises: every event of the window, in order, or an error; memory for a few pages however long
-//! the journal is. A commit that the window cuts is fetched and its visible part delivered.
+//! the journal is. The end is where the bucket of the successor has been read, from the successor
+//! to the bucket's end, without finding it. A commit that the window cuts is fetched and its
+//! visible part delivered.
+//! Trusts: that commits are deleted from the first on, so what stands before a mark is meant to go.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
+use crate::items::limits::PAGE_BYTES_MAX;
 use crate::items::{KeyPart, Page, Query, SortRange, query_pages};
 use crate::journal::{EventStream, Window};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
@@ -37,7 +41,9 @@ pub(super) fn start(journal: AnnalsJournal, id: PersistenceId, window: Window) -
             id,
             window,
             left: window.max,
-            next: None,
+            next: Some(window.from),
+            has_delivered: false,
+            buckets_read: 0,
             ahead: VecDeque::new(),
             pages,
         };
@@ -64,7 +70,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// A bucket whose first page has been asked for.
+/// A bucket whose first page has been asked for, from its beginning or from where it is wanted.
 struct Ahead {
     bucket: Bucket,
     pages: AbortOnDrop<(Option<Result<Page>>, Pages)>,
@@ -76,17 +82,24 @@ struct Reader {
     window: Window,
     /// How many more events may be delivered.
     left: u64,
-    /// Where the next commit must start; `None` until the first one is found.
+    /// Where the next commit must start: at 1, or right behind another. Before the start is found,
+    /// where the window does. `None` where there are no more numbers.
     next: Option<SequenceNumber>,
+    has_delivered: bool,
+    buckets_read: u64,
     ahead: VecDeque<Ahead>,
     pages: mpsc::Sender<Result<Vec<Event>>>,
 }
 
-/// Whether to go on.
+/// What a stretch of reading came to.
 #[derive(PartialEq, Eq)]
 enum Then {
-    Go,
-    Stop,
+    /// All was read, up to its end or as far as it is wanted.
+    Read,
+    /// A low mark leads further; what was read behind it does not count.
+    Jump,
+    /// Nobody listens any more.
+    Closed,
 }
 
 impl Reader {
@@ -98,63 +111,71 @@ impl Reader {
     }
 
     async fn read(&mut self) -> Result<()> {
-        let from = self.window.from;
-        let is_start = match SequenceNumber::new(from.get() - 1) {
-            None => true,
-            Some(before) => self.journal.heads.get(&self.id) == Some(before),
-        };
-        if is_start {
-            self.next = Some(from);
+        if !self.is_at_boundary() && !self.find_start().await? {
+            return Ok(());
         }
-        let mut bucket = self.journal.span.bucket(from);
-        let mut buckets_read = 0;
-        loop {
-            if self.read_bucket(bucket).await? == Then::Stop {
-                return Ok(());
+        while let Some(next) = self.wanted() {
+            let bucket = self.journal.span.bucket(next);
+            match self.read_bucket(bucket, next).await? {
+                Then::Closed => return Ok(()),
+                Then::Jump => self.ahead.clear(),
+                // The successor's own bucket was read to its end, and it was not there.
+                Then::Read
+                    if self.next.map(|next| self.journal.span.bucket(next)) == Some(bucket) =>
+                {
+                    break;
+                }
+                Then::Read => self.buckets_read += 1,
             }
-            buckets_read += 1;
-            let Some(next) = self.next.filter(|next| *next <= self.window.to) else {
-                return Ok(());
-            };
-            let following = self.journal.span.bucket(next);
-            if following == bucket {
-                // The successor's own bucket has been read, and it was not there: the end.
-                self.learn_end();
-                return Ok(());
-            }
-            bucket = following;
-            self.read_ahead(bucket, buckets_read);
         }
-    }
-
-    fn learn_end(&self) {
-        let last = self
-            .next
-            .and_then(|next| SequenceNumber::new(next.get() - 1));
-        if let Some(last) = last {
+        // Commits end right before wherever the next one must start.
+        let last = self.next.map(|next| SequenceNumber::new(next.get() - 1));
+        if let Some(last) = last.flatten() {
             self.journal.heads.learn(&self.id, last);
         }
+        Ok(())
     }
 
-    async fn read_bucket(&mut self, bucket: Bucket) -> Result<Then> {
-        while self
-            .ahead
-            .front()
-            .is_some_and(|ahead| ahead.bucket < bucket)
-        {
-            self.ahead.pop_front();
+    /// Where the next commit must start, if it is still wanted.
+    fn wanted(&self) -> Option<SequenceNumber> {
+        let next = self.next.filter(|next| *next <= self.window.to);
+        next.filter(|_| self.left > 0)
+    }
+
+    /// Whether a commit is known to start where the window does, or to come there.
+    fn is_at_boundary(&self) -> bool {
+        match SequenceNumber::new(self.window.from.get() - 1) {
+            None => true,
+            before => self.journal.heads.get(&self.id) == before,
         }
-        let is_ahead = self
-            .ahead
-            .front()
-            .is_some_and(|ahead| ahead.bucket == bucket);
-        let ready = if is_ahead {
-            self.ahead.pop_front()
-        } else {
-            None
+    }
+
+    /// Finds the commit that the window begins with, or begins inside of; answers whether there is
+    /// one. Commits mostly start where windows do, so that is looked for first.
+    async fn find_start(&mut self) -> Result<bool> {
+        let from = self.window.from;
+        let mut pages = self.pages_of(from);
+        let first = pages.next().await.transpose()?;
+        let item = first.as_ref().and_then(|page| page.items.first());
+        let found = item.map(|item| self.journal.commit_of(&self.id, item));
+        if found.transpose()?.is_some_and(|found| found.first == from) {
+            self.ahead.push_back(Ahead {
+                bucket: self.journal.span.bucket(from),
+                pages: AbortOnDrop(tokio::spawn(async { (first.map(Ok), pages) })),
+            });
+            return Ok(true);
+        }
+        let Some(commit) = self.journal.covering(&self.id, from).await? else {
+            return Ok(false);
         };
-        let mut pages = match ready {
-            None => self.pages_of(bucket),
+        self.next = Some(commit.first);
+        Ok(self.deliver(vec![commit]).await? != Then::Closed)
+    }
+
+    /// Reads a bucket from `next` on.
+    async fn read_bucket(&mut self, bucket: Bucket, next: SequenceNumber) -> Result<Then> {
+        let mut pages = match self.take_ahead(bucket) {
+            None => self.pages_of(next),
             Some(mut ahead) => {
                 let read = (&mut ahead.pages.0).await;
                 let (first, rest) =
@@ -162,27 +183,44 @@ impl Reader {
                 Box::pin(stream::iter(first).chain(rest)) as Pages
             }
         };
-        let mut is_first_page = true;
         while let Some(page) = pages.try_next().await? {
             let commits = page
                 .items
                 .iter()
                 .map(|item| self.journal.commit_of(&self.id, item));
-            let mut commits = commits.collect::<Result<Vec<_>>>()?;
-            if std::mem::take(&mut is_first_page) && self.next.is_none() {
-                self.find_start(&mut commits).await?;
+            let commits = commits.collect::<Result<Vec<_>>>()?;
+            if !commits.is_empty() {
+                self.read_ahead(bucket);
             }
-            if self.deliver(commits).await? == Then::Stop {
-                return Ok(Then::Stop);
+            let then = self.deliver(commits).await?;
+            if then != Then::Read || self.wanted().is_none() {
+                return Ok(then);
             }
         }
-        Ok(Then::Go)
+        Ok(Then::Read)
     }
 
-    fn pages_of(&self, bucket: Bucket) -> Pages {
-        let low = self.next.unwrap_or(self.window.from);
-        let low = KeyPart::from(low.get().max(1));
-        let range = SortRange::Between(low, KeyPart::from(self.window.to.get()));
+    /// The bucket as it was asked for before, if it was; others before it are of no use any more.
+    fn take_ahead(&mut self, bucket: Bucket) -> Option<Ahead> {
+        while self
+            .ahead
+            .front()
+            .is_some_and(|ahead| ahead.bucket < bucket)
+        {
+            self.ahead.pop_front();
+        }
+        let is_next = |ahead: &Ahead| ahead.bucket == bucket;
+        match self.ahead.front().is_some_and(is_next) {
+            true => self.ahead.pop_front(),
+            false => None,
+        }
+    }
+
+    /// The commits of a number's bucket that start at that number or behind it.
+    fn pages_of(&self, from: SequenceNumber) -> Pages {
+        let (from_key, to_key) = (from.get(), self.window.to.get());
+        let range = SortRange::Between(KeyPart::from(from_key), KeyPart::from(to_key));
+        let bucket = self.journal.span.bucket(from);
         let mut query = Query::of(keys::commits(&self.id, bucket)).within(range);
         // Every commit has an event at least, so no more commits than events are of use.
         if let Ok(limit) = u32::try_from(self.left) {
@@ -192,52 +230,88 @@ impl Reader {
         Box::pin(query_pages(items, table, query))
     }
 
-    /// Where the window begins inside a commit, that commit comes first.
-    async fn find_start(&mut self, commits: &mut Vec<Commit>) -> Result<()> {
-        let from = self.window.from;
-        self.next = Some(from);
-        if commits.first().is_some_and(|commit| commit.first == from) {
-            return Ok(());
+    /// Asks for the first pages of the buckets behind this one.
+    fn read_ahead(&mut self, bucket: Bucket) {
+        let span = self.journal.span;
+        let wanted = (self.buckets_read / READ_FOR_ONE_AHEAD).min(AHEAD_MAX);
+        let wanted = wanted.min(self.left / span.0);
+        let last = span.bucket(self.window.to);
+        let known = self.ahead.back().map_or(bucket, |ahead| ahead.bucket);
+        for number in known.0 + 1..=(bucket.0 + wanted).min(last.0) {
+            let bucket = Bucket(number);
+            let Some(first) = span.first_of(bucket) else {
+                return;
+            };
+            let mut pages = self.pages_of(first);
+            let first = async move { (pages.next().await, pages) };
+            self.ahead.push_back(Ahead {
+                bucket,
+                pages: AbortOnDrop(tokio::spawn(first)),
+            });
         }
-        if let Some(commit) = self.journal.at_or_before(&self.id, from).await?
-            && commit.last()? >= from
-        {
-            self.next = Some(commit.first);
-            commits.insert(0, commit);
-        }
-        Ok(())
     }
 
-    /// Checks that the commits follow one another and hands their events on.
+    /// Checks that commits follow one another and hands their events on.
     async fn deliver(&mut self, commits: Vec<Commit>) -> Result<Then> {
-        let mut page = Vec::new();
-        for commit in commits {
+        // Deletions go from the first commit on. What stands before a mark was not reached yet by
+        // one that is under way or was cut off: it is deleted all the same.
+        let deleted = commits.iter().rposition(Commit::is_touched);
+        if deleted.is_some() && self.has_delivered {
+            return Err(self.overtaken());
+        }
+        let mut out = Vec::new();
+        let mut bytes = 0;
+        for (place, commit) in commits.into_iter().enumerate() {
             let last = commit.last()?;
             if self.next != Some(commit.first) {
                 return Err(self.gap(commit.first));
             }
-            self.next = commit.low().unwrap_or(last).max(last).next();
-            let (low, is_past) = (commit.low(), commit.first > self.window.to);
-            if is_past {
-                break;
-            }
-            for event in self.journal.events_of(commit).await? {
-                let number = event.sequence_number;
-                if number >= self.window.from && number <= self.window.to && self.left > 0 {
-                    self.left -= 1;
-                    page.push(event);
+            let low = commit.low().unwrap_or(last).max(last);
+            self.next = low.next();
+            if deleted.is_none_or(|deleted| deleted <= place) {
+                for event in self.visible(commit).await? {
+                    bytes += event.data.payload.len();
+                    out.push(event);
                 }
             }
-            // Behind a low mark the pages at hand hold marks alone.
-            if low.is_some_and(|low| low > last) {
-                break;
+            if low > last || self.wanted().is_none() || bytes >= PAGE_BYTES_MAX {
+                bytes = 0;
+                if !self.hand_on(std::mem::take(&mut out)).await {
+                    return Ok(Then::Closed);
+                }
+            }
+            if low > last {
+                return Ok(Then::Jump);
+            }
+            if self.wanted().is_none() {
+                return Ok(Then::Read);
             }
         }
-        if !page.is_empty() && self.pages.send(Ok(page)).await.is_err() {
-            return Ok(Then::Stop);
+        Ok(match self.hand_on(out).await {
+            true => Then::Read,
+            false => Then::Closed,
+        })
+    }
+
+    /// The events of a commit that the window shows.
+    async fn visible(&mut self, commit: Commit) -> Result<Vec<Event>> {
+        let Some(mut events) = self.journal.events_of(commit).await? else {
+            return Err(self.overtaken());
+        };
+        let window = self.window.from..=self.window.to;
+        events.retain(|event| window.contains(&event.sequence_number));
+        events.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= events.len() as u64;
+        Ok(events)
+    }
+
+    /// Answers whether somebody still listens.
+    async fn hand_on(&mut self, events: Vec<Event>) -> bool {
+        if events.is_empty() {
+            return true;
         }
-        let is_done = self.left == 0 || self.next.is_none_or(|next| next > self.window.to);
-        Ok(if is_done { Then::Stop } else { Then::Go })
+        self.has_delivered = true;
+        self.pages.send(Ok(events)).await.is_ok()
     }
 
     fn gap(&self, found: SequenceNumber) -> Error {
@@ -247,18 +321,11 @@ impl Reader {
         ))
     }
 
-    /// Asks for the first pages of the buckets behind this one.
-    fn read_ahead(&mut self, bucket: Bucket, buckets_read: u64) {
-        let wanted = (buckets_read / READ_FOR_ONE_AHEAD).min(AHEAD_MAX);
-        let last = self.journal.span.bucket(self.window.to);
-        let known = self.ahead.back().map_or(bucket, |ahead| ahead.bucket);
-        for number in known.0 + 1..=(bucket.0 + wanted).min(last.0) {
-            let mut pages = self.pages_of(Bucket(number));
-            let first = async move { (pages.next().await, pages) };
-            self.ahead.push_back(Ahead {
-                bucket: Bucket(number),
-                pages: AbortOnDrop(tokio::spawn(first)),
-            });
-        }
+    /// Going on would leave out events between what was delivered and what follows.
+    fn overtaken(&self) -> Error {
+        let id = &self.id;
+        Error::unavailable(format!(
+            "events were deleted while they were read; replay again, and repeat a deletion that was cut off. id=`{id}`"
+        ))
     }
 }

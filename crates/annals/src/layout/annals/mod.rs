@@ -1,4 +1,18 @@
-//! Our own tables.
+//! Our own tables, and the journal in them: `docs/format.md` tells their bytes.
+
+mod append;
+mod blob;
+mod commit;
+mod deletion;
+mod heads;
+mod journal;
+mod keys;
+mod lookup;
+mod parts;
+mod record;
+mod replay;
+
+pub use journal::AnnalsJournal;
 
 use super::{Tables, name_or};
 use crate::Result;

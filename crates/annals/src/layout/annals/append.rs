@@ -1,0 +1,189 @@
+//! Appending: one put of one commit, on the condition that its key is free.
+//!
+//! Promises: a commit is put only behind a number that ends another, so no gap comes to be; a
+//! refusal by our own earlier success is told from one by somebody else.
+//! Trusts: tokens to differ.
+//! Never: overwrites a key.
+
+use super::blob::Header;
+use super::commit::{Commit, Written};
+use super::journal::AnnalsJournal;
+use crate::items::{Condition, Write, WriteError};
+use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped};
+use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
+
+/// How often an append behind whatever is last is tried while others keep being quicker.
+const ANY_TRIES_MAX: usize = 32;
+
+/// How the put of a commit ended.
+enum Put {
+    Landed(Appended),
+    /// Somebody else's is there, if it was seen.
+    Taken(Option<Box<Commit>>),
+}
+
+impl AnnalsJournal {
+    pub(super) async fn put_expecting(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        stamped: &Stamped,
+    ) -> Result<Appended, AppendError> {
+        let put = match expected {
+            Expected::Empty => self.put_behind(id, None, stamped).await?,
+            Expected::Last(number) => self.put_behind_proven(id, number, stamped).await?,
+            Expected::Any => self.put_behind_any(id, stamped).await?,
+        };
+        match put {
+            Put::Landed(appended) => {
+                self.heads.learn(id, appended.last);
+                Ok(appended)
+            }
+            Put::Taken(existing) => {
+                let found = match existing {
+                    Some(existing) => {
+                        self.heads.learn(id, existing.last()?);
+                        self.events_of(*existing).await?.unwrap_or_default()
+                    }
+                    None => Vec::new(),
+                };
+                Err(AppendError::Conflict(Box::new(Conflict {
+                    id: id.clone(),
+                    expected,
+                    found: right_behind(expected, found),
+                })))
+            }
+        }
+    }
+
+    /// Behind a number that is known, or found, to end a commit.
+    async fn put_behind_proven(
+        &self,
+        id: &PersistenceId,
+        number: SequenceNumber,
+        stamped: &Stamped,
+    ) -> Result<Put> {
+        if self.heads.get(id) != Some(number) {
+            match self.covering(id, number).await? {
+                Some(commit) if commit.last()? == number => {}
+                // Inside a batch, which a successor would split, or past the end.
+                other => return Ok(Put::Taken(other.map(Box::new))),
+            }
+        }
+        self.put_behind(id, Some(number), stamped).await
+    }
+
+    /// Behind whatever is last. A lag of one commit is repaired from what the refusal shows, a
+    /// longer one by looking.
+    async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
+        let known = self.heads.get(id);
+        // A try that may have landed is repeated at its place before any other is tried.
+        let mut last = match (self.tries.get(stamped.token), known) {
+            (Some(tried), _) => tried,
+            (None, Some(known)) => Some(known),
+            (None, None) => self.find_highest(id).await?,
+        };
+        for lag in 0..ANY_TRIES_MAX {
+            self.tries.begin(stamped.token, last);
+            match self.put_behind(id, last, stamped).await? {
+                Put::Landed(appended) => {
+                    self.tries.end(stamped.token);
+                    return Ok(Put::Landed(appended));
+                }
+                Put::Taken(Some(existing)) => {
+                    let end = existing.last()?;
+                    self.heads.learn(id, end);
+                    last = match lag {
+                        0 => Some(end),
+                        _ => self.find_highest(id).await?,
+                    };
+                }
+                Put::Taken(None) => break,
+            }
+        }
+        self.tries.end(stamped.token);
+        Ok(Put::Taken(None))
+    }
+
+    async fn put_behind(
+        &self,
+        id: &PersistenceId,
+        last: Option<SequenceNumber>,
+        stamped: &Stamped,
+    ) -> Result<Put> {
+        let commit = commit_behind(id, last, stamped)?;
+        let (first, last) = (commit.first, commit.last()?);
+        let Written { item, parts } = commit.write(self.span)?;
+        let taking_back = self.write_parts(parts).await?;
+        match self.items.put(&self.table, item, Condition::Absent).await {
+            Ok(_) => Ok(Put::Landed(Appended {
+                first,
+                last,
+                time_ms: stamped.time_ms,
+            })),
+            Err(WriteError::Failed(error)) => Err(error),
+            Err(WriteError::Refused { existing, .. }) => {
+                let existing = existing.ok_or_else(|| {
+                    Error::unavailable("the store refused a commit for nothing; try again")
+                })?;
+                let existing = self.commit_of(id, &existing)?;
+                self.take_back(&existing, taking_back).await;
+                if existing.token() != stamped.token {
+                    return Ok(Put::Taken(Some(Box::new(existing))));
+                }
+                // Our own, whose answer was lost.
+                Ok(Put::Landed(Appended {
+                    first,
+                    last: existing.last()?,
+                    time_ms: existing.blob.header.time_ms,
+                }))
+            }
+        }
+    }
+
+    /// Deletes the parts of a refused commit, unless they are those of the commit that is there.
+    /// What cannot be deleted now is swept later; the refusal is the answer either way.
+    async fn take_back(&self, existing: &Commit, mut parts: Vec<Write>) {
+        let kept = existing.part_keys();
+        parts.retain(|part| !matches!(part, Write::Delete(key) if kept.contains(key)));
+        if !parts.is_empty() {
+            let _ = self.items.write(&self.table, parts).await;
+        }
+    }
+}
+
+fn commit_behind(
+    id: &PersistenceId,
+    last: Option<SequenceNumber>,
+    stamped: &Stamped,
+) -> Result<Commit> {
+    let first = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next);
+    let count = stamped.append.events.len() as u64;
+    let used_up = || Error::invalid(format!("sequence numbers are used up. id=`{id}`"));
+    let first = first.ok_or_else(used_up)?;
+    first.plus(count.saturating_sub(1)).ok_or_else(used_up)?;
+    let header = Header {
+        count,
+        time_ms: stamped.time_ms,
+        token: stamped.token,
+        gone: 0,
+        low: None,
+        causation: stamped.append.causation.clone(),
+        correlation: stamped.append.correlation.clone(),
+    };
+    Commit::of_events(id, first, header, &stamped.append.events)
+}
+
+/// What of the events found begins right behind what was expected, or nothing.
+fn right_behind(expected: Expected, mut found: Vec<Event>) -> Vec<Event> {
+    let next = match expected {
+        Expected::Empty => Some(SequenceNumber::FIRST),
+        Expected::Last(number) => number.next(),
+        Expected::Any => None,
+    };
+    found.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
+    if found.first().map(|event| event.sequence_number) != next {
+        found.clear();
+    }
+    found
+}

@@ -1,0 +1,93 @@
+//! Finding commits by number, without a marker and without a replay.
+//!
+//! Promises: the highest number in one request with a hint, or for an id that is still in its
+//! first bucket; otherwise in about twice the logarithm of the number of buckets. The search ends
+//! only where the bucket of the successor has been seen without it, so a wrong hint or a bucket
+//! that a long commit skips costs requests, not truth.
+//! Trusts: that a number's predecessors are all taken, which `append.rs` sees to.
+
+use super::commit::Commit;
+use super::journal::AnnalsJournal;
+use super::keys::{self, Bucket};
+use crate::items::{KeyPart, Query, SortRange};
+use crate::{PersistenceId, Result, SequenceNumber};
+
+impl AnnalsJournal {
+    /// The last commit of a bucket that starts at or before a number.
+    async fn last_in(
+        &self,
+        id: &PersistenceId,
+        bucket: Bucket,
+        at_most: SequenceNumber,
+    ) -> Result<Option<Commit>> {
+        let query = Query::of(keys::commits(id, bucket)).descending().limit(1);
+        let query = query.within(SortRange::AtMost(KeyPart::from(at_most.get())));
+        let page = self.items.query(&self.table, query).await?;
+        let item = page.items.first();
+        item.map(|item| self.commit_of(id, item)).transpose()
+    }
+
+    /// The commit that takes a number; `None` where the number is past the end.
+    pub(super) async fn covering(
+        &self,
+        id: &PersistenceId,
+        number: SequenceNumber,
+    ) -> Result<Option<Commit>> {
+        let reaching = |commit: Commit| {
+            let reaches = commit.last()? >= number;
+            Ok(Some(commit).filter(|_| reaches))
+        };
+        let bucket = self.span.bucket(number);
+        // Nearly always here, or, where a commit reaches over the border, in the bucket before.
+        for near in [Some(bucket), bucket.before()].into_iter().flatten() {
+            if let Some(commit) = self.last_in(id, near, number).await? {
+                return reaching(commit);
+            }
+        }
+        // No commit starts near: the number is past the end, or inside a very long commit.
+        let highest = self.find_highest(id).await?;
+        if highest.is_none_or(|highest| highest < number) {
+            return Ok(None);
+        }
+        let mut before = bucket.before().and_then(Bucket::before);
+        while let Some(bucket) = before {
+            if let Some(commit) = self.last_in(id, bucket, number).await? {
+                return reaching(commit);
+            }
+            before = bucket.before();
+        }
+        Ok(None)
+    }
+
+    /// The number of the last event ever appended.
+    pub(super) async fn find_highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
+        let mut last = self.heads.get(id);
+        let mut seen: Option<Bucket> = None;
+        let mut empty: Option<Bucket> = None;
+        let mut stride = 1;
+        // Strides double while there is something, and are halved towards what is empty.
+        while let Some(next) = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next) {
+            let successor = self.span.bucket(next);
+            if seen == Some(successor) || empty == Some(successor) {
+                break;
+            }
+            let probe = match empty {
+                Some(empty) if empty > successor => Bucket(successor.0.midpoint(empty.0)),
+                _ => Bucket(successor.0 + stride - 1),
+            };
+            match self.last_in(id, probe, SequenceNumber::LAST).await? {
+                Some(found) => {
+                    // The low mark of a shortened journal leads past what was deleted.
+                    last = last.max(Some(found.last()?)).max(found.low());
+                    seen = Some(probe);
+                    stride *= 2;
+                }
+                None => empty = Some(probe),
+            }
+        }
+        if let Some(last) = last {
+            self.heads.learn(id, last);
+        }
+        Ok(last)
+    }
+}

@@ -1,0 +1,152 @@
+//! What journals, snapshots and durable state must do on every layout and store: the properties
+//! that Akka's and Pekko's technology compatibility kits ask for, and ours.
+//!
+//! Promises: each check makes its tables under names of its own and drops them; a failure panics
+//! and says which property it was.
+//! Never: measures time.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "a test suite: a panic is how a check fails"
+)]
+
+pub mod journal;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::items::{Items, TableName};
+use crate::journal::Journal;
+use crate::layout::Layout;
+use crate::settings::Settings;
+use crate::{Clock, Error, ManualClock, Random};
+
+/// One property, by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Property {
+    /// The property's name in the lists, and what it says.
+    pub name: &'static str,
+    act: fn(Setup) -> BoxFuture<'static, ()>,
+}
+
+/// What a property is checked on: a store, a layout, tables of its own and a clock of its own.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The store.
+    pub items: Arc<dyn Items>,
+    /// The layout, and the names of its tables.
+    pub settings: Settings,
+    /// The time, which moves only when told to.
+    pub clock: Arc<ManualClock>,
+    /// Chance, from a fixed seed.
+    pub random: Random,
+}
+
+impl Setup {
+    /// Tables nobody else has, created.
+    pub async fn new(items: Arc<dyn Items>, layout: Layout) -> Result<Self, Error> {
+        let unique = Random::from_machine().bits();
+        let name = |what: &str| -> Result<Option<TableName>, Error> {
+            Ok(Some(format!("annals-tck-{what}-{unique:016x}").parse()?))
+        };
+        let settings = Settings {
+            layout,
+            journal_table: name("journal")?,
+            snapshot_table: name("snapshot")?,
+            state_table: match layout {
+                Layout::Akka => None,
+                _ => name("state")?,
+            },
+            ..Settings::default()
+        };
+        for table in layout.tables(&settings)?.all() {
+            items.create_table(table, Default::default()).await?;
+        }
+        Ok(Self {
+            items,
+            settings,
+            clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
+            random: Random::seeded(1),
+        })
+    }
+
+    /// A journal, as a process that has just started opens it.
+    pub async fn journal(&self) -> Journal {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let opened = Journal::open(
+            self.items.clone(),
+            &self.settings,
+            clock,
+            self.random.clone(),
+        );
+        opened.await.expect("the journal opens")
+    }
+
+    async fn drop_tables(&self) -> Result<(), Error> {
+        for table in self.settings.layout.tables(&self.settings)?.all() {
+            self.items.drop_table(table.name()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks every property of a list on a store and layout.
+///
+/// ```
+/// use annals::layout::Layout;
+/// use annals::memory::Memory;
+/// use annals::tck;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// tck::run(tck::journal::PROPERTIES, Arc::new(Memory::new()), Layout::Annals).await;
+/// # }
+/// ```
+///
+/// # Panics
+/// Where one or more do not hold, when all have been checked: with a line for each.
+pub async fn run(properties: &[Property], items: Arc<dyn Items>, layout: Layout) {
+    let mut failures = Vec::new();
+    for property in properties {
+        let setup = Setup::new(items.clone(), layout)
+            .await
+            .expect("tables for a property");
+        let ended = AssertUnwindSafe((property.act)(setup.clone()))
+            .catch_unwind()
+            .await;
+        setup
+            .drop_tables()
+            .await
+            .expect("the property's tables are dropped");
+        if let Err(panic) = ended {
+            failures.push(format!(
+                "{}: {}",
+                property.name,
+                crate::conformance::message_of(&*panic)
+            ));
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} properties do not hold:\n{}",
+        failures.len(),
+        properties.len(),
+        failures.join("\n")
+    );
+}
+
+macro_rules! properties {
+    ($($name:ident,)+) => {
+        /// The properties.
+        pub const PROPERTIES: &[crate::tck::Property] = &[$(crate::tck::Property {
+            name: stringify!($name),
+            act: |setup| Box::pin($name(setup)),
+        },)+];
+    };
+}
+
+pub(crate) use properties;
