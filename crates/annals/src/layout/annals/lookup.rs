@@ -64,8 +64,9 @@ impl AnnalsJournal {
         let mut last = self.heads.get(id);
         let mut seen: Option<Bucket> = None;
         let mut empty: Option<Bucket> = None;
-        let mut stride = 1;
-        // Strides double while there is something, and are halved towards what is empty.
+        let mut ahead = 0_u64;
+        // Strides double while there is something, and are halved towards what is empty. The first
+        // two are to the very next bucket: most ids never leave their first.
         while let Some(next) = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next) {
             let successor = self.span.bucket(next);
             if seen == Some(successor) || empty == Some(successor) {
@@ -73,14 +74,14 @@ impl AnnalsJournal {
             }
             let probe = match empty {
                 Some(empty) if empty > successor => Bucket(successor.0.midpoint(empty.0)),
-                _ => Bucket(successor.0 + stride - 1),
+                _ => Bucket(successor.0 + ahead.saturating_sub(1)),
             };
             match self.last_in(id, probe, SequenceNumber::LAST).await? {
                 Some(found) => {
                     // The low mark of a shortened journal leads past what was deleted.
                     last = last.max(Some(found.last()?)).max(found.low());
                     seen = Some(probe);
-                    stride *= 2;
+                    ahead = (2 * ahead).max(1);
                 }
                 None => empty = Some(probe),
             }

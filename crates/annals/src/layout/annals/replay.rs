@@ -158,7 +158,8 @@ impl Reader {
         let first = pages.next().await.transpose()?;
         let item = first.as_ref().and_then(|page| page.items.first());
         let found = item.map(|item| self.journal.commit_of(&self.id, item));
-        if found.transpose()?.is_some_and(|found| found.first == from) {
+        let found = found.transpose()?.map(|found| found.first);
+        if found == Some(from) {
             self.ahead.push_back(Ahead {
                 bucket: self.journal.span.bucket(from),
                 pages: AbortOnDrop(tokio::spawn(async { (first.map(Ok), pages) })),
@@ -166,7 +167,8 @@ impl Reader {
             return Ok(true);
         }
         let Some(commit) = self.journal.covering(&self.id, from).await? else {
-            return Ok(false);
+            // The window begins past the end, unless something stands behind its beginning.
+            return found.map_or(Ok(false), |found| Err(self.gap(found)));
         };
         self.next = Some(commit.first);
         Ok(self.deliver(vec![commit]).await? != Then::Closed)

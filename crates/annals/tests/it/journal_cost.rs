@@ -1,0 +1,169 @@
+//! What the journal costs on the `annals` layout, in requests and units, exactly.
+//!
+//! Events of 200 B as a web shop has them: the id `Cart|0123456789abcdef` (21 B), the manifest
+//! `ItemAdded`, schema 1, a JSON payload of 200 B. Opening the journal is not part of an operation.
+
+use std::sync::Arc;
+
+use annals::counting::Counting;
+use annals::items::{Cost, Items};
+use annals::journal::Window;
+use annals::memory::Memory;
+use annals::{Codec, NewEvent, Random};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::journals::{append, create, id, number, open, replay, window};
+
+const PAYLOAD_BYTES: usize = 200;
+
+/// An event whose payload is noise to a compressor, within what base64 allows.
+fn plain(random: &Random) -> NewEvent {
+    let noise: Vec<u8> = (0..24).flat_map(|_| random.bits().to_le_bytes()).collect();
+    event(&BASE64.encode(noise))
+}
+
+/// An event like the next one but for a number.
+fn alike(n: u64) -> NewEvent {
+    event(&format!(
+        "{n:08}{}",
+        "article of the catalogue, ".repeat(10)
+    ))
+}
+
+fn event(text: &str) -> NewEvent {
+    let mut payload = format!(r#"{{"t":"{text}"#);
+    payload.truncate(PAYLOAD_BYTES - 2);
+    payload.push_str(r#""}"#);
+    assert_eq!(payload.len(), PAYLOAD_BYTES);
+    NewEvent::new(Codec::Json, payload)
+        .manifest("ItemAdded")
+        .schema(1)
+}
+
+struct Bed {
+    counting: Arc<Counting>,
+    items: Arc<dyn Items>,
+    random: Random,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+        let items: Arc<dyn Items> = counting.clone();
+        create(&*items).await;
+        Self {
+            counting,
+            items,
+            random: Random::seeded(1),
+        }
+    }
+
+    /// A journal with so many events, one to an append.
+    async fn with(events: u64) -> Self {
+        let bed = Self::new().await;
+        let journal = open(&bed.items).await;
+        for n in 0..events {
+            append(&journal, n, vec![plain(&bed.random)]).await;
+        }
+        bed
+    }
+
+    fn spent(&self) -> (u64, u64, u64) {
+        let Cost {
+            requests,
+            write_units,
+            read_half_units,
+        } = self.counting.take().total().cost;
+        assert_eq!(read_half_units % 2, 0, "all reads are consistent");
+        (requests, write_units, read_half_units / 2)
+    }
+
+    async fn recovered(&self, events: usize) -> (u64, u64, u64) {
+        let journal = open(&self.items).await;
+        self.counting.take();
+        let found = replay(&journal, Window::ALL).await.unwrap();
+        assert_eq!(found.len(), events);
+        self.spent()
+    }
+}
+
+#[tokio::test]
+async fn appending_one_costs_one_request_and_one_unit() {
+    let bed = Bed::with(5).await;
+    let journal = open(&bed.items).await;
+    replay(&journal, Window::ALL).await.unwrap();
+    bed.counting.take();
+    for n in 5..8 {
+        append(&journal, n, vec![plain(&bed.random)]).await;
+        assert_eq!(bed.spent(), (1, 1, 0));
+    }
+}
+
+#[tokio::test]
+async fn the_first_append_after_the_start_proves_what_is_expected() {
+    let bed = Bed::with(5).await;
+    let journal = open(&bed.items).await;
+    bed.counting.take();
+    append(&journal, 5, vec![plain(&bed.random)]).await;
+    assert_eq!(bed.spent(), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn appending_ten_costs_one_request_and_three_units_or_one() {
+    let bed = Bed::new().await;
+    let journal = open(&bed.items).await;
+    bed.counting.take();
+    let noise = (0..10).map(|_| plain(&bed.random)).collect();
+    append(&journal, 0, noise).await;
+    assert_eq!(bed.spent(), (1, 2, 0), "base64 packs to three quarters");
+    append(&journal, 10, (0..10).map(alike).collect()).await;
+    assert_eq!(bed.spent(), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_lag_of_one_append_is_repaired_without_a_read() {
+    let bed = Bed::with(5).await;
+    let (lagging, quick) = (open(&bed.items).await, open(&bed.items).await);
+    replay(&lagging, Window::ALL).await.unwrap();
+    append(&quick, 5, vec![plain(&bed.random)]).await;
+    bed.counting.take();
+    let event = plain(&bed.random);
+    let outcome = lagging
+        .append(&id(), crate::journals::after(5), event)
+        .await;
+    outcome.expect_err("a conflict");
+    append(&lagging, 6, vec![plain(&bed.random)]).await;
+    assert_eq!(bed.spent(), (2, 2, 0));
+}
+
+#[tokio::test]
+async fn recovering_costs_what_it_reads() {
+    assert_eq!(Bed::with(1).await.recovered(1).await, (1, 0, 1));
+    assert_eq!(Bed::with(100).await.recovered(100).await, (1, 0, 7));
+    assert_eq!(Bed::with(1_000).await.recovered(1_000).await, (2, 0, 67));
+    assert_eq!(
+        Bed::with(10_000).await.recovered(10_000).await,
+        (11, 0, 661)
+    );
+}
+
+#[tokio::test]
+async fn the_tail_behind_a_snapshot_costs_one_request() {
+    let bed = Bed::with(50).await;
+    let journal = open(&bed.items).await;
+    bed.counting.take();
+    let tail = replay(&journal, window(41..=u64::MAX, u64::MAX)).await;
+    assert_eq!(tail.unwrap().len(), 10);
+    assert_eq!(bed.spent(), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn the_highest_number_costs_one_request_with_a_hint() {
+    let bed = Bed::with(1_500).await;
+    let journal = open(&bed.items).await;
+    replay(&journal, Window::ALL).await.unwrap();
+    bed.counting.take();
+    assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(1_500)));
+    assert_eq!(bed.spent(), (1, 0, 1));
+}
