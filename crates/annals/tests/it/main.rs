@@ -9,8 +9,10 @@ mod faulty;
 mod journal_cost;
 mod journal_format;
 mod journal_model;
+mod journal_parts;
 mod journals;
 mod properties;
+mod sim;
 mod tck;
 mod tidy;
 

@@ -1,0 +1,340 @@
+//! Appends too large for an item, cut off at the worst moments; and numbers that run out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use annals::items::{
+    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
+    TableSpec, Write, WriteError, scan_all,
+};
+use annals::journal::{Append, AppendError, Expected, Journal, Window};
+use annals::memory::Memory;
+use annals::settings::Settings;
+use annals::{Codec, Error, ErrorKind, ManualClock, NewEvent, Random, SequenceNumber};
+use async_trait::async_trait;
+use futures::TryStreamExt;
+
+use crate::journals::{after, append, create, id, number, open_at, replay, text, window};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A store on which a large append can be cut off before its commit, or take very long.
+#[derive(Debug)]
+struct Stage {
+    inner: Memory,
+    clock: Arc<ManualClock>,
+    loses_commits: AtomicBool,
+    loses_deletes: AtomicBool,
+    is_slow: AtomicBool,
+}
+
+fn is_set(switch: &AtomicBool) -> bool {
+    switch.load(Ordering::SeqCst)
+}
+
+fn set(switch: &AtomicBool, on: bool) {
+    switch.store(on, Ordering::SeqCst);
+}
+
+#[async_trait]
+impl Items for Stage {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
+        self.inner.get(table, keys).await
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        if item.get("c").is_some() && is_set(&self.loses_commits) {
+            return Err(Error::unavailable("cut off").into());
+        }
+        self.inner.put(table, item, condition).await
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        self.inner.delete(table, key, condition).await
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let is_delete = writes.iter().any(|write| matches!(write, Write::Delete(_)));
+        if is_delete && is_set(&self.loses_deletes) {
+            return Err(BatchError {
+                remaining: writes,
+                cost: Cost::ZERO,
+                cause: Error::unavailable("cut off"),
+            });
+        }
+        if is_set(&self.is_slow) {
+            self.clock.advance(Duration::from_secs(11 * 60));
+        }
+        self.inner.write(table, writes).await
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
+        self.inner.query(table, query).await
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
+        self.inner.scan(table, scan).await
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
+        self.inner.create_table(spec, billing).await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
+        self.inner.describe_table(name).await
+    }
+
+    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
+        self.inner.drop_table(name).await
+    }
+}
+
+async fn stage() -> (Arc<Stage>, Journal) {
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let stage = Arc::new(Stage {
+        inner: Memory::new(),
+        clock: clock.clone(),
+        loses_commits: AtomicBool::new(false),
+        loses_deletes: AtomicBool::new(false),
+        is_slow: AtomicBool::new(false),
+    });
+    create(&*stage).await;
+    let journal = open_at(stage.clone(), clock, 1).await;
+    (stage, journal)
+}
+
+fn table() -> TableSpec {
+    let settings = Settings::default();
+    settings.layout.tables(&settings).unwrap().journal
+}
+
+impl Stage {
+    /// How many parts are stored.
+    async fn parts(self: &Arc<Self>) -> usize {
+        let all = scan_all(self.clone(), Arc::new(table()), Scan::whole());
+        let all: Vec<Item> = all.try_collect().await.unwrap();
+        all.iter().filter(|item| item.get("b").is_some()).count()
+    }
+}
+
+/// An append of two parts.
+fn large(seed: u64) -> Append {
+    let random = Random::seeded(seed);
+    let words = (0..70_000).flat_map(|_| random.bits().to_le_bytes());
+    let noise: Vec<u8> = words.collect();
+    let token = annals::Token::draw(&random);
+    Append::of(vec![NewEvent::new(Codec::Bytes, noise), text("end")]).token(token)
+}
+
+async fn check_whole(journal: &Journal, append: &Append) {
+    let found = replay(journal, Window::ALL).await.unwrap();
+    let found: Vec<_> = found.into_iter().map(|event| event.data).collect();
+    assert_eq!(found, append.events);
+}
+
+/// Leaves the parts of an append whose commit does not land.
+async fn cut_off(stage: &Stage, journal: &Journal, append: &Append) {
+    set(&stage.loses_commits, true);
+    let outcome = journal.append(&id(), Expected::Empty, append.clone()).await;
+    let error: Error = outcome.unwrap_err().into();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    set(&stage.loses_commits, false);
+}
+
+#[tokio::test]
+async fn parts_of_an_append_that_never_landed_are_swept_when_they_are_old() {
+    let (stage, journal) = stage().await;
+    cut_off(&stage, &journal, &large(1)).await;
+    assert_eq!(stage.parts().await, 2);
+    stage.clock.advance(HOUR);
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    stage.clock.advance(HOUR);
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
+    assert_eq!(stage.parts().await, 0);
+    append(&journal, 0, vec![text("a")]).await;
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_append_under_way_keeps_its_parts() {
+    let (stage, journal) = stage().await;
+    let append = large(1);
+    cut_off(&stage, &journal, &append).await;
+    stage.clock.advance(2 * HOUR);
+    // Written again, they are young again.
+    cut_off(&stage, &journal, &append).await;
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    let landed = journal.append(&id(), Expected::Empty, append.clone()).await;
+    assert_eq!(landed.unwrap().last.get(), 2);
+    stage.clock.advance(100 * HOUR);
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    check_whole(&journal, &append).await;
+}
+
+#[tokio::test]
+async fn parts_whose_place_is_taken_are_swept_at_once() {
+    let (stage, journal) = stage().await;
+    cut_off(&stage, &journal, &large(1)).await;
+    append(&journal, 0, vec![text("a")]).await;
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
+    assert_eq!(stage.parts().await, 0);
+}
+
+#[tokio::test]
+async fn a_sweep_of_what_may_be_under_way_is_refused() {
+    let (_, journal) = stage().await;
+    let soon = journal.sweep_orphans(HOUR - Duration::from_millis(1)).await;
+    assert_eq!(soon.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn an_append_whose_parts_took_too_long_is_not_put() {
+    let (stage, journal) = stage().await;
+    set(&stage.is_slow, true);
+    let outcome = journal.append(&id(), Expected::Empty, large(1)).await;
+    let error: Error = outcome.unwrap_err().into();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(journal.highest(&id()).await.unwrap(), None);
+    set(&stage.is_slow, false);
+    let again = journal.append(&id(), Expected::Empty, large(1)).await;
+    assert!(again.is_ok());
+}
+
+#[tokio::test]
+async fn a_refused_append_takes_its_parts_back_and_is_told_so_either_way() {
+    let (stage, journal) = stage().await;
+    append(&journal, 0, vec![text("a")]).await;
+    for (is_lost, left) in [(false, 0), (true, 2)] {
+        set(&stage.loses_deletes, is_lost);
+        let outcome = journal.append(&id(), Expected::Empty, large(1)).await;
+        assert!(matches!(outcome, Err(AppendError::Conflict(_))));
+        assert_eq!(stage.parts().await, left);
+    }
+    set(&stage.loses_deletes, false);
+    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_token_used_again_for_other_events_spoils_nothing() {
+    let (stage, journal) = stage().await;
+    let landed = large(1);
+    let token = landed.token.unwrap();
+    journal
+        .append(&id(), Expected::Empty, landed.clone())
+        .await
+        .unwrap();
+    for expected in [Expected::Empty, after(2)] {
+        let other = large(2).token(token);
+        let outcome = journal.append(&id(), expected, other).await;
+        if expected == Expected::Empty {
+            assert_eq!(
+                outcome.unwrap().last.get(),
+                2,
+                "it is taken for a repetition"
+            );
+        }
+    }
+    assert_eq!(stage.parts().await, 4);
+    let first = replay(&journal, window(1..=2, u64::MAX)).await.unwrap();
+    let first: Vec<_> = first.into_iter().map(|event| event.data).collect();
+    assert_eq!(first, landed.events);
+}
+
+#[tokio::test]
+async fn a_deletion_cut_off_before_the_parts_leaves_orphans_and_no_damage() {
+    let (stage, journal) = stage().await;
+    journal
+        .append(&id(), Expected::Empty, large(1))
+        .await
+        .unwrap();
+    journal.append(&id(), after(2), large(2)).await.unwrap();
+    append(&journal, 4, vec![text("left")]).await;
+    set(&stage.loses_deletes, true);
+    for to in [1, 3, 4, 4] {
+        // The first commit goes before the second, and each leaves its parts behind.
+        let _ = journal.delete_to(&id(), number(to)).await;
+        replay(&journal, Window::ALL).await.unwrap();
+    }
+    set(&stage.loses_deletes, false);
+    journal.delete_to(&id(), number(4)).await.unwrap();
+    let left = replay(&journal, Window::ALL).await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert!(stage.parts().await > 0);
+    journal.sweep_orphans(HOUR).await.unwrap();
+    assert_eq!(stage.parts().await, 0);
+    assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(5)));
+}
+
+/// A mark of one commit that takes all numbers up to `last`: see `docs/format.md`.
+fn endless(last: u64) -> Item {
+    let partition = format!("0:{}", id());
+    let mut blob = vec![1, 3, 0x83, 0x1b];
+    blob.extend(last.to_be_bytes());
+    blob.extend([0x00, 0x48, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(partition.as_bytes());
+    checksum.update(&1u64.to_be_bytes());
+    checksum.update(&blob);
+    blob.extend(checksum.finalize().to_be_bytes());
+    Item::new()
+        .with("p", partition)
+        .with("n", 1u64)
+        .with("c", blob)
+}
+
+#[tokio::test]
+async fn numbers_run_out_and_are_not_used_twice() {
+    let (stage, journal) = stage().await;
+    let last = SequenceNumber::LAST.get();
+    let (table, mark) = (table(), endless(last - 10));
+    stage.put(&table, mark, Condition::Absent).await.unwrap();
+    assert_eq!(
+        journal.highest(&id()).await.unwrap(),
+        Some(number(last - 10))
+    );
+    let invalid = |outcome: Result<_, AppendError>| {
+        let error: Error = outcome
+            .map(|_: annals::journal::Appended| ())
+            .unwrap_err()
+            .into();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    };
+    let eleven = vec![text("x"); 11];
+    invalid(journal.append(&id(), Expected::Any, eleven.clone()).await);
+    invalid(journal.append(&id(), after(last - 10), eleven).await);
+    append(&journal, last - 10, vec![text("x"); 9]).await;
+    append(&journal, last - 1, vec![text("x")]).await;
+    for journal in [
+        journal.clone(),
+        open_at(stage.clone(), stage.clock.clone(), 2).await,
+    ] {
+        invalid(journal.append(&id(), Expected::Any, text("x")).await);
+        invalid(journal.append(&id(), after(last), text("x")).await);
+        assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(last)));
+        for (from, to, count) in [
+            (1, last, 10),
+            (last - 4, last, 5),
+            (last, last, 1),
+            (1, last - 9, 1),
+        ] {
+            let found = replay(&journal, window(from..=to, u64::MAX)).await.unwrap();
+            assert_eq!(found.len(), count, "{from} to {to}");
+        }
+    }
+    journal.delete_to(&id(), number(last - 3)).await.unwrap();
+    assert_eq!(replay(&journal, Window::ALL).await.unwrap().len(), 3);
+    journal.delete_to(&id(), number(last)).await.unwrap();
+    assert_eq!(replay(&journal, Window::ALL).await.unwrap().len(), 0);
+    assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(last)));
+}

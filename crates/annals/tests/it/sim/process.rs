@@ -1,0 +1,244 @@
+//! A process: a journal over a store that fails, and what it does with it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use annals::faulty::{Faults, Faulty};
+use annals::items::Items;
+use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
+use annals::settings::Settings;
+use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, Random};
+use futures::TryStreamExt;
+
+use super::record::{IDS, Record, label};
+use crate::journals::{after, number};
+
+/// How often a call that ended in `Unavailable` is made again.
+const TRIES: usize = 5;
+/// More than an item holds.
+const LARGE_BYTES: usize = 420_000;
+
+pub(super) struct World {
+    pub(super) items: Arc<dyn Items>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) record: Mutex<Record>,
+    /// Noise that does not compress, made once.
+    pub(super) noise: Arc<[u8]>,
+}
+
+impl World {
+    pub(super) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap()
+    }
+}
+
+pub(super) fn noise() -> Arc<[u8]> {
+    let random = Random::seeded(0);
+    let words = (0..LARGE_BYTES / 8).flat_map(|_| random.bits().to_le_bytes());
+    words.collect()
+}
+
+pub(super) fn id(index: usize) -> PersistenceId {
+    format!("Cart|{index}").parse().unwrap()
+}
+
+pub(super) struct Process {
+    world: Arc<World>,
+    handle: Arc<Faulty>,
+    journal: Journal,
+    random: Random,
+    /// What it believes is last.
+    believed: [u64; IDS],
+}
+
+/// Opens a journal however often that fails; a crashed handle is revived.
+async fn open(world: &World, handle: &Arc<Faulty>, random: &Random) -> Journal {
+    for _ in 0..1_000 {
+        handle.revive();
+        let settings = Settings::default();
+        let (items, clock) = (handle.clone(), world.clock.clone());
+        if let Ok(journal) = Journal::open(items, &settings, clock, random.clone()).await {
+            return journal;
+        }
+    }
+    panic!("a journal never opens");
+}
+
+impl Process {
+    pub(super) async fn start(world: Arc<World>, handle: Arc<Faulty>, random: Random) -> Self {
+        let journal = open(&world, &handle, &random).await;
+        Self {
+            world,
+            handle,
+            journal,
+            random,
+            believed: [0; IDS],
+        }
+    }
+
+    pub(super) async fn run(mut self, steps: usize) {
+        for _ in 0..steps {
+            let index = self.random.below(IDS as u64) as usize;
+            match self.random.below(16) {
+                0 | 1 => self.delete(index).await,
+                2 | 3 => self.look(index).await,
+                4 => self.highest(index).await,
+                5 => self.sweep().await,
+                6 => self.append_twice_at_once(index).await,
+                7..=9 => self.append(index, Expected::Any).await,
+                _ => self.append(index, after(self.believed[index])).await,
+            }
+            self.restart_if_crashed().await;
+        }
+    }
+
+    async fn restart_if_crashed(&mut self) -> bool {
+        let is_crashed = self.handle.is_crashed();
+        if is_crashed {
+            self.journal = open(&self.world, &self.handle, &self.random).await;
+            self.believed = [0; IDS];
+        }
+        is_crashed
+    }
+
+    /// An error that is not `Unavailable` is one too many.
+    fn excuse(&self, what: &str, error: &Error) {
+        if error.kind() != ErrorKind::Unavailable {
+            let what = format!("{what}: {error:?}");
+            self.world.record().violated(what);
+        }
+    }
+
+    fn draw(&self, index: usize) -> (usize, Append) {
+        let count = 1 + self.random.below(3);
+        let attempt = self.world.record().begin(index, count);
+        let is_large = self.random.below(150) == 0;
+        let events = (0..count).map(|place| {
+            let mut payload = label(attempt, place, count).into_bytes();
+            if is_large {
+                payload.push(b'|');
+                payload.extend_from_slice(&self.world.noise);
+            }
+            NewEvent::new(Codec::Bytes, payload)
+        });
+        let append = Append::of(events.collect::<Vec<_>>());
+        (attempt, append.token(self.journal.token()))
+    }
+
+    /// Notes how an append ended; answers what is last now, if that is known.
+    fn note(
+        &self,
+        index: usize,
+        attempt: usize,
+        outcome: Result<Appended, AppendError>,
+    ) -> Option<Option<u64>> {
+        match outcome {
+            Ok(appended) => {
+                let (first, last) = (appended.first.get(), appended.last.get());
+                self.world.record().acked(attempt, first, last);
+                Some(Some(last))
+            }
+            Err(AppendError::Conflict(conflict)) => {
+                let mut record = self.world.record();
+                record.refused(attempt);
+                record.saw_all(index, &conflict.found);
+                let first = conflict
+                    .found
+                    .first()
+                    .map(|e| after(e.sequence_number.get() - 1));
+                if first.is_some_and(|first| first != conflict.expected) {
+                    record.violated(format!("found does not follow: {conflict:?}"));
+                }
+                Some(conflict.found.last().map(|e| e.sequence_number.get()))
+            }
+            Err(error) => {
+                self.excuse("append", &error.into());
+                None
+            }
+        }
+    }
+
+    async fn append(&mut self, index: usize, expected: Expected) {
+        let (attempt, append) = self.draw(index);
+        for _ in 0..TRIES {
+            let outcome = self
+                .journal
+                .append(&id(index), expected, append.clone())
+                .await;
+            match self.note(index, attempt, outcome) {
+                Some(Some(last)) => {
+                    self.believed[index] = last;
+                    return;
+                }
+                Some(None) => return self.look(index).await,
+                // Only the journal that tried before knows an append behind any again.
+                None if self.restart_if_crashed().await && expected == Expected::Any => return,
+                None => {}
+            }
+        }
+    }
+
+    /// A client that loses patience and asks another process to do the same.
+    async fn append_twice_at_once(&mut self, index: usize) {
+        let (attempt, append) = self.draw(index);
+        let expected = after(self.believed[index]);
+        let items: Arc<dyn Items> = self.world.items.clone();
+        let random = Random::seeded(self.random.bits());
+        let other = Arc::new(Faulty::new(items, random.clone(), Faults::bad_day()));
+        let other = open(&self.world, &other, &random).await;
+        let id = id(index);
+        let both = futures::future::join(
+            self.journal.append(&id, expected, append.clone()),
+            other.append(&id, expected, append.clone()),
+        );
+        let (one, two) = both.await;
+        self.note(index, attempt, two);
+        if let Some(Some(last)) = self.note(index, attempt, one) {
+            self.believed[index] = last;
+        }
+    }
+
+    async fn look(&mut self, index: usize) {
+        let replay = self.journal.replay(&id(index), Window::ALL);
+        let events: Result<Vec<Event>, Error> = replay.try_collect().await;
+        match events {
+            Ok(events) => {
+                self.world.record().saw_all(index, &events);
+                self.highest(index).await;
+            }
+            Err(error) => self.excuse("replay", &error),
+        }
+    }
+
+    async fn highest(&mut self, index: usize) {
+        match self.journal.highest(&id(index)).await {
+            Ok(highest) => self.believed[index] = highest.map_or(0, |highest| highest.get()),
+            Err(error) => self.excuse("highest", &error),
+        }
+    }
+
+    async fn delete(&mut self, index: usize) {
+        let believed = self.believed[index];
+        if believed == 0 {
+            return;
+        }
+        // Often everything, or nearly so.
+        let to = believed - self.random.below(believed.min(3));
+        let note = |deleted: &mut [u64; IDS]| deleted[index] = deleted[index].max(to);
+        note(&mut self.world.record().deletion_tried);
+        for _ in 0..1 + self.random.below(3) {
+            match self.journal.delete_to(&id(index), number(to)).await {
+                Ok(()) => return note(&mut self.world.record().deleted),
+                Err(error) => self.excuse("delete", &error),
+            }
+            self.restart_if_crashed().await;
+        }
+    }
+
+    async fn sweep(&mut self) {
+        let swept = self.journal.sweep_orphans(Duration::from_secs(3_600)).await;
+        if let Err(error) = swept {
+            self.excuse("sweep", &error);
+        }
+    }
+}

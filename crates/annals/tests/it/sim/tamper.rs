@@ -1,0 +1,125 @@
+//! A store that takes one of the journal's guards away, to show what each is for.
+
+use std::sync::Arc;
+
+use annals::Random;
+use annals::items::{
+    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
+    TableSpec, Value, Write, WriteError,
+};
+use async_trait::async_trait;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// Nothing is taken away.
+    Kept,
+    /// A commit is put over whatever is there.
+    NoCondition,
+    /// A commit is stored with another token than it was given.
+    NoToken,
+    /// Deleted commits leave nothing.
+    NoMarks,
+}
+
+#[derive(Debug)]
+pub(super) struct Tampered {
+    pub(super) inner: Arc<dyn Items>,
+    pub(super) guard: Guard,
+    pub(super) random: Random,
+}
+
+fn blob_of(item: &Item) -> Option<Vec<u8>> {
+    Some(item.get("c")?.as_bytes()?.to_vec())
+}
+
+fn is_mark(item: &Item) -> bool {
+    blob_of(item).is_some_and(|blob| blob[1] == 3)
+}
+
+/// The commit with another token, and the checksum it then has: see `docs/format.md`.
+fn with_token(item: &Item, token: [u8; 8]) -> Option<Item> {
+    let mut blob = blob_of(item)?;
+    blob.truncate(blob.len() - 4);
+    let time = 3 + match blob[3] {
+        0x18 => 2,
+        0x19 => 3,
+        0x1a => 5,
+        _ => 1,
+    };
+    let at = time + 1 + 8 + 1;
+    blob[at..at + 8].copy_from_slice(&token);
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(item.get("p")?.as_str()?.as_bytes());
+    checksum.update(&item.get("n")?.as_u64()?.to_be_bytes());
+    checksum.update(&blob);
+    blob.extend(checksum.finalize().to_be_bytes());
+    Some(item.clone().with("c", Value::from(blob)))
+}
+
+#[async_trait]
+impl Items for Tampered {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
+        self.inner.get(table, keys).await
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        mut item: Item,
+        mut condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let is_commit = item.get("c").is_some() && condition == Condition::Absent;
+        match self.guard {
+            Guard::NoCondition if is_commit => condition = Condition::Always,
+            Guard::NoToken if is_commit => {
+                let token = self.random.bits().to_be_bytes();
+                item = with_token(&item, token).unwrap();
+            }
+            Guard::NoMarks if is_mark(&item) => {
+                let key = table.key_of(&item)?;
+                return self.inner.delete(table, key, condition).await;
+            }
+            _ => {}
+        }
+        self.inner.put(table, item, condition).await
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        self.inner.delete(table, key, condition).await
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let tampered = writes.into_iter().map(|write| match write {
+            Write::Put(item) if self.guard == Guard::NoMarks && is_mark(&item) => {
+                Write::Delete(table.key_of(&item).unwrap())
+            }
+            other => other,
+        });
+        self.inner.write(table, tampered.collect()).await
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
+        self.inner.query(table, query).await
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
+        self.inner.scan(table, scan).await
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
+        self.inner.create_table(spec, billing).await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
+        self.inner.describe_table(name).await
+    }
+
+    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
+        self.inner.drop_table(name).await
+    }
+}
