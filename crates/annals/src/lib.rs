@@ -4,6 +4,7 @@ mod clock;
 mod error;
 mod event;
 mod id;
+mod payload;
 mod random;
 
 #[cfg(feature = "embedded")]
@@ -20,6 +21,8 @@ pub mod journal;
 pub mod layout;
 pub mod memory;
 pub mod settings;
+pub mod snapshot;
+pub mod state;
 #[cfg(feature = "testing")]
 pub mod tck;
 
@@ -27,6 +30,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Codec, Event, NewEvent, Token};
 pub use id::{PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
+pub use payload::Payload;
 pub use random::Random;
 
 /// The README's example compiles.

@@ -4,7 +4,7 @@ mod akka;
 mod annals;
 mod j5ik2o;
 
-pub use annals::AnnalsJournal;
+pub use annals::{AnnalsJournal, AnnalsSnapshots, AnnalsStates};
 
 use std::fmt;
 use std::str::FromStr;

@@ -11,6 +11,8 @@
 )]
 
 pub mod journal;
+pub mod snapshot;
+pub mod state;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -11,8 +11,13 @@ mod lookup;
 mod parts;
 mod record;
 mod replay;
+mod sealed;
+mod snapshots;
+mod states;
 
 pub use journal::AnnalsJournal;
+pub use snapshots::AnnalsSnapshots;
+pub use states::AnnalsStates;
 
 use super::{Tables, name_or};
 use crate::Result;

@@ -1,0 +1,160 @@
+//! Snapshots on the `annals` layout: an item for each, under `s:ID` and its sequence number.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
+
+use super::sealed::{self, Sealed, deletes};
+use crate::items::{
+    Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
+    query_all,
+};
+use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
+use crate::{Error, PersistenceId, Random, Result, SequenceNumber, Token};
+
+/// Snapshots of the `annals` layout.
+#[derive(Clone, Debug)]
+pub struct AnnalsSnapshots {
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    random: Random,
+}
+
+fn partition(id: &PersistenceId) -> String {
+    format!("s:{id}")
+}
+
+fn part_key(id: &PersistenceId, token: Token, index: u32) -> Key {
+    Key::new(format!("p:{token}:{id}")).sorted(u64::from(index))
+}
+
+impl AnnalsSnapshots {
+    pub(crate) fn new(items: Arc<dyn Items>, table: Arc<TableSpec>, random: Random) -> Self {
+        Self {
+            items,
+            table,
+            random,
+        }
+    }
+
+    fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
+        let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
+        let range = SortRange::Between(KeyPart::from(low), KeyPart::from(high));
+        let query = Query::of(partition(id)).within(range).descending();
+        // Where only numbers matter the first one found is the newest: no need to pay for others.
+        if criteria.is_timed() {
+            query
+        } else {
+            query.limit(1)
+        }
+    }
+
+    fn number_of(&self, id: &PersistenceId, item: &Item) -> Result<SequenceNumber> {
+        let number = item
+            .get("n")
+            .and_then(Value::as_u64)
+            .and_then(SequenceNumber::new);
+        number.ok_or_else(|| Error::corrupt(format!("a snapshot has no number. id=`{id}`")))
+    }
+
+    /// The snapshot in an item, unless the criteria leave it out.
+    async fn open(
+        &self,
+        id: &PersistenceId,
+        item: &Item,
+        criteria: &Criteria,
+    ) -> Result<Option<Snapshot>> {
+        let number = self.number_of(id, item)?;
+        let sealed = Sealed::of(&self.table, item)?;
+        let time_ms = sealed.time_ms;
+        if !criteria.meets(number, time_ms) {
+            return Ok(None);
+        }
+        let part_key = |token, index| part_key(id, token, index);
+        Ok(Some(Snapshot {
+            persistence_id: id.clone(),
+            sequence_number: number,
+            time_ms,
+            payload: sealed.open(&*self.items, &self.table, &part_key).await?,
+        }))
+    }
+
+    /// What has to go with an item: its parts, as far as it can tell of them.
+    fn parts_of(&self, id: &PersistenceId, item: &Item) -> Vec<Write> {
+        let sealed = Sealed::of(&self.table, item);
+        let part_key = |token, index| part_key(id, token, index);
+        sealed.map_or_else(
+            |_| Vec::new(),
+            |sealed| deletes(sealed.part_keys(&part_key)),
+        )
+    }
+}
+
+#[async_trait]
+impl SnapshotLayout for AnnalsSnapshots {
+    async fn save(&self, snapshot: Snapshot) -> Result<()> {
+        let (id, token) = (&snapshot.persistence_id, Token::draw(&self.random));
+        let key = Key::new(partition(id)).sorted(snapshot.sequence_number.get());
+        let item = self.table.key().item_of(&key);
+        let part_key = |token, index| part_key(id, token, index);
+        let what = (&snapshot.payload, snapshot.time_ms, token);
+        let written = sealed::seal(&self.table, item, what, &part_key)?;
+        let parts = written.parts.into_iter().map(Write::Put).collect();
+        self.items.write(&self.table, parts).await?;
+        let put = self
+            .items
+            .put(&self.table, written.item.clone(), Condition::Absent)
+            .await;
+        match put {
+            Ok(_) => Ok(()),
+            Err(WriteError::Failed(error)) => Err(error),
+            // One is there: it is replaced, and its parts go. The refusal has shown it for nothing.
+            Err(WriteError::Refused { existing, .. }) => {
+                self.items
+                    .put(&self.table, written.item, Condition::Always)
+                    .await?;
+                let parts = existing.map_or_else(Vec::new, |old| self.parts_of(id, &old));
+                let mine = |write: &Write| matches!(write, Write::Delete(key) if key.partition == part_key(token, 0).partition);
+                let parts = parts.into_iter().filter(|write| !mine(write)).collect();
+                self.items.write(&self.table, parts).await?;
+                Ok(())
+            }
+        }
+    }
+
+    fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
+        let items = query_all(
+            self.items.clone(),
+            self.table.clone(),
+            self.query(id, &criteria),
+        );
+        let (snapshots, id) = (self.clone(), id.clone());
+        let found = items.then(move |item| {
+            let (snapshots, id) = (snapshots.clone(), id.clone());
+            async move { snapshots.open(&id, &item?, &criteria).await }
+        });
+        let found = found.filter_map(|found| std::future::ready(found.transpose()));
+        Box::pin(found)
+    }
+
+    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
+        let query = Query {
+            limit: None,
+            ..self.query(id, &criteria)
+        };
+        let mut found = query_all(self.items.clone(), self.table.clone(), query);
+        let mut writes = Vec::new();
+        while let Some(item) = found.try_next().await? {
+            let number = self.number_of(id, &item)?;
+            // One that does not decode has no time; it is deleted by its number alone.
+            let time_ms = Sealed::of(&self.table, &item).map(|sealed| sealed.time_ms);
+            if time_ms.map_or(!criteria.is_timed(), |time| criteria.meets(number, time)) {
+                writes.push(Write::Delete(self.table.key_of(&item)?));
+                writes.extend(self.parts_of(id, &item));
+            }
+        }
+        self.items.write(&self.table, writes).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Which snapshots: bounds of sequence number and time, both ends included.
+
+use crate::SequenceNumber;
+
+/// Which snapshots are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Criteria {
+    /// From this number on.
+    pub min_number: SequenceNumber,
+    /// Up to this number.
+    pub max_number: SequenceNumber,
+    /// Saved at this time or later, in milliseconds since the Unix epoch.
+    pub min_time_ms: u64,
+    /// Saved at this time or before.
+    pub max_time_ms: u64,
+}
+
+impl Criteria {
+    /// Any.
+    pub const ALL: Self = Self {
+        min_number: SequenceNumber::FIRST,
+        max_number: SequenceNumber::LAST,
+        min_time_ms: 0,
+        max_time_ms: u64::MAX,
+    };
+
+    /// The one at a number.
+    pub fn at(number: SequenceNumber) -> Self {
+        Self {
+            min_number: number,
+            max_number: number,
+            ..Self::ALL
+        }
+    }
+
+    /// Those up to a number.
+    #[must_use]
+    pub fn up_to(mut self, number: SequenceNumber) -> Self {
+        self.max_number = number;
+        self
+    }
+
+    /// Those saved at a time or before.
+    #[must_use]
+    pub fn until_ms(mut self, time_ms: u64) -> Self {
+        self.max_time_ms = time_ms;
+        self
+    }
+
+    /// Whether a snapshot of this number and time is meant.
+    pub fn meets(&self, number: SequenceNumber, time_ms: u64) -> bool {
+        (self.min_number..=self.max_number).contains(&number)
+            && (self.min_time_ms..=self.max_time_ms).contains(&time_ms)
+    }
+
+    /// Whether time matters.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.min_time_ms > 0 || self.max_time_ms < u64::MAX
+    }
+
+    /// Whether none can be meant.
+    pub fn is_empty(&self) -> bool {
+        self.min_number > self.max_number || self.min_time_ms > self.max_time_ms
+    }
+}

@@ -1,0 +1,159 @@
+//! Snapshots: an entity's state at a sequence number. Always disposable.
+//!
+//! Promises: the newest by sequence number among those that meet the criteria; one that does not
+//! decode is passed over with a warning, and the next older one is used.
+//! Never: is needed. Whoever finds no snapshot replays from the first event.
+
+mod criteria;
+
+pub use criteria::Criteria;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::Stream;
+
+use crate::items::Items;
+use crate::layout::Layout;
+use crate::settings::Settings;
+use crate::{Clock, Error, Payload, PersistenceId, Random, Result, SequenceNumber};
+
+/// Snapshots as they come, newest first. An error ends it.
+pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
+
+/// An entity's state at a sequence number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whose state.
+    pub persistence_id: PersistenceId,
+    /// The last event it knows of.
+    pub sequence_number: SequenceNumber,
+    /// When it was saved, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// The state.
+    pub payload: Payload,
+}
+
+/// How snapshots become items and back: what a layout does for them.
+#[async_trait]
+pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
+    /// Saves, over one of the same number.
+    async fn save(&self, snapshot: Snapshot) -> Result<()>;
+
+    /// Those that meet the criteria, newest first.
+    fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream;
+
+    /// Deletes those that meet the criteria.
+    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()>;
+}
+
+/// Where snapshots are kept.
+///
+/// ```
+/// use annals::items::Items;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::snapshot::{Criteria, Snapshots};
+/// use annals::{Codec, Payload, PersistenceId, Random, SequenceNumber, SystemClock};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings::default();
+/// let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// items.create_table(&settings.layout.tables(&settings)?.snapshot, Default::default()).await?;
+/// let clock = Arc::new(SystemClock::new());
+/// let snapshots = Snapshots::open(items, &settings, clock, Random::from_machine())?;
+///
+/// let id: PersistenceId = "Account|1".parse()?;
+/// let state = Payload::new(Codec::Json, r#"{"balance":10}"#);
+/// snapshots.save(&id, SequenceNumber::FIRST, state.clone()).await?;
+/// let newest = snapshots.load(&id, Criteria::ALL).await?.expect("it was saved");
+/// assert_eq!(newest.payload, state);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    layout: Arc<dyn SnapshotLayout>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Snapshots {
+    /// Opens the snapshots of the settings' layout. Asks nothing of the store.
+    ///
+    /// # Errors
+    /// `Invalid` where the layout has none yet, or the settings contradict themselves.
+    pub fn open(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        let table = Arc::new(settings.layout.tables(settings)?.snapshot);
+        let layout: Arc<dyn SnapshotLayout> = match settings.layout {
+            Layout::Annals => Arc::new(crate::layout::AnnalsSnapshots::new(items, table, random)),
+            other => {
+                return Err(Error::invalid(format!(
+                    "this annals keeps snapshots of layout annals alone; choose that. layout=`{other}`"
+                )));
+            }
+        };
+        Ok(Self { layout, clock })
+    }
+
+    /// Saves the state at a sequence number, over what was saved for it before.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn save(&self, id: &PersistenceId, at: SequenceNumber, state: Payload) -> Result<()> {
+        let snapshot = Snapshot {
+            persistence_id: id.clone(),
+            sequence_number: at,
+            time_ms: self.clock.now_ms(),
+            payload: state,
+        };
+        self.layout.save(snapshot).await
+    }
+
+    /// The newest, by sequence number, that meets the criteria and decodes.
+    ///
+    /// # Errors
+    /// As the store fails. One that does not decode is no error: the next older one is taken.
+    pub async fn load(&self, id: &PersistenceId, criteria: Criteria) -> Result<Option<Snapshot>> {
+        use futures::StreamExt;
+        let mut found = self.find(id, criteria);
+        while let Some(snapshot) = found.next().await {
+            match snapshot {
+                Ok(snapshot) => return Ok(Some(snapshot)),
+                Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
+                    tracing::warn!(%id, %error, "a snapshot does not decode; an older one is used");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Those that meet the criteria, newest first. One that does not decode is an error of kind
+    /// `Corrupt`, behind which the stream goes on.
+    pub fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
+        if criteria.is_empty() {
+            return Box::pin(futures::stream::empty());
+        }
+        self.layout.find(id, criteria)
+    }
+
+    /// Deletes those that meet the criteria.
+    ///
+    /// # Errors
+    /// As the store fails; some may be deleted then, and it can be repeated.
+    pub async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
+        if criteria.is_empty() {
+            return Ok(());
+        }
+        self.layout.delete(id, criteria).await
+    }
+}

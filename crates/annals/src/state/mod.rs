@@ -1,0 +1,238 @@
+//! Durable state: the current value of an entity, without its history.
+//!
+//! Promises: a value is replaced only by whoever knows its revision; a revision is never used
+//! twice, not even after a deletion.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::items::Items;
+use crate::layout::Layout;
+use crate::settings::Settings;
+use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
+
+/// The count of an entity's writes: 1 for the first, one more for each, deletions included.
+pub type Revision = u64;
+
+/// The current value of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Whose value.
+    pub persistence_id: PersistenceId,
+    /// The write it came with.
+    pub revision: Revision,
+    /// When it was written, in milliseconds since the Unix epoch.
+    pub time_ms: u64,
+    /// What to find it by; may be empty.
+    pub tag: String,
+    /// The value; none where it was deleted.
+    pub value: Option<Payload>,
+}
+
+/// A value to be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewState {
+    /// The value.
+    pub value: Payload,
+    /// What to find it by; may be empty.
+    pub tag: String,
+}
+
+impl NewState {
+    /// With this tag.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = tag.into();
+        self
+    }
+}
+
+impl From<Payload> for NewState {
+    fn from(value: Payload) -> Self {
+        Self {
+            value,
+            tag: String::new(),
+        }
+    }
+}
+
+/// How a write of durable state fails.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// Another revision is there: reload, decide again.
+    #[error(
+        "another revision is there; get it and decide again. id=`{id}`, revision=`{revision}`, found=`{found}`"
+    )]
+    Conflict {
+        /// Whose state.
+        id: PersistenceId,
+        /// The revision that was to be written.
+        revision: Revision,
+        /// The revision that is there; zero for none.
+        found: Revision,
+    },
+    /// The store failed; the error's kind says whether the write may have landed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl From<StateError> for Error {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Store(error) => error,
+            conflict @ StateError::Conflict { .. } => Error::conflict(conflict.to_string()),
+        }
+    }
+}
+
+/// How durable state becomes items and back: what a layout does for it.
+#[async_trait]
+pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
+    /// What is there, deleted or not.
+    async fn get(&self, id: &PersistenceId) -> Result<Option<State>>;
+
+    /// Writes the state, if the revision before it is there.
+    async fn put(&self, state: State) -> Result<(), StateError>;
+}
+
+/// Where durable state is kept.
+///
+/// ```
+/// use annals::items::Items;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::state::States;
+/// use annals::{Codec, Payload, PersistenceId, Random, SystemClock};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings::default();
+/// let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// for table in settings.layout.tables(&settings)?.all() {
+///     items.create_table(table, Default::default()).await?;
+/// }
+/// let clock = Arc::new(SystemClock::new());
+/// let states = States::open(items, &settings, clock, Random::from_machine())?;
+///
+/// let id: PersistenceId = "Cart|42".parse()?;
+/// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
+/// assert!(states.upsert(&id, 1, Payload::new(Codec::Text, "lost")).await.is_err());
+/// assert_eq!(states.get(&id).await?.map(|state| state.revision), Some(1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct States {
+    layout: Arc<dyn StateLayout>,
+    clock: Arc<dyn Clock>,
+}
+
+/// How often a deletion without a revision is tried while others keep writing.
+const DELETE_TRIES_MAX: usize = 16;
+
+impl States {
+    /// Opens the durable state of the settings' layout. Asks nothing of the store.
+    ///
+    /// # Errors
+    /// `Invalid` where the layout has none, or none yet.
+    pub fn open(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        let table = settings.layout.tables(settings)?.state;
+        let (Layout::Annals, Some(table)) = (settings.layout, table) else {
+            return Err(Error::invalid(format!(
+                "this annals keeps durable state of layout annals alone; choose that. layout=`{}`",
+                settings.layout
+            )));
+        };
+        let layout = crate::layout::AnnalsStates::new(items, Arc::new(table), random);
+        Ok(Self {
+            layout: Arc::new(layout),
+            clock,
+        })
+    }
+
+    /// The current value; `None` where there is none, or it was deleted.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
+        let found = self.layout.get(id).await?;
+        Ok(found.filter(|state| state.value.is_some()))
+    }
+
+    /// The last revision, of a deletion too; zero where nothing was ever written.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn revision(&self, id: &PersistenceId) -> Result<Revision> {
+        let found = self.layout.get(id).await?;
+        Ok(found.map_or(0, |state| state.revision))
+    }
+
+    /// Writes the value as this revision, if the one before it is there: 1 where nothing is.
+    ///
+    /// # Errors
+    /// [`StateError::Conflict`] where another revision is there.
+    pub async fn upsert(
+        &self,
+        id: &PersistenceId,
+        revision: Revision,
+        state: impl Into<NewState>,
+    ) -> Result<(), StateError> {
+        self.put(id, revision, Some(state.into())).await
+    }
+
+    /// Deletes the value, as this revision if one is given, else as the next. The revision is
+    /// taken: the next value has a higher one. Deleting what is not there is fine.
+    ///
+    /// # Errors
+    /// [`StateError::Conflict`] where another revision is there.
+    pub async fn delete(
+        &self,
+        id: &PersistenceId,
+        revision: Option<Revision>,
+    ) -> Result<(), StateError> {
+        if let Some(revision) = revision {
+            return self.put(id, revision, None).await;
+        }
+        for tries in 1.. {
+            let Some(found) = self.get(id).await? else {
+                return Ok(());
+            };
+            match self.put(id, found.revision.saturating_add(1), None).await {
+                Err(StateError::Conflict { .. }) if tries < DELETE_TRIES_MAX => {}
+                ended => return ended,
+            }
+        }
+        Ok(())
+    }
+
+    async fn put(
+        &self,
+        id: &PersistenceId,
+        revision: Revision,
+        new: Option<NewState>,
+    ) -> Result<(), StateError> {
+        if revision == 0 {
+            let message = format!("revisions count from 1. id=`{id}`, revision=`0`");
+            return Err(Error::invalid(message).into());
+        }
+        let (value, tag) = new.map_or((None, String::new()), |new| (Some(new.value), new.tag));
+        let state = State {
+            persistence_id: id.clone(),
+            revision,
+            time_ms: self.clock.now_ms(),
+            tag,
+            value,
+        };
+        self.layout.put(state).await
+    }
+}
