@@ -10,7 +10,9 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{bench, config, export, import, tables};
+use crate::commands::{
+    append, bench, config, delete, export, highest, ids, import, replay, snapshot, state, tables,
+};
 
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
 /// DynamoDB.
@@ -147,6 +149,22 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Append events to a journal, all or none
+    Append(append::Append),
+    /// Print the events of an id
+    Replay(replay::Replay),
+    /// Print the number of an id's last event
+    Highest(highest::Highest),
+    /// Print whose events there are
+    Ids(ids::Ids),
+    /// Delete the events of an id up to a number
+    Delete(delete::Delete),
+    /// Save, load, list or delete snapshots
+    #[command(subcommand)]
+    Snapshot(snapshot::Snapshot),
+    /// Get, put or delete durable state
+    #[command(subcommand)]
+    State(state::State),
     /// Create, check or drop the tables of the layout
     #[command(subcommand)]
     Tables(tables::Tables),

@@ -9,6 +9,7 @@ mod interrupt;
 mod lines;
 mod open;
 mod output;
+mod payload;
 mod progress;
 
 use std::process::ExitCode;

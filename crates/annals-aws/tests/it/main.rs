@@ -14,4 +14,5 @@ mod script;
 mod server;
 mod settling;
 mod tables;
+mod tck;
 mod verbs;

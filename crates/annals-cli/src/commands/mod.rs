@@ -2,19 +2,29 @@
 //!
 //! Never: an `if` about the domain. That belongs in the library.
 
+pub(crate) mod append;
 pub(crate) mod bench;
 pub(crate) mod config;
+pub(crate) mod delete;
 pub(crate) mod export;
+pub(crate) mod highest;
+pub(crate) mod ids;
 pub(crate) mod import;
+pub(crate) mod replay;
+pub(crate) mod snapshot;
+pub(crate) mod state;
 pub(crate) mod tables;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals::Result;
 use annals::counting::Counting;
 use annals::items::{Items, TableName, TableSpec, missing_table};
-use annals::settings::Settings;
+use annals::journal::Journal;
+use annals::settings::{Settings, StoreKind};
+use annals::snapshot::Snapshots;
+use annals::state::States;
+use annals::{Clock, Random, Result, SystemClock};
 
 use crate::args::{Args, Command};
 use crate::open::{self, Absent};
@@ -37,10 +47,66 @@ impl Context {
         open::store(&self.settings, Absent::Empty).await
     }
 
+    /// The store for reading, or for writing: on this machine with the layout's tables, made where
+    /// they are missing. On DynamoDB, where they cost money, somebody has to want them.
+    async fn store_for(&self, purpose: Purpose) -> Result<Arc<Counting>> {
+        if purpose == Purpose::Read {
+            return self.existing_store().await;
+        }
+        let store = self.store().await?;
+        if self.settings.store == StoreKind::Embedded {
+            for table in self.settings.layout.tables(&self.settings)?.all() {
+                if store.describe_table(table.name()).await?.is_none() {
+                    store.create_table(table, Default::default()).await?;
+                }
+            }
+        }
+        store.take();
+        Ok(store)
+    }
+
+    /// The journal, and the store to ask for the cost: opening is not part of it.
+    pub(crate) async fn journal(&self, purpose: Purpose) -> Result<(Journal, Arc<Counting>)> {
+        let (store, clock, random) = self.parts_for(purpose).await?;
+        let journal = Journal::open(store.clone(), &self.settings, clock, random).await?;
+        store.take();
+        Ok((journal, store))
+    }
+
+    /// The snapshots, and the store to ask for the cost.
+    pub(crate) async fn snapshots(&self, purpose: Purpose) -> Result<(Snapshots, Arc<Counting>)> {
+        let (store, clock, random) = self.parts_for(purpose).await?;
+        let snapshots = Snapshots::open(store.clone(), &self.settings, clock, random)?;
+        Ok((snapshots, store))
+    }
+
+    /// The durable state, and the store to ask for the cost.
+    pub(crate) async fn states(&self, purpose: Purpose) -> Result<(States, Arc<Counting>)> {
+        let (store, clock, random) = self.parts_for(purpose).await?;
+        let states = States::open(store.clone(), &self.settings, clock, random)?;
+        Ok((states, store))
+    }
+
+    async fn parts_for(&self, purpose: Purpose) -> Result<(Arc<Counting>, Arc<dyn Clock>, Random)> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Ok((
+            self.store_for(purpose).await?,
+            clock,
+            Random::from_machine(),
+        ))
+    }
+
     /// Prints what the store has cost so far, if that was asked for.
     pub(crate) fn print_cost(&self, store: &Counting) -> Result<()> {
         self.output.cost(store.counts().total().cost)
     }
+}
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
@@ -49,6 +115,13 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         output: Output::new(&args.global),
     };
     match args.command {
+        Command::Append(command) => command.run(&context).await,
+        Command::Replay(command) => command.run(&context).await,
+        Command::Highest(command) => command.run(&context).await,
+        Command::Ids(command) => command.run(&context).await,
+        Command::Delete(command) => command.run(&context).await,
+        Command::Snapshot(command) => command.run(&context).await,
+        Command::State(command) => command.run(&context).await,
         Command::Tables(command) => command.run(&context).await,
         Command::Export(command) => command.run(&context).await,
         Command::Import(command) => command.run(&context).await,

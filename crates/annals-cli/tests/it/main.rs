@@ -11,5 +11,6 @@ mod bench;
 mod config;
 mod copying;
 mod full_disk;
+mod journal;
 mod run;
 mod tables;

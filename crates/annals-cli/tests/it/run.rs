@@ -99,6 +99,11 @@ impl Annals {
         std::fs::write(self.folder.path().join(name), text).unwrap();
     }
 
+    /// The flags that name the store.
+    pub(crate) fn store_args(&self) -> &[String] {
+        &self.store
+    }
+
     pub(crate) fn run(&self, args: &[&str]) -> Outcome {
         self.run_with(args, "")
     }

@@ -1,0 +1,88 @@
+//! `annals append`: events, all or none.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use annals::journal::{Append as Appending, Expected};
+use annals::{Codec, Error, NewEvent, PersistenceId, Result, SequenceNumber};
+use serde_json::json;
+
+use super::{Context, Purpose};
+use crate::payload;
+
+/// Append events to the journal of an id, in one go: all of them, or none.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Append {
+    /// Whose events
+    persistence_id: PersistenceId,
+    /// The events, each a JSON value [default: JSON lines on standard input]
+    events: Vec<String>,
+    /// Append only behind the event of this number; 0: only where there is none yet
+    #[arg(long, value_name = "N")]
+    expect: Option<u64>,
+    /// The name that says what the events are
+    #[arg(long, value_name = "M", default_value = "")]
+    manifest: String,
+    /// A tag on each of the events; may be said again
+    #[arg(long = "tag", value_name = "T")]
+    tags: Vec<String>,
+}
+
+impl Append {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let expected = self.expected()?;
+        let texts = if self.events.is_empty() {
+            read_lines()?
+        } else {
+            self.events.clone()
+        };
+        let events = texts
+            .iter()
+            .zip(1..)
+            .map(|(text, place)| self.event(text, place));
+        let events = events.collect::<Result<Vec<_>>>()?;
+        let (journal, store) = context.journal(Purpose::Write).await?;
+        let id = &self.persistence_id;
+        let appended = journal.append(id, expected, Appending::of(events)).await?;
+        for number in appended.first.get()..=appended.last.get() {
+            let object = json!({"persistence_id": id.as_str(), "sequence_number": number});
+            context.output.line(&object, &format!("{id} {number}"))?;
+        }
+        context.print_cost(&store)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn expected(&self) -> Result<Expected> {
+        match self.expect {
+            None => Ok(Expected::Any),
+            Some(0) => Ok(Expected::Empty),
+            Some(number) => match SequenceNumber::new(number) {
+                Some(number) => Ok(Expected::Last(number)),
+                None => Err(Error::invalid(format!(
+                    "no event has such a number. expect=`{number}`"
+                ))),
+            },
+        }
+    }
+
+    fn event(&self, text: &str, place: usize) -> Result<NewEvent> {
+        let text = payload::check_json(text, &format!("event {place}"))?;
+        let event = NewEvent::new(Codec::Json, text.to_owned()).manifest(&self.manifest);
+        Ok(NewEvent {
+            tags: self.tags.clone(),
+            ..event
+        })
+    }
+}
+
+fn read_lines() -> Result<Vec<String>> {
+    if io::stdin().is_terminal() {
+        return Err(Error::invalid(
+            "no events; say them behind the id, or pipe JSON lines in",
+        ));
+    }
+    let text = io::read_to_string(io::stdin())
+        .map_err(|cause| Error::invalid("standard input cannot be read as text").because(cause))?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}

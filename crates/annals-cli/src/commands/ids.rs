@@ -1,0 +1,34 @@
+//! `annals ids`: whose events there are.
+
+use std::process::ExitCode;
+
+use annals::Result;
+use futures::TryStreamExt;
+use serde_json::json;
+
+use super::{Context, Purpose};
+use crate::progress;
+
+/// Print every persistence id that has ever had an event, in no order. Reads the whole table.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ids {
+    /// Only ids that begin so
+    #[arg(long, value_name = "P", default_value = "")]
+    prefix: String,
+}
+
+impl Ids {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let (journal, store) = context.journal(Purpose::Read).await?;
+        let bar = progress::counter("ids found");
+        let mut ids = journal.persistence_ids(&self.prefix);
+        while let Some(id) = ids.try_next().await? {
+            bar.inc(1);
+            let object = json!({"persistence_id": id.as_str()});
+            bar.suspend(|| context.output.line(&object, id.as_str()))?;
+        }
+        bar.finish_and_clear();
+        context.print_cost(&store)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

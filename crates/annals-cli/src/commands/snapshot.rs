@@ -1,0 +1,194 @@
+//! `annals snapshot`: states of an id at sequence numbers.
+
+use std::process::ExitCode;
+
+use annals::snapshot::{Criteria, Snapshot as Stored};
+use annals::{Codec, Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
+use clap::Subcommand;
+use futures::StreamExt;
+use serde_json::json;
+
+use super::{Context, Purpose};
+use crate::output::{ABSENT, Output};
+use crate::payload;
+
+/// What to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Snapshot {
+    /// Save a state, over one of the same number
+    Save {
+        /// Whose state
+        persistence_id: PersistenceId,
+        /// The state, a JSON value
+        state: String,
+        /// The number of the last event it knows of
+        #[arg(long, value_name = "N")]
+        at: SequenceNumber,
+        /// The name that says what it is
+        #[arg(long, value_name = "M", default_value = "")]
+        manifest: String,
+    },
+    /// Print the newest snapshot
+    Load {
+        /// Whose state
+        persistence_id: PersistenceId,
+        #[command(flatten)]
+        bounds: Bounds,
+    },
+    /// Print every snapshot, newest first
+    List {
+        /// Whose states
+        persistence_id: PersistenceId,
+        #[command(flatten)]
+        bounds: Bounds,
+    },
+    /// Delete snapshots
+    Delete {
+        /// Whose states
+        persistence_id: PersistenceId,
+        /// The one of this number
+        #[arg(long, value_name = "N", conflicts_with = "max_seq")]
+        at: Option<SequenceNumber>,
+        #[command(flatten)]
+        bounds: Bounds,
+    },
+}
+
+/// Which snapshots are meant.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Bounds {
+    /// Up to this sequence number
+    #[arg(long, value_name = "N")]
+    max_seq: Option<SequenceNumber>,
+    /// Saved at this time or before: milliseconds since 1970, or like 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "T", value_parser = payload::parse_time)]
+    max_time: Option<u64>,
+}
+
+impl Bounds {
+    fn criteria(&self) -> Criteria {
+        Criteria::ALL
+            .up_to(self.max_seq.unwrap_or(SequenceNumber::LAST))
+            .until_ms(self.max_time.unwrap_or(u64::MAX))
+    }
+
+    fn is_given(&self) -> bool {
+        self.max_seq.is_some() || self.max_time.is_some()
+    }
+}
+
+impl Snapshot {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        match self {
+            Self::Save {
+                persistence_id,
+                state,
+                at,
+                manifest,
+            } => {
+                let state = payload::check_json(&state, "the state")?.to_owned();
+                let state = Payload::new(Codec::Json, state).manifest(manifest);
+                save(context, &persistence_id, at, state).await
+            }
+            Self::Load {
+                persistence_id,
+                bounds,
+            } => load(context, &persistence_id, bounds.criteria()).await,
+            Self::List {
+                persistence_id,
+                bounds,
+            } => list(context, &persistence_id, bounds.criteria()).await,
+            Self::Delete {
+                persistence_id,
+                at,
+                bounds,
+            } => {
+                if at.is_none() && !bounds.is_given() {
+                    return Err(Error::invalid(
+                        "say which: --at N, --max-seq N or --max-time T",
+                    ));
+                }
+                let criteria = bounds.criteria();
+                let criteria = at.map_or(criteria, |at| Criteria {
+                    max_time_ms: criteria.max_time_ms,
+                    ..Criteria::at(at)
+                });
+                delete(context, &persistence_id, criteria).await
+            }
+        }
+    }
+}
+
+async fn save(
+    context: &Context,
+    id: &PersistenceId,
+    at: SequenceNumber,
+    state: Payload,
+) -> Result<ExitCode> {
+    let (snapshots, store) = context.snapshots(Purpose::Write).await?;
+    snapshots.save(id, at, state).await?;
+    let object = json!({"persistence_id": id.as_str(), "sequence_number": at.get()});
+    context.output.line(&object, &format!("{id} {at}"))?;
+    context.print_cost(&store)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
+    let (snapshots, store) = context.snapshots(Purpose::Read).await?;
+    let Some(found) = snapshots.load(id, criteria).await? else {
+        eprintln!("annals: there is no such snapshot. id=`{id}`");
+        return Ok(ExitCode::from(ABSENT));
+    };
+    print(context.output, &found)?;
+    context.print_cost(&store)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One that does not decode is told and passed over; the others are of use without it.
+async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
+    let (snapshots, store) = context.snapshots(Purpose::Read).await?;
+    let mut found = snapshots.find(id, criteria);
+    let mut damaged = None;
+    while let Some(snapshot) = found.next().await {
+        match snapshot {
+            Ok(snapshot) => print(context.output, &snapshot)?,
+            Err(error) if error.kind() == ErrorKind::Corrupt => damaged = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    context.print_cost(&store)?;
+    damaged.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
+    let (snapshots, store) = context.snapshots(Purpose::Read).await?;
+    snapshots.delete(id, criteria).await?;
+    let object = json!({"persistence_id": id.as_str(), "deleted": true});
+    context
+        .output
+        .line(&object, &format!("snapshots of {id} are deleted"))?;
+    context.print_cost(&store)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(output: Output, snapshot: &Stored) -> Result<()> {
+    let stored = &snapshot.payload;
+    let (name, payload) = payload::to_json(&stored.codec, &stored.bytes);
+    let mut object = json!({
+        "persistence_id": snapshot.persistence_id.as_str(),
+        "sequence_number": snapshot.sequence_number.get(),
+        "time": snapshot.time_ms,
+        "manifest": stored.manifest,
+        "codec": stored.codec.to_string(),
+    });
+    object[name] = payload;
+    let (number, time) = (
+        snapshot.sequence_number,
+        payload::time_text(snapshot.time_ms),
+    );
+    let text = payload::to_text(&stored.codec, &stored.bytes);
+    output.line(
+        &object,
+        &format!("{number:>8}  {time}  {:<16}  {text}", stored.manifest),
+    )
+}

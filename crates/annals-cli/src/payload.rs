@@ -1,0 +1,57 @@
+//! Payloads and times as they are printed and typed.
+
+use annals::{Codec, Error, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value as Json;
+
+/// JSON as JSON, text as text; anything else, and what is not what it says it is, as base64 under
+/// another name.
+pub(crate) fn to_json(codec: &Codec, bytes: &[u8]) -> (&'static str, Json) {
+    let readable = match codec {
+        Codec::Json => serde_json::from_slice(bytes).ok(),
+        Codec::Text => std::str::from_utf8(bytes).ok().map(Json::from),
+        _ => None,
+    };
+    match readable {
+        Some(json) => ("payload", json),
+        None => ("payload_base64", Json::from(BASE64.encode(bytes))),
+    }
+}
+
+/// The same for people.
+pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
+    match to_json(codec, bytes).1 {
+        Json::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+/// The text, if it is JSON. It is kept as it was typed.
+pub(crate) fn check_json<'a>(text: &'a str, what: &str) -> Result<&'a str> {
+    let text = text.trim();
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|cause| {
+        Error::invalid(format!("{what} is not JSON; nothing was written")).because(cause)
+    })?;
+    Ok(text)
+}
+
+/// A moment for people.
+pub(crate) fn time_text(time_ms: u64) -> String {
+    let time = jiff::Timestamp::from_millisecond(i64::try_from(time_ms).unwrap_or(i64::MAX));
+    time.map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
+}
+
+/// A moment as it is typed: milliseconds since the Unix epoch, or RFC 3339.
+pub(crate) fn parse_time(text: &str) -> Result<u64> {
+    if let Ok(time_ms) = text.parse() {
+        return Ok(time_ms);
+    }
+    let time = text.parse::<jiff::Timestamp>().ok();
+    let time = time.and_then(|time| u64::try_from(time.as_millisecond()).ok());
+    time.ok_or_else(|| {
+        Error::invalid(format!(
+            "a time is milliseconds since 1970 or like 2026-01-31T12:00:00Z. time=`{text}`"
+        ))
+    })
+}

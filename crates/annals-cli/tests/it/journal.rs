@@ -1,0 +1,307 @@
+//! `annals append`, `replay`, `highest`, `ids`, `delete`, `snapshot` and `state`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value as Json, json};
+
+use crate::run::{Annals, on_every_store};
+
+fn numbers(lines: &[Json]) -> Vec<u64> {
+    let number = |line: &Json| line["sequence_number"].as_u64().unwrap();
+    lines.iter().map(number).collect()
+}
+
+/// A store with tables, and five events: three one by one, two together.
+fn with_five(scenario: impl Fn(&Annals)) {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        for n in 1..=3 {
+            let (expect, event) = ((n - 1).to_string(), format!("{{\"n\":{n}}}"));
+            let lines = annals
+                .run(&["append", "Cart|1", "--expect", &expect, &event])
+                .ok();
+            assert_eq!(numbers(&lines.json()), [n]);
+        }
+        let both = [
+            "append",
+            "Cart|1",
+            "--tag",
+            "t1",
+            "--tag",
+            "t2",
+            "--manifest",
+            "M",
+        ];
+        let both = [&both[..], &["{\"n\":4}", "{\"n\":5}"]].concat();
+        assert_eq!(numbers(&annals.run(&both).ok().json()), [4, 5]);
+        scenario(annals);
+    });
+}
+
+#[test]
+fn what_is_appended_is_replayed() {
+    with_five(|annals| {
+        let lines = annals.run(&["replay", "Cart|1"]).ok().json();
+        assert_eq!(numbers(&lines), [1, 2, 3, 4, 5]);
+        let last = &lines[4];
+        assert_eq!(last["persistence_id"], "Cart|1");
+        assert_eq!(last["manifest"], "M");
+        assert_eq!(last["tags"], json!(["t1", "t2"]));
+        assert_eq!(last["metadata"], json!({}));
+        assert_eq!(last["codec"], "json");
+        assert_eq!(last["payload"], json!({"n": 5}));
+        assert!(last["time"].as_u64().unwrap() > 1_700_000_000_000);
+        for (args, want) in [
+            (&["--from", "3"][..], &[3, 4, 5][..]),
+            (&["--to", "2"], &[1, 2]),
+            (&["--from", "2", "--to", "4"], &[2, 3, 4]),
+            (&["--max", "2"], &[1, 2]),
+            (&["--from", "5"], &[5]),
+            (&["--from", "9"], &[]),
+        ] {
+            let lines = annals
+                .run(&[&["replay", "Cart|1"], args].concat())
+                .ok()
+                .json();
+            assert_eq!(numbers(&lines), want, "{args:?}");
+        }
+        let highest = annals.run(&["highest", "Cart|1"]).ok().json();
+        assert_eq!(
+            highest,
+            [json!({"persistence_id": "Cart|1", "sequence_number": 5})]
+        );
+    });
+}
+
+#[test]
+fn an_append_that_expects_something_else_is_a_conflict() {
+    with_five(|annals| {
+        for expect in ["0", "3", "4", "6", "1000000"] {
+            let args = ["append", "Cart|1", "--expect", expect, "{}"];
+            annals.run(&args).fails(3, "replay and decide again");
+        }
+        let lines = annals.run(&["replay", "Cart|1"]).ok().json();
+        assert_eq!(lines.len(), 5);
+    });
+}
+
+#[test]
+fn bad_events_and_ids_are_refused_whole() {
+    with_five(|annals| {
+        let args = ["append", "Cart|1", "{\"good\":1}", "{bad"];
+        annals
+            .run(&args)
+            .fails(2, "event 2 is not JSON; nothing was written");
+        annals
+            .run_with(&["append", "Cart|1"], "\n\n")
+            .fails(2, "at least one event");
+        let long = "x".repeat(2_001);
+        for id in ["", long.as_str()] {
+            let outcome = annals.run(&["append", id, "{}"]);
+            assert_eq!(outcome.code, Some(2), "{outcome:?}");
+            assert!(outcome.err.contains("1 to 2000 bytes"), "{outcome:?}");
+        }
+        annals
+            .run(&["append", "a", "--expect", "9223372036854775808", "{}"])
+            .fails(2, "such a number");
+        assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 5);
+    });
+}
+
+#[test]
+fn events_come_as_lines_on_standard_input_too() {
+    with_five(|annals| {
+        let input = "{\"n\":6}\n\n  {\"n\": 7}\n";
+        let lines = annals.run_with(&["append", "Cart|1"], input).ok().json();
+        assert_eq!(numbers(&lines), [6, 7]);
+    });
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_exit_code_1() {
+    with_five(|annals| {
+        annals
+            .run(&["highest", "nobody"])
+            .fails(1, "there are no events");
+        annals
+            .run(&["replay", "nobody"])
+            .fails(1, "there are no events");
+        annals
+            .run(&["snapshot", "load", "nobody"])
+            .fails(1, "no such snapshot");
+        annals
+            .run(&["state", "get", "nobody"])
+            .fails(1, "there is no value");
+    });
+}
+
+#[test]
+fn deleted_events_are_gone_and_their_numbers_stay_taken() {
+    with_five(|annals| {
+        annals.run(&["delete", "Cart|1", "--to", "4"]).ok();
+        assert_eq!(numbers(&annals.run(&["replay", "Cart|1"]).ok().json()), [5]);
+        annals
+            .run(&["append", "Cart|1", "--expect", "0", "{}"])
+            .fails(3, "decide again");
+        annals
+            .run(&["append", "Cart|1", "--expect", "2", "{}"])
+            .fails(3, "decide again");
+        let lines = annals
+            .run(&["append", "Cart|1", "--expect", "5", "{}"])
+            .ok()
+            .json();
+        assert_eq!(numbers(&lines), [6]);
+        let ids = annals.run(&["ids", "--prefix", "Cart"]).ok().json();
+        assert_eq!(ids, [json!({"persistence_id": "Cart|1"})]);
+        assert_eq!(
+            annals.run(&["ids", "--prefix", "x"]).ok().json(),
+            [] as [Json; 0]
+        );
+    });
+}
+
+#[test]
+fn costs_are_those_of_the_operation() {
+    with_five(|annals| {
+        let cost = |args: &[&str]| {
+            annals
+                .run(&[args, &["--cost"]].concat())
+                .ok()
+                .json()
+                .pop()
+                .unwrap()
+        };
+        let want = |requests: u64, write: u64, read: u64| json!({"cost": {"requests": requests, "write_units": write, "read_units": read}});
+        assert_eq!(
+            cost(&["append", "new", "--expect", "0", "{}"]),
+            want(1, 1, 0)
+        );
+        assert_eq!(cost(&["replay", "Cart|1"]), want(1, 0, 1));
+        assert_eq!(cost(&["highest", "Cart|1"]), want(1, 0, 1));
+        assert_eq!(
+            cost(&["snapshot", "save", "a", "--at", "1", "{}"]),
+            want(1, 1, 0)
+        );
+        assert_eq!(cost(&["snapshot", "load", "a"]), want(1, 0, 1));
+        assert_eq!(
+            cost(&["state", "put", "a", "--revision", "1", "{}"]),
+            want(1, 1, 0)
+        );
+        assert_eq!(cost(&["state", "get", "a"]), want(1, 0, 1));
+    });
+}
+
+#[test]
+fn snapshots_are_saved_loaded_listed_and_deleted() {
+    with_five(|annals| {
+        for n in ["2", "4", "5"] {
+            let state = format!("{{\"at\":{n}}}");
+            annals
+                .run(&["snapshot", "save", "Cart|1", "--at", n, &state])
+                .ok();
+        }
+        let load = |args: &[&str]| annals.run(&[&["snapshot", "load", "Cart|1"], args].concat());
+        let newest = load(&[]).ok().json();
+        assert_eq!(newest[0]["payload"], json!({"at": 5}));
+        assert_eq!(numbers(&load(&["--max-seq", "4"]).ok().json()), [4]);
+        load(&["--max-time", "2001-01-01T00:00:00Z"]).fails(1, "no such snapshot");
+        load(&["--max-time", "soon"]).fails(2, "a time is milliseconds");
+        let list = || numbers(&annals.run(&["snapshot", "list", "Cart|1"]).ok().json());
+        assert_eq!(list(), [5, 4, 2]);
+        annals
+            .run(&["snapshot", "delete", "Cart|1"])
+            .fails(2, "say which");
+        annals
+            .run(&["snapshot", "delete", "Cart|1", "--at", "5"])
+            .ok();
+        assert_eq!(list(), [4, 2]);
+        annals
+            .run(&["snapshot", "delete", "Cart|1", "--max-seq", "3"])
+            .ok();
+        assert_eq!(list(), [4]);
+        let bad = ["snapshot", "save", "Cart|1", "--at", "6", "{bad"];
+        annals.run(&bad).fails(2, "the state is not JSON");
+    });
+}
+
+#[test]
+fn durable_state_has_revisions() {
+    with_five(|annals| {
+        let put = |revision: &str, value: &str| {
+            annals.run(&[
+                "state",
+                "put",
+                "a",
+                "--revision",
+                revision,
+                value,
+                "--tag",
+                "red",
+            ])
+        };
+        put("1", "{\"v\":1}").ok();
+        put("1", "{\"v\":9}").fails(3, "get it and decide again");
+        put("2", "{\"v\":2}").ok();
+        let found = annals.run(&["state", "get", "a"]).ok().json();
+        assert_eq!(found[0]["revision"], json!(2));
+        assert_eq!(found[0]["tag"], "red");
+        assert_eq!(found[0]["payload"], json!({"v": 2}));
+        annals
+            .run(&["state", "delete", "a", "--revision", "2"])
+            .fails(3, "decide again");
+        annals.run(&["state", "delete", "a"]).ok();
+        annals
+            .run(&["state", "get", "a"])
+            .fails(1, "there is no value");
+        put("3", "{\"v\":9}").fails(3, "found=`3`");
+        put("4", "{\"v\":4}").ok();
+    });
+}
+
+#[test]
+fn a_first_append_on_this_machine_needs_nothing_made_before() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "Cart|1", "{}"]).ok();
+    assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 1);
+    let elsewhere = Annals::embedded();
+    elsewhere
+        .run(&["replay", "Cart|1"])
+        .fails(2, "table does not exist");
+    assert!(
+        !elsewhere.folder().join("annals-data").exists(),
+        "reading makes nothing"
+    );
+}
+
+#[test]
+fn other_layouts_say_that_they_have_no_journal_yet() {
+    let annals = Annals::embedded();
+    for layout in ["akka", "j5ik2o"] {
+        let args = ["append", "a", "{}", "--layout", layout];
+        annals.run(&args).fails(2, "layout annals alone");
+    }
+}
+
+/// Follows until it has seen what was appended after it began.
+#[test]
+fn following_prints_what_comes() {
+    let annals = Annals::at(&crate::run::dynamodb());
+    annals.run(&["tables", "create"]).ok();
+    annals.run(&["append", "Cart|1", "{\"n\":1}"]).ok();
+    let mut child = annals
+        .command(env!("CARGO_BIN_EXE_annals").as_ref())
+        .args(annals.store_args())
+        .args(["replay", "Cart|1", "--follow"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for n in 1..=3u64 {
+        let line: Json = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["sequence_number"], json!(n));
+        annals.run(&["append", "Cart|1", "{}"]).ok();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
