@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use annals::counting::Counting;
 use annals::items::{Cost, Items};
-use annals::journal::Window;
+use annals::journal::{Expected, Window};
 use annals::memory::Memory;
 use annals::{Codec, NewEvent, Random};
 use base64::Engine as _;
@@ -135,6 +135,23 @@ async fn a_lag_of_one_append_is_repaired_without_a_read() {
     outcome.expect_err("a conflict");
     append(&lagging, 6, vec![plain(&bed.random)]).await;
     assert_eq!(bed.spent(), (2, 2, 0));
+}
+
+#[tokio::test]
+async fn a_long_lag_behind_any_is_made_up_by_looking() {
+    let bed = Bed::with(5).await;
+    let (lagging, quick) = (open(&bed.items).await, open(&bed.items).await);
+    replay(&lagging, Window::ALL).await.unwrap();
+    for n in 5..500 {
+        append(&quick, n, vec![plain(&bed.random)]).await;
+    }
+    bed.counting.take();
+    let appended = lagging
+        .append(&id(), Expected::Any, plain(&bed.random))
+        .await;
+    assert_eq!(appended.unwrap().first, number(501));
+    // Two are refused, the highest is looked for, the third lands.
+    assert_eq!(bed.spent(), (4, 3, 1));
 }
 
 #[tokio::test]

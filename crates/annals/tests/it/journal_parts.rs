@@ -26,6 +26,7 @@ struct Stage {
     clock: Arc<ManualClock>,
     loses_commits: AtomicBool,
     loses_deletes: AtomicBool,
+    loses_answers: AtomicBool,
     is_slow: AtomicBool,
 }
 
@@ -52,7 +53,11 @@ impl Items for Stage {
         if item.get("c").is_some() && is_set(&self.loses_commits) {
             return Err(Error::unavailable("cut off").into());
         }
-        self.inner.put(table, item, condition).await
+        let answer = self.inner.put(table, item, condition).await;
+        match is_set(&self.loses_answers) {
+            true => Err(Error::unavailable("answer lost").into()),
+            false => answer,
+        }
     }
 
     async fn delete(
@@ -107,6 +112,7 @@ async fn stage() -> (Arc<Stage>, Journal) {
         clock: clock.clone(),
         loses_commits: AtomicBool::new(false),
         loses_deletes: AtomicBool::new(false),
+        loses_answers: AtomicBool::new(false),
         is_slow: AtomicBool::new(false),
     });
     create(&*stage).await;
@@ -189,6 +195,25 @@ async fn parts_whose_place_is_taken_are_swept_at_once() {
     append(&journal, 0, vec![text("a")]).await;
     assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
     assert_eq!(stage.parts().await, 0);
+}
+
+/// Though others have appended since, and this very journal knows it.
+#[tokio::test]
+async fn an_append_behind_any_whose_answer_was_lost_is_not_made_twice() {
+    let (stage, journal) = stage().await;
+    append(&journal, 0, vec![text("a")]).await;
+    let once = Append::from(text("once")).token(journal.token());
+    set(&stage.loses_answers, true);
+    let lost = journal.append(&id(), Expected::Any, once.clone()).await;
+    assert!(matches!(lost, Err(AppendError::Store(_))));
+    set(&stage.loses_answers, false);
+    for n in 3..6 {
+        let other = journal.append(&id(), Expected::Any, text("b")).await;
+        assert_eq!(other.unwrap().first.get(), n);
+    }
+    let again = journal.append(&id(), Expected::Any, once).await;
+    assert_eq!(again.unwrap().first.get(), 2);
+    assert_eq!(replay(&journal, Window::ALL).await.unwrap().len(), 5);
 }
 
 #[tokio::test]
