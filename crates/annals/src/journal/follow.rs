@@ -14,7 +14,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Journal {
     /// The events from a number on, and then every later one as it is appended. Never ends by
-    /// itself; dropping it ends it.
+    /// itself; dropping it ends it. What is deleted before it is reached is passed over.
     pub fn follow(&self, id: &PersistenceId, from: SequenceNumber) -> EventStream {
         let (journal, id) = (self.clone(), id.clone());
         let start = (

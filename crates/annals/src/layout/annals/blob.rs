@@ -2,6 +2,8 @@
 //!
 //! Promises: what was written reads back the same; any damage to the bytes, and any commit found
 //! under another's key, is told as `Corrupt`. Formats are only ever added (`docs/format.md`).
+//! Trusts: a CRC-32 to tell damage; it is no defence against forgery.
+//! Never: reads the store.
 
 use std::collections::BTreeMap;
 

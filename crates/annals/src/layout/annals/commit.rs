@@ -1,7 +1,9 @@
 //! Commits: the events of one append, as one item, or as an item and its parts.
 //!
 //! Promises: an item of the least write units that compression allows; a commit that is too large
-//! for an item is cut into parts, which are written first and mean nothing without it.
+//! for an item is cut into parts, which are written first and mean nothing without it. However
+//! much of a commit is deleted, the numbers it takes stay the same.
+//! Never: reads or writes the store.
 
 use super::blob::{self, Blob, Body, BodyBytes, Header, PartsRecord};
 use super::keys::{self, PartsOf, Span};

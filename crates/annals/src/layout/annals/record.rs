@@ -1,4 +1,7 @@
 //! The table's own record: what was fixed when it was made.
+//!
+//! Promises: of several that open a new table at once, all go by the one record that was put.
+//! Never: changes a record.
 
 use super::keys::{self, Span};
 use crate::items::{Condition, Item, Items, TableSpec, Value, WriteError};

@@ -46,6 +46,7 @@ properties! {
     any_text_is_an_id_of_its_own,
     events_are_carried_whole,
     a_large_append_is_whole,
+    a_long_history_has_no_seams,
     following_brings_what_comes,
 }
 

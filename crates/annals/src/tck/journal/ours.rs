@@ -357,6 +357,52 @@ pub async fn a_large_append_is_whole(setup: Setup) {
     check(Window::ALL, &[7]).await;
 }
 
+/// Wherever a layout divides it: at thousands, or inside a batch that is longer.
+pub async fn a_long_history_has_no_seams(setup: Setup) {
+    let journal = setup.journal().await;
+    let mut last = 0u64;
+    for count in [998, 1, 1, 1, 999, 2_500, 3] {
+        let events: Vec<NewEvent> = (last + 1..=last + count)
+            .map(|n| text(format!("a-{n}")))
+            .collect();
+        let expected = SequenceNumber::new(last).map_or(Expected::Empty, Expected::Last);
+        let appended = journal.append(&id(), expected, events).await;
+        last += count;
+        assert_eq!(appended.expect("an append").last, number(last));
+    }
+    for deleted in [0, 999, 1_000, 1_500, 3_100, 4_500, last] {
+        if let Some(to) = SequenceNumber::new(deleted) {
+            journal.delete_to(&id(), to).await.expect("a deletion");
+        }
+        for from in [
+            1,
+            999,
+            1_000,
+            1_001,
+            1_002,
+            2_001,
+            3_000,
+            4_501,
+            last,
+            last + 1,
+        ] {
+            let want: Vec<u64> = (from.max(deleted + 1)..=last).collect();
+            let journal = setup.journal().await;
+            assert_eq!(replay(&journal, Window::from(number(from))).await, want);
+        }
+        let highest = setup.journal().await.highest(&id()).await;
+        assert_eq!(highest.expect("highest"), Some(number(last)));
+    }
+    for n in [1_500, 3_000, last + 1, 9_999] {
+        let outcome = setup
+            .journal()
+            .await
+            .append(&id(), Expected::Last(number(n)), text("x"))
+            .await;
+        assert_conflict(outcome);
+    }
+}
+
 /// In order, without a seam, until it is dropped.
 pub async fn following_brings_what_comes(setup: Setup) {
     let journal = five(&setup).await;
