@@ -23,6 +23,15 @@ fn plain(random: &Random) -> NewEvent {
     event(&BASE64.encode(noise))
 }
 
+/// An event of random bytes.
+fn noise(random: &Random) -> NewEvent {
+    let noise: Vec<u8> = (0..25).flat_map(|_| random.bits().to_le_bytes()).collect();
+    assert_eq!(noise.len(), PAYLOAD_BYTES);
+    NewEvent::new(Codec::Bytes, noise)
+        .manifest("ItemAdded")
+        .schema(1)
+}
+
 /// An event like the next one but for a number.
 fn alike(n: u64) -> NewEvent {
     event(&format!(
@@ -114,11 +123,12 @@ async fn appending_ten_costs_one_request_and_three_units_or_one() {
     let bed = Bed::new().await;
     let journal = open(&bed.items).await;
     bed.counting.take();
-    let noise = (0..10).map(|_| plain(&bed.random)).collect();
-    append(&journal, 0, noise).await;
+    append(&journal, 0, (0..10).map(|_| plain(&bed.random)).collect()).await;
     assert_eq!(bed.spent(), (1, 2, 0), "base64 packs to three quarters");
     append(&journal, 10, (0..10).map(alike).collect()).await;
     assert_eq!(bed.spent(), (1, 1, 0));
+    append(&journal, 20, (0..10).map(|_| noise(&bed.random)).collect()).await;
+    assert_eq!(bed.spent(), (1, 3, 0), "bytes that do not pack at all");
 }
 
 #[tokio::test]
