@@ -87,7 +87,7 @@ fn line_of(output: Output, event: &Event) -> String {
     let stored = &event.data;
     if output.is_json() {
         let (name, payload) = payload::to_json(&stored.codec, &stored.payload);
-        let mut object = json!({
+        let object = json!({
             "persistence_id": event.persistence_id.as_str(),
             "sequence_number": event.sequence_number.get(),
             "time": event.time_ms,
@@ -95,8 +95,8 @@ fn line_of(output: Output, event: &Event) -> String {
             "tags": stored.tags,
             "metadata": stored.metadata,
             "codec": stored.codec.to_string(),
+            (name): payload,
         });
-        object[name] = payload;
         return object.to_string();
     }
     let (number, time) = (event.sequence_number, payload::time_text(event.time_ms));

@@ -72,15 +72,15 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         return Ok(ExitCode::from(ABSENT));
     };
     let (name, payload) = payload::to_json(&value.codec, &value.bytes);
-    let mut object = json!({
+    let object = json!({
         "persistence_id": id.as_str(),
         "revision": state.revision,
         "time": state.time_ms,
         "tag": state.tag,
         "manifest": value.manifest,
         "codec": value.codec.to_string(),
+        (name): payload,
     });
-    object[name] = payload;
     let (revision, time) = (state.revision, payload::time_text(state.time_ms));
     let text = payload::to_text(&value.codec, &value.bytes);
     context.output.line(

@@ -4,7 +4,7 @@
 //! Promises: a table is there once its record is on stable storage, and gone once the record is;
 //! what a crash left of a dropped one is swept at the next opening. A number is never used twice.
 //! Never: makes or deletes a keyspace but the three. The engine gives the number of a deleted
-//! keyspace to the next one and may then take the new one for deleted (decision 6).
+//! keyspace to the next one and may then take the new one for deleted (decision 7).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
