@@ -11,7 +11,8 @@ use bytes::Bytes;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 
-use crate::items::{Key, KeyPart};
+use super::packing::checksum;
+use crate::items::Key;
 use crate::{Codec, Error, NewEvent, Result, SequenceNumber, Token};
 
 const FORMAT: u8 = 1;
@@ -147,18 +148,6 @@ fn write_text<'e, 'a>(
         Some(text) => out.str(text),
         None => out.null(),
     }
-}
-
-fn checksum(key: &Key, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    if let KeyPart::S(partition) = &key.partition {
-        hasher.update(partition.as_bytes());
-    }
-    if let Some(KeyPart::N(number)) = &key.sort {
-        hasher.update(&number.to_u64().unwrap_or(0).to_be_bytes());
-    }
-    hasher.update(bytes);
-    hasher.finalize()
 }
 
 /// The commit that was stored under `key`.

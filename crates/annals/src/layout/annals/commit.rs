@@ -7,6 +7,7 @@
 
 use super::blob::{self, Blob, Body, BodyBytes, Header, PartsRecord};
 use super::keys::{self, PartsOf, Span};
+use super::packing::{pack, unpack};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Cost, Item, Key, Value, item_size};
 use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
@@ -20,8 +21,6 @@ pub(super) const COMMIT_EVENTS_MAX: usize = 100_000;
 const RESERVE_BYTES: usize = 64;
 /// Room for a part's key and attribute names in an item.
 const PART_BYTES: usize = ITEM_BYTES_MAX - 4 * 1024;
-/// A level that costs little; a higher one would save little more.
-const ZSTD_LEVEL: i32 = 3;
 
 /// The attribute that holds a commit's bytes, and the one that holds a part's.
 pub(super) const BLOB: &str = "c";
@@ -142,8 +141,7 @@ impl Commit {
         let Body::Here(body) = &self.blob.body else {
             return Ok(whole(plain));
         };
-        let packed = zstd::bulk::compress(&body.bytes, ZSTD_LEVEL)
-            .map_err(|cause| Error::invalid("events cannot be compressed").because(cause))?;
+        let packed = pack(&body.bytes)?;
         let body = body.clone();
         let packed = BodyBytes {
             bytes: packed,
@@ -237,7 +235,7 @@ impl Commit {
         };
         let header = &self.blob.header;
         let events = match body.is_zstd {
-            true => blob::decode_events(&unpacked(&body.bytes)?)?,
+            true => blob::decode_events(&unpack(&body.bytes, COMMIT_BYTES_MAX)?)?,
             false => blob::decode_events(&body.bytes)?,
         };
         // Deleted events have left the body, or are still in it and only passed over.
@@ -307,18 +305,6 @@ impl Commit {
     pub(super) fn is_deleted(&self) -> bool {
         self.blob.body == Body::Deleted
     }
-}
-
-/// The bytes that were compressed. The frame tells how many they are.
-fn unpacked(bytes: &[u8]) -> Result<Vec<u8>> {
-    let broken = || Error::corrupt("stored events do not unpack");
-    let size = zstd::zstd_safe::get_frame_content_size(bytes);
-    let size = size
-        .ok()
-        .flatten()
-        .and_then(|size| usize::try_from(size).ok());
-    let size = size.filter(|size| *size <= COMMIT_BYTES_MAX);
-    zstd::bulk::decompress(bytes, size.ok_or_else(broken)?).map_err(|e| broken().because(e))
 }
 
 /// An item that has its key and nothing else.

@@ -8,6 +8,7 @@ mod heads;
 mod journal;
 mod keys;
 mod lookup;
+mod packing;
 mod parts;
 mod record;
 mod replay;

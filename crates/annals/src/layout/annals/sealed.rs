@@ -7,8 +7,9 @@
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 
+use super::packing::{checksum, pack, unpack};
 use crate::items::limits::ITEM_BYTES_MAX;
-use crate::items::{Cost, Item, Items, Key, KeyPart, TableSpec, Value, Write, item_size};
+use crate::items::{Cost, Item, Items, Key, TableSpec, Value, Write, item_size};
 use crate::{Codec, Error, Payload, Result, Token};
 
 const FORMAT: u8 = 1;
@@ -19,7 +20,6 @@ const PART: &str = "b";
 const PART_BYTES: usize = ITEM_BYTES_MAX - 4 * 1024;
 /// The most bytes of a payload: it is held in memory whole.
 const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
-const ZSTD_LEVEL: i32 = 3;
 
 type Read<T> = std::result::Result<T, minicbor::decode::Error>;
 
@@ -74,8 +74,7 @@ pub(super) fn seal(
     let units = |item: &Item| Cost::of_sizes(None, Some(item_size(item))).write_units;
     let mut best = with_blob(&sealed);
     if units(&best) > 1 {
-        let packed = zstd::bulk::compress(&sealed.bytes, ZSTD_LEVEL)
-            .map_err(|cause| Error::invalid("a payload cannot be compressed").because(cause))?;
+        let packed = pack(&sealed.bytes)?;
         let small = Sealed {
             is_zstd: true,
             bytes: packed,
@@ -225,8 +224,7 @@ impl Sealed {
             }
         }
         if self.is_zstd {
-            bytes = zstd::bulk::decompress(&bytes, PAYLOAD_BYTES_MAX)
-                .map_err(|e| Error::corrupt("a payload does not unpack").because(e))?;
+            bytes = unpack(&bytes, PAYLOAD_BYTES_MAX)?;
         }
         Ok(Payload {
             bytes: bytes.into(),
@@ -240,16 +238,4 @@ impl Sealed {
 /// Deletes of these keys.
 pub(super) fn deletes(keys: Vec<Key>) -> Vec<Write> {
     keys.into_iter().map(Write::Delete).collect()
-}
-
-fn checksum(key: &Key, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    if let KeyPart::S(partition) = &key.partition {
-        hasher.update(partition.as_bytes());
-    }
-    if let Some(KeyPart::N(number)) = &key.sort {
-        hasher.update(&number.to_u64().unwrap_or(0).to_be_bytes());
-    }
-    hasher.update(bytes);
-    hasher.finalize()
 }
