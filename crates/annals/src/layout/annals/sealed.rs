@@ -239,3 +239,7 @@ impl Sealed {
 pub(super) fn deletes(keys: Vec<Key>) -> Vec<Write> {
     keys.into_iter().map(Write::Delete).collect()
 }
+
+#[cfg(test)]
+#[path = "sealed_tests.rs"]
+mod tests;
