@@ -3,6 +3,10 @@
 //! Promises: a value is replaced only by whoever knows its revision; a revision is never used
 //! twice, not even after a deletion.
 
+mod changes;
+
+pub use changes::StateStream;
+
 use std::fmt;
 use std::sync::Arc;
 

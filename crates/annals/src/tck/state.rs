@@ -23,6 +23,7 @@ properties! {
     of_many_writers_of_one_revision_one_wins,
     revisions_count_from_one,
     tags_are_carried,
+    changes_since_a_revision_are_followed,
 }
 
 fn id() -> PersistenceId {
@@ -270,4 +271,23 @@ pub async fn tags_are_carried(setup: Setup) {
             .expect("it is there");
         assert_eq!(found.tag, tag);
     }
+}
+
+/// Deletions too, and nothing older.
+pub async fn changes_since_a_revision_are_followed(setup: Setup) {
+    let states = states(&setup);
+    upsert(&states, 1, "a").await;
+    upsert(&states, 2, "b").await;
+    let mut changes = states.changes(&id(), 1);
+    let mut seen = Vec::new();
+    for revision in 3..=5 {
+        let state = changes.try_next().await.expect("a change");
+        let state = state.expect("it never ends");
+        seen.push((state.revision, state.value.is_some()));
+        match revision {
+            4 => states.delete(&id(), Some(4)).await.expect("a deletion"),
+            _ => upsert(&states, revision, "next").await,
+        }
+    }
+    assert_eq!(seen, [(2, true), (3, true), (4, false)]);
 }

@@ -1,0 +1,42 @@
+//! Following the changes of an entity's state: each newer revision that is seen.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::Stream;
+use futures::stream;
+
+use super::{Revision, State, States};
+use crate::{PersistenceId, Result};
+
+/// States as they come. An error ends it.
+pub type StateStream = Pin<Box<dyn Stream<Item = Result<State>> + Send>>;
+
+/// How long to wait before looking again: shortly after something came, longer while nothing does.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+impl States {
+    /// The state as soon as its revision is past `since`, and then at every later revision that is
+    /// seen, deletions too. Revisions that follow each other quickly may be skipped: the last one
+    /// never is. Never ends by itself; dropping it ends it.
+    pub fn changes(&self, id: &PersistenceId, since: Revision) -> StateStream {
+        let (states, id) = (self.clone(), id.clone());
+        let changes = stream::try_unfold(since, move |since| {
+            let (states, id) = (states.clone(), id.clone());
+            async move {
+                let mut pause = PAUSE_MIN;
+                loop {
+                    let found = states.layout.get(&id).await?;
+                    if let Some(state) = found.filter(|state| state.revision > since) {
+                        let revision = state.revision;
+                        return Ok(Some((state, revision)));
+                    }
+                    states.clock.sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        });
+        Box::pin(changes)
+    }
+}
