@@ -6,9 +6,11 @@
 //! Never: is a test. Nothing passes or fails by a time.
 
 mod contenders;
+mod journal;
 mod race;
 
 pub use contenders::{Contender, Payload};
+pub use journal::{JournalRow, measure_journal};
 pub use race::{Lap, Race, race};
 
 use std::path::Path;

@@ -1,0 +1,90 @@
+//! Appends to the journal on the embedded store against the bare engine that writes as many bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::contenders;
+use super::race::{self, Race};
+use super::{Contender, Payload, StorePlan};
+use crate::embedded::Embedded;
+use crate::items::Items;
+use crate::journal::{Append, Expected, Journal};
+use crate::settings::{EmbeddedSettings, Settings};
+use crate::{Clock, Codec, Error, NewEvent, Random, Result};
+
+/// The bytes of one event's payload.
+const EVENT_BYTES: usize = 200;
+
+/// One line of the result: appends a second, and how ours compares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalRow {
+    /// How many writers append at once, each to an id of its own.
+    pub writers: usize,
+    /// How many events of 200 B an append has.
+    pub events: usize,
+    /// The engine alone, in groups: a value of as many bytes.
+    pub engine: f64,
+    /// The journal, each append durable before it is acknowledged.
+    pub ours: f64,
+    /// Ours against the engine: the median of the laps.
+    pub ours_to_engine: f64,
+}
+
+/// Measures durable appends in `folder`, which exists and is the caller's to remove, calling
+/// `report` with each line as it is known.
+///
+/// # Errors
+/// As [`Embedded::open`] and [`Journal::append`].
+pub async fn measure_journal(
+    folder: &Path,
+    plan: StorePlan,
+    clock: Arc<dyn Clock>,
+    mut report: impl FnMut(JournalRow),
+) -> Result<()> {
+    for (writers, events) in [(1, 1), (1, 10), (64, 1), (64, 10)] {
+        let folder = folder.join(format!("{writers}-{events}"));
+        std::fs::create_dir(&folder).map_err(|cause| {
+            Error::invalid("cannot make a folder for the benchmark").because(cause)
+        })?;
+        let contenders = [
+            contenders::engine(&folder.join("engine"))?,
+            ours(&folder.join("ours"), events, clock.clone()).await?,
+        ];
+        let race = Race {
+            laps: plan.laps,
+            lap_time: plan.lap_time,
+            clock: clock.clone(),
+        };
+        let payload = Payload::new(writers, events * EVENT_BYTES);
+        let laps = race::race(&race, payload, &contenders).await?;
+        report(JournalRow {
+            writers,
+            events,
+            engine: race::median_rate(&laps, 0),
+            ours: race::median_rate(&laps, 1),
+            ours_to_engine: race::median_ratio(&laps, 1, 0),
+        });
+    }
+    Ok(())
+}
+
+/// The journal: each payload is cut into events and appended to an id that is new.
+async fn ours(folder: &Path, events: usize, clock: Arc<dyn Clock>) -> Result<Contender> {
+    let settings = Settings::default();
+    let items: Arc<dyn Items> = Arc::new(Embedded::open(folder, &EmbeddedSettings::default())?);
+    let table = settings.layout.tables(&settings)?.journal;
+    items.create_table(&table, Default::default()).await?;
+    let journal = Journal::open(items, &settings, clock, Random::from_machine()).await?;
+    Ok(Contender::new(move |number, payload| {
+        let journal = journal.clone();
+        async move {
+            let chunks = payload.chunks(payload.len().div_ceil(events).max(1));
+            let events = chunks
+                .map(|chunk| NewEvent::new(Codec::Bytes, chunk.to_vec()).manifest("Deposited"));
+            let append = Append::of(events.collect::<Vec<_>>());
+            let id = format!("Account|{number}").parse()?;
+            journal.append(&id, Expected::Empty, append).await?;
+            Ok(())
+        }
+    }))
+}
