@@ -2,8 +2,9 @@
 //! same server, taking turns, so that what slows the machine slows both.
 //!
 //! Promises: every put is a conditional one of a new key, as an append makes it, and the table is
-//! dropped afterwards. Both send the same request: what DynamoDB does for it (DynamoDB Local takes
-//! a fifth longer to answer with the capacity consumed, DynamoDB itself does not) is not ours.
+//! dropped afterwards. Both send the same request, so the ratio is that of the clients. Against a
+//! bare put that asks for neither the consumed capacity nor the item that is there, ours came to
+//! 0.72 to 0.95 on DynamoDB Local, which works longer for such an answer. On AWS nobody measured.
 //! Never: compares figures of two runs.
 
 use std::collections::HashMap;
