@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::Codec;
+use crate::{Codec, NewEvent};
 
 /// The application's bytes, and what says how to read them.
 ///
@@ -46,5 +46,30 @@ impl Payload {
     pub fn schema(mut self, schema: u32) -> Self {
         self.schema = schema;
         self
+    }
+}
+
+/// A payload alone.
+impl From<NewEvent> for Payload {
+    fn from(event: NewEvent) -> Self {
+        Self {
+            bytes: event.payload,
+            codec: event.codec,
+            manifest: event.manifest,
+            schema: event.schema,
+        }
+    }
+}
+
+/// An event of nothing but a payload.
+impl From<Payload> for NewEvent {
+    fn from(payload: Payload) -> Self {
+        Self {
+            payload: payload.bytes,
+            codec: payload.codec,
+            manifest: payload.manifest,
+            schema: payload.schema,
+            ..Self::default()
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use annals::journal::{Append as Appending, Expected};
-use annals::{Codec, Error, NewEvent, PersistenceId, Result, SequenceNumber};
+use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
 use serde_json::json;
 
 use super::{Context, Purpose};
@@ -26,6 +26,9 @@ pub(crate) struct Append {
     /// A tag on each of the events; may be said again
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
+    /// The state the events lead to, a JSON value: kept beside them where that costs nothing
+    #[arg(long, value_name = "STATE")]
+    snapshot: Option<String>,
 }
 
 impl Append {
@@ -41,9 +44,18 @@ impl Append {
             .zip(1..)
             .map(|(text, place)| self.event(text, place));
         let events = events.collect::<Result<Vec<_>>>()?;
+        let append = Appending {
+            snapshot: self.snapshot()?,
+            ..Appending::of(events)
+        };
         let (journal, store) = context.journal(Purpose::Write).await?;
         let id = &self.persistence_id;
-        let appended = journal.append(id, expected, Appending::of(events)).await?;
+        let appended = journal.append(id, expected, append).await?;
+        if self.snapshot.is_some() && !appended.has_snapshot {
+            eprintln!(
+                "annals: the state has no room beside the events; save it with `annals snapshot save`. id=`{id}`"
+            );
+        }
         for number in appended.first.get()..=appended.last.get() {
             let object = json!({"persistence_id": id.as_str(), "sequence_number": number});
             context.output.line(&object, &format!("{id} {number}"))?;
@@ -63,6 +75,13 @@ impl Append {
                 ))),
             },
         }
+    }
+
+    fn snapshot(&self) -> Result<Option<Payload>> {
+        let text = self.snapshot.as_deref();
+        let text = text.map(|text| payload::check_json(text, "the state"));
+        let text = text.transpose()?;
+        Ok(text.map(|text| Payload::new(Codec::Json, text.to_owned())))
     }
 
     fn event(&self, text: &str, place: usize) -> Result<NewEvent> {

@@ -34,6 +34,9 @@ pub(crate) enum Snapshot {
         persistence_id: PersistenceId,
         #[command(flatten)]
         bounds: Bounds,
+        /// The one that rides in the last append, which `append --snapshot` left there
+        #[arg(long, conflicts_with_all = ["max_seq", "max_time"])]
+        riding: bool,
     },
     /// Print every snapshot, newest first
     List {
@@ -92,7 +95,13 @@ impl Snapshot {
             }
             Self::Load {
                 persistence_id,
+                riding: true,
+                ..
+            } => load_riding(context, &persistence_id).await,
+            Self::Load {
+                persistence_id,
                 bounds,
+                ..
             } => load(context, &persistence_id, bounds.criteria()).await,
             Self::List {
                 persistence_id,
@@ -135,12 +144,26 @@ async fn save(
 
 async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
-    let Some(found) = snapshots.load(id, criteria).await? else {
+    let found = snapshots.load(id, criteria).await?;
+    let code = print_found(context.output, id, found)?;
+    context.print_cost(&store)?;
+    Ok(code)
+}
+
+async fn load_riding(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
+    let (journal, store) = context.journal(Purpose::Read).await?;
+    let found = journal.last_snapshot(id).await?;
+    let code = print_found(context.output, id, found)?;
+    context.print_cost(&store)?;
+    Ok(code)
+}
+
+fn print_found(output: Output, id: &PersistenceId, found: Option<Stored>) -> Result<ExitCode> {
+    let Some(found) = found else {
         eprintln!("annals: there is no such snapshot. id=`{id}`");
         return Ok(ExitCode::from(ABSENT));
     };
-    print(context.output, &found)?;
-    context.print_cost(&store)?;
+    print(output, &found)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -305,3 +305,24 @@ fn following_prints_what_comes() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn a_state_rides_in_an_append_and_is_loaded_from_there() {
+    with_five(|annals| {
+        let load = || annals.run(&["snapshot", "load", "Cart|1", "--riding", "--cost"]);
+        load().fails(1, "no such snapshot");
+        let append = |state: &str| annals.run(&["append", "Cart|1", "--snapshot", state, "{}"]);
+        append("{\"items\":5}").ok();
+        let lines = load().ok().json();
+        assert_eq!(lines[0]["payload"], json!({"items": 5}));
+        assert_eq!(numbers(&lines[..1]), [6]);
+        assert_eq!(lines[1]["cost"]["requests"], 1);
+        let large = append(&format!("\"{}\"", "x".repeat(1_100)));
+        assert_eq!(large.code, Some(0));
+        assert!(large.err.contains("no room"), "{}", large.err);
+        load().fails(1, "no such snapshot");
+        annals
+            .run(&["append", "Cart|1", "--snapshot", "{", "{}"])
+            .fails(2, "the state");
+    });
+}

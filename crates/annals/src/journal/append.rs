@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
+use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
 /// The most bytes of a causation or correlation id: they must fit an item whatever the events do.
 const CAUSE_BYTES_MAX: usize = 1_024;
@@ -39,6 +39,8 @@ pub struct Append {
     pub causation: Option<String>,
     /// What it belongs to.
     pub correlation: Option<String>,
+    /// The state that the events lead to, kept beside them where that costs nothing.
+    pub snapshot: Option<Payload>,
 }
 
 impl Append {
@@ -54,6 +56,17 @@ impl Append {
     #[must_use]
     pub fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
+        self
+    }
+
+    /// With the state that the events lead to. It rides along where the store has room that is
+    /// paid for anyway ([`Appended::has_snapshot`]), is found by [`Journal::last_snapshot`] while
+    /// no later append is there, and is deleted with the events.
+    ///
+    /// [`Journal::last_snapshot`]: super::Journal::last_snapshot
+    #[must_use]
+    pub fn snapshot(mut self, state: Payload) -> Self {
+        self.snapshot = Some(state);
         self
     }
 
@@ -103,6 +116,8 @@ pub struct Appended {
     pub last: SequenceNumber,
     /// When it was appended, in milliseconds since the Unix epoch.
     pub time_ms: u64,
+    /// Whether the snapshot that was given rides along.
+    pub has_snapshot: bool,
 }
 
 /// Somebody else was first.

@@ -9,8 +9,10 @@
 
 mod append;
 mod follow;
+mod recovery;
 
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
+pub use recovery::Recovered;
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,6 +25,7 @@ use futures::Stream;
 use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
+use crate::snapshot::Snapshot;
 use crate::{Clock, Error, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
@@ -39,6 +42,10 @@ pub struct Window {
     pub to: SequenceNumber,
     /// No more than so many.
     pub max: u64,
+    /// Where an append is believed to begin, at or before `from`: with it, a layout may be able to
+    /// tell in one request that nothing is missing at the window's beginning. A wrong one costs a
+    /// request, not truth.
+    pub anchor: Option<SequenceNumber>,
 }
 
 impl Window {
@@ -47,6 +54,7 @@ impl Window {
         from: SequenceNumber::FIRST,
         to: SequenceNumber::LAST,
         max: u64::MAX,
+        anchor: None,
     };
 
     /// Everything from a number on.
@@ -90,6 +98,13 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 
     /// The number of the last event ever appended, deleted or not.
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>>;
+
+    /// The state that rides in the last append, if one does. A layout whose appends carry none has
+    /// none.
+    async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
+        let _ = id;
+        Ok(None)
+    }
 
     /// Deletes every event up to a number. Their numbers stay taken.
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()>;

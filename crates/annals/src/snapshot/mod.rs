@@ -5,8 +5,10 @@
 //! Never: is needed. Whoever finds no snapshot replays from the first event.
 
 mod criteria;
+mod place;
 
 pub use criteria::Criteria;
+pub use place::Place;
 
 use std::fmt;
 use std::pin::Pin;
@@ -32,6 +34,8 @@ pub struct Snapshot {
     pub sequence_number: SequenceNumber,
     /// When it was saved, in milliseconds since the Unix epoch.
     pub time_ms: u64,
+    /// Where the append begins that its number ends, if that was told when it was saved.
+    pub anchor: Option<SequenceNumber>,
     /// The state.
     pub payload: Payload,
 }
@@ -104,15 +108,23 @@ impl Snapshots {
         Ok(Self { layout, clock })
     }
 
-    /// Saves the state at a sequence number, over what was saved for it before.
+    /// Saves the state at a sequence number, or behind an append, over what was saved for that
+    /// number before.
     ///
     /// # Errors
     /// As the store fails.
-    pub async fn save(&self, id: &PersistenceId, at: SequenceNumber, state: Payload) -> Result<()> {
+    pub async fn save(
+        &self,
+        id: &PersistenceId,
+        at: impl Into<Place>,
+        state: Payload,
+    ) -> Result<()> {
+        let at = at.into();
         let snapshot = Snapshot {
             persistence_id: id.clone(),
-            sequence_number: at,
+            sequence_number: at.number,
             time_ms: self.clock.now_ms(),
+            anchor: at.anchor,
             payload: state,
         };
         self.layout.save(snapshot).await

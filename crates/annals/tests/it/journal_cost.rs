@@ -176,6 +176,21 @@ async fn recovering_costs_what_it_reads() {
 }
 
 #[tokio::test]
+async fn recovering_packed_batches_costs_what_they_pack_to() {
+    let bed = Bed::new().await;
+    let journal = open(&bed.items).await;
+    for n in 0..1_000 {
+        append(
+            &journal,
+            10 * n,
+            (0..10).map(|m| alike(10 * n + m)).collect(),
+        )
+        .await;
+    }
+    assert_eq!(bed.recovered(10_000).await, (11, 0, 51));
+}
+
+#[tokio::test]
 async fn the_tail_behind_a_snapshot_costs_one_request() {
     let bed = Bed::with(50).await;
     let journal = open(&bed.items).await;

@@ -12,7 +12,8 @@ use annals::journal::{Append, Expected, Journal, Window};
 use annals::memory::Memory;
 use annals::settings::Settings;
 use annals::{
-    Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, SequenceNumber, Token,
+    Codec, Error, ErrorKind, Event, ManualClock, NewEvent, Payload, PersistenceId, SequenceNumber,
+    Token,
 };
 use futures::TryStreamExt;
 use serde_json::Value as Json;
@@ -85,6 +86,13 @@ fn table() -> TableSpec {
     settings.layout.tables(&settings).unwrap().journal
 }
 
+/// The snapshot that rides in one of the golden commits.
+fn riding_state() -> Payload {
+    Payload::new(Codec::Json, r#"{"items":1}"#)
+        .manifest("Cart")
+        .schema(2)
+}
+
 /// A journal that holds these items.
 async fn holding(items: &[Item]) -> (Arc<dyn Items>, Journal) {
     let memory: Arc<dyn Items> = Arc::new(Memory::new());
@@ -105,7 +113,7 @@ async fn replay(journal: &Journal, id: &PersistenceId) -> Result<Vec<Event>, Err
 #[tokio::test]
 async fn golden_commits_are_read() {
     let all = golden();
-    assert_eq!(all.len(), 6);
+    assert_eq!(all.len(), 7);
     for golden in all {
         let commits = golden.items.iter().filter_map(|item| item.get("c"));
         let blobs: Vec<_> = commits.map(|blob| blob.as_bytes().unwrap()).collect();
@@ -116,6 +124,10 @@ async fn golden_commits_are_read() {
         let highest = journal.highest(&golden.id).await.unwrap();
         let last = golden.events.last().map(|event| event.sequence_number);
         assert_eq!(highest, last, "{}", golden.name);
+        let riding = journal.last_snapshot(&golden.id).await.unwrap();
+        let want = Some(riding_state()).filter(|_| golden.name == "riding");
+        let found = riding.map(|found| found.payload);
+        assert_eq!(found, want, "{}", golden.name);
     }
 }
 
@@ -132,6 +144,7 @@ async fn golden_commits_are_written() {
                 append.causation = Some("c-1".to_owned());
                 append.correlation = Some("d-1".to_owned());
             }
+            "riding" => append.snapshot = Some(riding_state()),
             "cut" => events
                 .splice(0..0, vec![NewEvent::default(); 2])
                 .for_each(drop),
@@ -233,6 +246,10 @@ async fn check_damaged(golden: &Golden, items: &[Item]) {
     let last = golden.events.last().map(|event| event.sequence_number);
     match journal.highest(&golden.id).await {
         Ok(highest) => assert_eq!(highest, last),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}"),
+    }
+    match journal.last_snapshot(&golden.id).await {
+        Ok(found) => assert!(found.is_none_or(|found| found.payload == riding_state())),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}"),
     }
 }

@@ -10,6 +10,7 @@ mod journal_cost;
 mod journal_format;
 mod journal_model;
 mod journal_parts;
+mod journal_recovery;
 mod journals;
 mod properties;
 mod sim;

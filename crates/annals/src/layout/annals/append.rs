@@ -113,13 +113,18 @@ impl AnnalsJournal {
     ) -> Result<Put> {
         let commit = commit_behind(id, last, stamped)?;
         let (first, last) = (commit.first, commit.last()?);
-        let Written { item, parts } = commit.write(self.span)?;
+        let Written {
+            item,
+            parts,
+            has_snapshot,
+        } = commit.write(self.span)?;
         let taking_back = self.write_parts(parts).await?;
         match self.items.put(&self.table, item, Condition::Absent).await {
             Ok(_) => Ok(Put::Landed(Appended {
                 first,
                 last,
                 time_ms: stamped.time_ms,
+                has_snapshot,
             })),
             Err(WriteError::Failed(error)) => Err(error),
             Err(WriteError::Refused { existing, .. }) => {
@@ -136,6 +141,7 @@ impl AnnalsJournal {
                     first,
                     last: existing.last()?,
                     time_ms: existing.blob.header.time_ms,
+                    has_snapshot: existing.blob.header.snapshot.is_some(),
                 }))
             }
         }
@@ -170,6 +176,7 @@ fn commit_behind(
         low: None,
         causation: stamped.append.causation.clone(),
         correlation: stamped.append.correlation.clone(),
+        snapshot: stamped.append.snapshot.clone(),
     };
     Commit::of_events(id, first, header, &stamped.append.events)
 }

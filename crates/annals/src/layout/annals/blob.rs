@@ -13,7 +13,7 @@ use minicbor::{Decoder, Encoder};
 
 use super::packing::checksum;
 use crate::items::Key;
-use crate::{Codec, Error, NewEvent, Result, SequenceNumber, Token};
+use crate::{Codec, Error, NewEvent, Payload, Result, SequenceNumber, Token};
 
 const FORMAT: u8 = 1;
 /// The format byte, the kind byte and the checksum.
@@ -43,6 +43,8 @@ pub(super) struct Header {
     pub(super) low: Option<SequenceNumber>,
     pub(super) causation: Option<String>,
     pub(super) correlation: Option<String>,
+    /// The state that its events lead to, where it rides along.
+    pub(super) snapshot: Option<Payload>,
 }
 
 /// Where the events are.
@@ -111,6 +113,7 @@ fn write_header(out: &mut Out<'_>, blob: &Blob) -> Written {
         parts.is_some(),
         header.causation.is_some(),
         header.correlation.is_some(),
+        header.snapshot.is_some(),
     ];
     let optional = says
         .iter()
@@ -134,7 +137,13 @@ fn write_header(out: &mut Out<'_>, blob: &Blob) -> Written {
                 None => out.null()?,
             },
             3 => write_text(out, header.causation.as_deref())?,
-            _ => write_text(out, header.correlation.as_deref())?,
+            4 => write_text(out, header.correlation.as_deref())?,
+            _ => {
+                if let Some(snapshot) = header.snapshot.clone() {
+                    write_event(out, &snapshot.into())?;
+                }
+                &mut *out
+            }
         };
     }
     Ok(())
@@ -188,7 +197,7 @@ pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<Blob> {
 fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
     let wrong = minicbor::decode::Error::message;
     let places = input.array()?.ok_or_else(|| wrong("length is not given"))?;
-    if !(3..=8).contains(&places) {
+    if !(3..=9).contains(&places) {
         return Err(wrong("header of another length"));
     }
     let (count, time_ms) = (input.u64()?, input.u64()?);
@@ -202,6 +211,7 @@ fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
         low: None,
         causation: None,
         correlation: None,
+        snapshot: None,
     };
     let mut parts = None;
     for place in 3..places {
@@ -211,7 +221,8 @@ fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
             4 => header.low = SequenceNumber::new(input.u64()?),
             5 => parts = Some(read_parts(input)?),
             6 => header.causation = Some(input.str()?.to_owned()),
-            _ => header.correlation = Some(input.str()?.to_owned()),
+            7 => header.correlation = Some(input.str()?.to_owned()),
+            _ => header.snapshot = Some(read_event(input)?.into()),
         }
     }
     Ok((header, parts))

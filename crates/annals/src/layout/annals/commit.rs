@@ -10,6 +10,7 @@ use super::keys::{self, PartsOf, Span};
 use super::packing::{pack, unpack};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Cost, Item, Key, Value, item_size};
+use crate::snapshot::Snapshot;
 use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
 
 /// The most bytes of events one append may have: it is held in memory whole.
@@ -42,6 +43,8 @@ pub(super) struct Written {
     pub(super) item: Item,
     /// To be written before the item.
     pub(super) parts: Vec<Item>,
+    /// Whether a snapshot rides along.
+    pub(super) has_snapshot: bool,
 }
 
 impl Commit {
@@ -127,13 +130,30 @@ impl Commit {
         })
     }
 
-    /// The items to be written.
+    /// The items to be written. A snapshot rides along where there is room that is paid for
+    /// anyway, and is left out where there is not.
     pub(super) fn write(mut self, span: Span) -> Result<Written> {
+        let (id, snapshot) = (self.id.clone(), self.blob.header.snapshot.take());
+        let mut written = self.write_events(span)?;
+        if snapshot.is_none() || !written.parts.is_empty() {
+            return Ok(written);
+        }
+        let mut riding = Self::from_item(&written.item, &id, span)?;
+        riding.blob.header.snapshot = snapshot;
+        let item = riding.to_item(span);
+        let has_room = item_size(&item) <= ITEM_BYTES_MAX - RESERVE_BYTES;
+        if has_room && units(&item) == units(&written.item) {
+            (written.item, written.has_snapshot) = (item, true);
+        }
+        Ok(written)
+    }
+
+    fn write_events(mut self, span: Span) -> Result<Written> {
         let plain = self.to_item(span);
-        let units = |item: &Item| Cost::of_sizes(None, Some(item_size(item))).write_units;
         let whole = |item: Item| Written {
             item,
             parts: Vec::new(),
+            has_snapshot: false,
         };
         if units(&plain) == 1 {
             return Ok(whole(plain));
@@ -183,6 +203,7 @@ impl Commit {
         Ok(Written {
             item: self.to_item(span),
             parts,
+            has_snapshot: false,
         })
     }
 
@@ -273,7 +294,7 @@ impl Commit {
         }
         left.blob.body = Body::Deleted;
         header.gone = 0;
-        (header.causation, header.correlation) = (None, None);
+        (header.causation, header.correlation, header.snapshot) = (None, None, None);
         Ok(left)
     }
 
@@ -289,12 +310,25 @@ impl Commit {
             bytes: blob::encode_events(&kept),
             is_zstd: false,
         });
-        let written = small.write(span)?;
+        let written = small.write_events(span)?;
         // Less may pack worse. Then all is left where it is, for which there always is room.
         Ok(match written.parts.is_empty() {
             true => written.item,
             false => self.to_item(span),
         })
+    }
+
+    /// The snapshot that rides in it.
+    pub(super) fn snapshot(self) -> Result<Option<Snapshot>> {
+        let number = self.last()?;
+        let header = self.blob.header;
+        Ok(header.snapshot.map(|payload| Snapshot {
+            persistence_id: self.id,
+            sequence_number: number,
+            time_ms: header.time_ms,
+            anchor: Some(self.first),
+            payload,
+        }))
     }
 
     /// Whether any of its events was deleted.
@@ -305,6 +339,10 @@ impl Commit {
     pub(super) fn is_deleted(&self) -> bool {
         self.blob.body == Body::Deleted
     }
+}
+
+fn units(item: &Item) -> u64 {
+    Cost::of_sizes(None, Some(item_size(item))).write_units
 }
 
 /// An item that has its key and nothing else.

@@ -22,7 +22,7 @@ use crate::{Error, PersistenceId, Result, SequenceNumber};
 /// How often a commit is replaced while another deletion changes it.
 const TRIES_MAX: usize = 16;
 /// How many marks are put in no order.
-const AT_ONCE: usize = WRITE_BATCH_MAX;
+pub(super) const AT_ONCE: usize = WRITE_BATCH_MAX;
 
 pub(super) async fn delete_to(
     journal: &AnnalsJournal,

@@ -19,6 +19,7 @@ use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, IdStream, JournalLayout, Stamped, Window,
 };
+use crate::snapshot::Snapshot;
 use crate::{Clock, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
@@ -93,6 +94,11 @@ impl JournalLayout for AnnalsJournal {
 
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
         self.find_highest(id).await
+    }
+
+    async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
+        let last = self.find_last(id).await?;
+        last.map_or(Ok(None), |commit| commit.snapshot())
     }
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {

@@ -61,7 +61,23 @@ impl AnnalsJournal {
 
     /// The number of the last event ever appended.
     pub(super) async fn find_highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
+        Ok(self.search(id).await?.map(|(last, _)| last))
+    }
+
+    /// The commit with the last event ever appended.
+    pub(super) async fn find_last(&self, id: &PersistenceId) -> Result<Option<Commit>> {
+        match self.search(id).await? {
+            None => Ok(None),
+            Some((_, Some(commit))) => Ok(Some(commit)),
+            // Known to be the last, but not seen on the way.
+            Some((last, None)) => self.covering(id, last).await,
+        }
+    }
+
+    /// The last number, and the commit that ends there where it was met.
+    async fn search(&self, id: &PersistenceId) -> Result<Option<(SequenceNumber, Option<Commit>)>> {
         let mut last = self.heads.get(id);
+        let mut newest: Option<Commit> = None;
         let mut seen: Option<Bucket> = None;
         let mut empty: Option<Bucket> = None;
         let mut ahead = 0_u64;
@@ -80,15 +96,18 @@ impl AnnalsJournal {
                 Some(found) => {
                     // The low mark of a shortened journal leads past what was deleted.
                     last = last.max(Some(found.last()?)).max(found.low());
+                    newest = Some(found);
                     seen = Some(probe);
                     ahead = (2 * ahead).max(1);
                 }
                 None => empty = Some(probe),
             }
         }
-        if let Some(last) = last {
-            self.heads.learn(id, last);
-        }
-        Ok(last)
+        let Some(last) = last else {
+            return Ok(None);
+        };
+        self.heads.learn(id, last);
+        let ends_there = |commit: &Commit| commit.last().is_ok_and(|end| end == last);
+        Ok(Some((last, newest.filter(ends_there))))
     }
 }

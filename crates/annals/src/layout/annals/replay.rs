@@ -4,7 +4,8 @@
 //! the journal is. The end is where the bucket of the successor has been read, from the successor
 //! to the bucket's end, without finding it. A commit that the window cuts is fetched and its
 //! visible part delivered.
-//! Trusts: that commits are deleted from the first on, so what stands before a mark is meant to go.
+//! Trusts: that commits are deleted from the first on, `AT_ONCE` in no order, so what stands before
+//! a mark is meant to go.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::commit::Commit;
+use super::deletion::AT_ONCE;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use crate::items::limits::PAGE_BYTES_MAX;
@@ -59,6 +61,14 @@ pub(super) fn start(journal: AnnalsJournal, id: PersistenceId, window: Window) -
         .flatten()
     });
     Box::pin(begin.flatten())
+}
+
+/// Whether a mark may still follow these first commits of a replay in their bucket. A deletion that
+/// is under way or was cut off has marked everything up to some commit, and some of the next
+/// `AT_ONCE` commits, in no order, none of them in another bucket.
+fn is_in_doubt(commits: &[Commit]) -> bool {
+    let unmarked = commits.iter().position(|commit| !commit.is_touched());
+    unmarked.is_some_and(|first| commits.len() - first < AT_ONCE)
 }
 
 /// A task that ends with its owner.
@@ -151,17 +161,21 @@ impl Reader {
     }
 
     /// Finds the commit that the window begins with, or begins inside of; answers whether there is
-    /// one. Commits mostly start where windows do, so that is looked for first.
+    /// one. Any commit that starts at or before the window will do to go on from, so the reading
+    /// begins where one is likely to: at the anchor, or right before the window, which proves that
+    /// nothing is missing also where the window turns out empty.
     async fn find_start(&mut self) -> Result<bool> {
         let from = self.window.from;
-        let mut pages = self.pages_of(from);
+        let anchor = self.anchor();
+        let mut pages = self.pages_of(anchor);
         let first = pages.next().await.transpose()?;
         let item = first.as_ref().and_then(|page| page.items.first());
         let found = item.map(|item| self.journal.commit_of(&self.id, item));
         let found = found.transpose()?.map(|found| found.first);
-        if found == Some(from) {
+        if let Some(start) = found.filter(|found| *found <= from) {
+            self.next = Some(start);
             self.ahead.push_back(Ahead {
-                bucket: self.journal.span.bucket(from),
+                bucket: self.journal.span.bucket(start),
                 pages: AbortOnDrop(tokio::spawn(async { (first.map(Ok), pages) })),
             });
             return Ok(true);
@@ -171,7 +185,17 @@ impl Reader {
             return found.map_or(Ok(false), |found| Err(self.gap(found)));
         };
         self.next = Some(commit.first);
-        Ok(self.deliver(vec![commit]).await? != Then::Closed)
+        Ok(true)
+    }
+
+    /// A number of the window's first bucket, at or before the window.
+    fn anchor(&self) -> SequenceNumber {
+        let from = self.window.from;
+        let before = self.window.anchor.filter(|anchor| *anchor <= from);
+        let before = before.or_else(|| SequenceNumber::new(from.get() - 1));
+        let span = self.journal.span;
+        let near = before.filter(|before| span.bucket(*before) == span.bucket(from));
+        near.unwrap_or(from)
     }
 
     /// Reads a bucket from `next` on.
@@ -185,21 +209,23 @@ impl Reader {
                 Box::pin(stream::iter(first).chain(rest)) as Pages
             }
         };
+        let mut held = Vec::new();
         while let Some(page) = pages.try_next().await? {
-            let commits = page
-                .items
-                .iter()
-                .map(|item| self.journal.commit_of(&self.id, item));
-            let commits = commits.collect::<Result<Vec<_>>>()?;
-            if !commits.is_empty() {
+            for item in &page.items {
+                held.push(self.journal.commit_of(&self.id, item)?);
+            }
+            if !page.items.is_empty() {
                 self.read_ahead(bucket);
             }
-            let then = self.deliver(commits).await?;
+            if !self.has_delivered && is_in_doubt(&held) {
+                continue;
+            }
+            let then = self.deliver(std::mem::take(&mut held)).await?;
             if then != Then::Read || self.wanted().is_none() {
                 return Ok(then);
             }
         }
-        Ok(Then::Read)
+        self.deliver(held).await
     }
 
     /// The bucket as it was asked for before, if it was; others before it are of no use any more.
@@ -224,8 +250,10 @@ impl Reader {
         let range = SortRange::Between(KeyPart::from(from_key), KeyPart::from(to_key));
         let bucket = self.journal.span.bucket(from);
         let mut query = Query::of(keys::commits(&self.id, bucket)).within(range);
-        // Every commit has an event at least, so no more commits than events are of use.
-        if let Ok(limit) = u32::try_from(self.left) {
+        // Every commit has an event at least, so no more commits than events are of use, besides
+        // those before the window.
+        let before = self.window.from.get().saturating_sub(from_key);
+        if let Ok(limit) = u32::try_from(self.left.saturating_add(before)) {
             query = query.limit(limit);
         }
         let (items, table) = (self.journal.items.clone(), self.journal.table.clone());

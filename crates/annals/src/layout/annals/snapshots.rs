@@ -13,6 +13,9 @@ use crate::items::{
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use crate::{Error, PersistenceId, Random, Result, SequenceNumber, Token};
 
+/// Where the append begins that the snapshot's number ends: a hint, and not under the checksum.
+const ANCHOR: &str = "f";
+
 /// Snapshots of the `annals` layout.
 #[derive(Clone, Debug)]
 pub struct AnnalsSnapshots {
@@ -76,6 +79,10 @@ impl AnnalsSnapshots {
             persistence_id: id.clone(),
             sequence_number: number,
             time_ms,
+            anchor: item
+                .get(ANCHOR)
+                .and_then(Value::as_u64)
+                .and_then(SequenceNumber::new),
             payload: sealed.open(&*self.items, &self.table, &part_key).await?,
         }))
     }
@@ -96,7 +103,10 @@ impl SnapshotLayout for AnnalsSnapshots {
     async fn save(&self, snapshot: Snapshot) -> Result<()> {
         let (id, token) = (&snapshot.persistence_id, Token::draw(&self.random));
         let key = Key::new(partition(id)).sorted(snapshot.sequence_number.get());
-        let item = self.table.key().item_of(&key);
+        let mut item = self.table.key().item_of(&key);
+        if let Some(anchor) = snapshot.anchor {
+            item = item.with(ANCHOR, anchor.get());
+        }
         let part_key = |token, index| part_key(id, token, index);
         let what = (&snapshot.payload, snapshot.time_ms, token);
         let written = sealed::seal(&self.table, item, what, &part_key)?;

@@ -1,0 +1,81 @@
+//! Recovery: the newest state there is a snapshot of, and the events since.
+
+use super::{EventStream, Journal, Window};
+use crate::snapshot::{Criteria, Snapshot, Snapshots};
+use crate::{PersistenceId, Result};
+
+/// What an entity starts from.
+pub struct Recovered {
+    /// The newest snapshot that decodes, if there is one.
+    pub snapshot: Option<Snapshot>,
+    /// The events behind it, or all of them.
+    pub events: EventStream,
+}
+
+impl Journal {
+    /// The newest snapshot and the events behind it. A snapshot that does not decode is passed
+    /// over; where none is left, all events are replayed.
+    ///
+    /// On the `annals` layout that takes two requests and the further pages of the tail, where the
+    /// snapshot was saved with what [`append`](Self::append) had answered.
+    ///
+    /// ```
+    /// # use annals::journal::{Expected, Journal};
+    /// # use annals::items::Items;
+    /// # use annals::memory::Memory;
+    /// # use annals::settings::Settings;
+    /// # use annals::snapshot::Snapshots;
+    /// # use annals::{Codec, Event, NewEvent, Payload, PersistenceId, Random, SystemClock};
+    /// # use futures::TryStreamExt;
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> annals::Result<()> {
+    /// # let settings = Settings::default();
+    /// # let items: Arc<dyn Items> = Arc::new(Memory::new());
+    /// # for table in settings.layout.tables(&settings)?.all() {
+    /// #     items.create_table(table, Default::default()).await?;
+    /// # }
+    /// # let clock = Arc::new(SystemClock::new());
+    /// # let random = Random::from_machine();
+    /// # let snapshots = Snapshots::open(items.clone(), &settings, clock.clone(), random.clone())?;
+    /// # let journal = Journal::open(items, &settings, clock, random).await?;
+    /// let id: PersistenceId = "Account|1".parse()?;
+    /// let appended = journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "+10")).await?;
+    /// snapshots.save(&id, appended, Payload::new(Codec::Text, "10")).await?;
+    /// journal.append(&id, Expected::Last(appended.last), NewEvent::new(Codec::Text, "+5")).await?;
+    ///
+    /// let recovered = journal.recover(&id, &snapshots).await?;
+    /// assert_eq!(recovered.snapshot.expect("it was saved").payload.bytes, "10");
+    /// let events: Vec<Event> = recovered.events.try_collect().await?;
+    /// assert_eq!(events.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As the store fails; the events tell their own errors.
+    pub async fn recover(&self, id: &PersistenceId, snapshots: &Snapshots) -> Result<Recovered> {
+        let snapshot = snapshots.load(id, Criteria::ALL).await?;
+        let window = match &snapshot {
+            None => Some(Window::ALL),
+            Some(found) => found.sequence_number.next().map(|from| Window {
+                anchor: found.anchor,
+                ..Window::from(from)
+            }),
+        };
+        let events = match window {
+            Some(window) => self.replay(id, window),
+            None => Box::pin(futures::stream::empty()),
+        };
+        Ok(Recovered { snapshot, events })
+    }
+
+    /// The state that rides in the last append, if one does. It is the newest there is: nothing
+    /// has to be replayed behind it.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
+        self.layout.last_snapshot(id).await
+    }
+}
