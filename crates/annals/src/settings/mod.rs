@@ -4,6 +4,10 @@
 //! plugins where the meaning is the same.
 //! Never: holds a secret. Credentials come from AWS's own chain.
 
+mod akka;
+
+pub use akka::{AwsApiLimits, Format, Gaps, ReplayFilterMode, ReplayFilterSettings, SnapshotOrder};
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,6 +54,23 @@ pub struct Settings {
     pub state_table: Option<TableName>,
     /// What journals that share a table are told apart by (layout `akka`).
     pub journal_name: String,
+    /// Over how many items the marks of an id are spread (layout `akka`). May be raised, never
+    /// lowered.
+    pub sequence_shards: u32,
+    /// How many partitions a replay reads at once (layout `akka`).
+    pub replay_parallelism: usize,
+    /// The index that lists persistence ids, where the table has it (layout `akka`).
+    pub persistence_ids_index_name: String,
+    /// Which generation of event items is written (layout `akka`).
+    pub format: Format,
+    /// Which snapshot is the newest (layout `akka`).
+    pub snapshot_order: SnapshotOrder,
+    /// What a replay does where numbers are missing (layout `akka`).
+    pub gaps: Gaps,
+    /// Events of two writers in one history (layout `akka`).
+    pub replay_filter: ReplayFilterSettings,
+    /// Limits that are checked before DynamoDB would (layout `akka`).
+    pub aws_api_limits: AwsApiLimits,
     /// The embedded store.
     pub embedded: EmbeddedSettings,
     /// The client of DynamoDB.
@@ -69,6 +90,14 @@ impl Default for Settings {
             snapshot_table: None,
             state_table: None,
             journal_name: "journal".to_owned(),
+            sequence_shards: 10,
+            replay_parallelism: 10,
+            persistence_ids_index_name: "persistence-ids-idx".to_owned(),
+            format: Format::default(),
+            snapshot_order: SnapshotOrder::default(),
+            gaps: Gaps::default(),
+            replay_filter: ReplayFilterSettings::default(),
+            aws_api_limits: AwsApiLimits::default(),
             embedded: EmbeddedSettings::default(),
             aws_client_config: AwsClientSettings::default(),
         }

@@ -1,0 +1,92 @@
+//! What the `akka` layout can be told, under the names that the JVM plugins and Akka's core have
+//! for it.
+
+use serde::{Deserialize, Serialize};
+
+/// Which generation of event items is written; both are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// One attribute that holds a protobuf message, as the plugin wrote until 1.1.1.
+    A,
+    /// An attribute for each thing, as it has written since.
+    #[default]
+    B,
+}
+
+/// Which snapshot is the newest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SnapshotOrder {
+    /// The one of the highest sequence number.
+    #[default]
+    SequenceNumber,
+    /// The one that was saved last, by the clocks of those who saved: what the plugin takes.
+    Timestamp,
+}
+
+/// What a replay does where numbers are missing that no incomplete batch explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gaps {
+    /// Fails and says which.
+    #[default]
+    Fail,
+    /// Warns and goes on. A classic actor leaves gaps where the plugin rejected its events.
+    Skip,
+}
+
+/// Events of two writers in one history, told apart by their writer's uuid: what Akka's and
+/// Pekko's core do about them in `replay-filter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ReplayFilterSettings {
+    /// What is done.
+    pub mode: ReplayFilterMode,
+    /// How many events are looked at before the first is delivered. Smaller: an older writer's
+    /// events may have been delivered when a newer one is met. Larger: more memory.
+    pub window_size: usize,
+    /// How many writers are remembered as older ones.
+    pub max_old_writers: usize,
+}
+
+impl Default for ReplayFilterSettings {
+    fn default() -> Self {
+        Self {
+            mode: ReplayFilterMode::RepairByDiscardOld,
+            window_size: 100,
+            max_old_writers: 10,
+        }
+    }
+}
+
+/// What is done about events of an older writer among those of a newer one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayFilterMode {
+    /// They are left out, with a warning.
+    #[default]
+    RepairByDiscardOld,
+    /// The replay fails.
+    Fail,
+    /// They are delivered, with a warning.
+    Warn,
+    /// Nothing.
+    Off,
+}
+
+/// Limits that are checked before DynamoDB would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AwsApiLimits {
+    /// The most bytes of an event's or a snapshot's item, by the plugin's own count.
+    pub max_item_size: usize,
+}
+
+impl Default for AwsApiLimits {
+    fn default() -> Self {
+        Self {
+            max_item_size: 400_000,
+        }
+    }
+}
