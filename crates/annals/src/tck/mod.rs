@@ -11,6 +11,7 @@
 )]
 
 pub mod journal;
+pub mod record;
 pub mod snapshot;
 pub mod state;
 

@@ -7,7 +7,6 @@
 //! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` so many.
 
 mod process;
-mod record;
 mod tamper;
 
 use std::str::FromStr;
@@ -17,14 +16,16 @@ use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Append, Journal};
 use annals::memory::Memory;
+use annals::tck::record::{Outcome, Record, label};
 use annals::{Codec, ErrorKind, Event, ManualClock, NewEvent, Random};
 use futures::TryStreamExt;
 
 use crate::journals::{create, number, open_at, window};
 use process::{Process, World, id, noise};
-use record::{IDS, Outcome, Record, label};
 use tamper::{Guard, Tampered};
 
+/// How many persistence ids there are.
+const IDS: usize = 2;
 const SEEDS: u64 = 1_000;
 const PROCESSES: usize = 3;
 const STEPS: usize = 9;
@@ -77,7 +78,7 @@ async fn run(seed: u64, guard: Guard, noise: Arc<[u8]>) -> Record {
             random: Random::seeded(random.bits()),
         }),
         clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
-        record: Mutex::new(Record::default()),
+        record: Mutex::new(Record::of(IDS)),
         noise,
     });
     prepare(&world, &random).await;
@@ -220,7 +221,7 @@ struct Met {
 
 impl Met {
     fn add(&mut self, record: &Record) {
-        for attempt in &record.attempts {
+        for attempt in record.attempts.values() {
             match attempt.outcome {
                 Outcome::Acked(_) => self.acked += 1,
                 Outcome::Refused => self.refused += 1,

@@ -7,10 +7,11 @@ use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
 use annals::settings::Settings;
+use annals::tck::record::{Record, label};
 use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, Random};
 use futures::TryStreamExt;
 
-use super::record::{IDS, Record, label};
+use super::IDS;
 use crate::journals::{after, number};
 
 /// How often a call that ended in `Unavailable` is made again.
@@ -224,7 +225,7 @@ impl Process {
         }
         // Often everything, or nearly so.
         let to = believed - self.random.below(believed.min(3));
-        let note = |deleted: &mut [u64; IDS]| deleted[index] = deleted[index].max(to);
+        let note = |deleted: &mut [u64]| deleted[index] = deleted[index].max(to);
         note(&mut self.world.record().deletion_tried);
         for _ in 0..1 + self.random.below(3) {
             match self.journal.delete_to(&id(index), number(to)).await {

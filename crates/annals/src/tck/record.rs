@@ -1,75 +1,119 @@
-//! What writers and readers were told, and whether it can all be true.
+//! What writers and readers of a journal were told, and whether it can all be true: nothing
+//! acknowledged is missing or changed, nothing refused is visible, no number is used twice, batches
+//! are whole, the highest is right.
+//!
+//! For tests in which several writers append to a few ids while things go wrong. Each event's
+//! payload carries a [`label`]; the record is told how each append ended and what each read found,
+//! in any order, and says in `violations` what cannot be.
+//! Never: reads or writes a journal itself.
 
 use std::collections::BTreeMap;
 
-use annals::Event;
+use crate::Event;
 
-/// How many persistence ids there are.
-pub(super) const IDS: usize = 2;
-
+/// How an append ended, as far as its writer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum Outcome {
+    /// It may stand or not.
     Unknown,
     /// It was told to stand from this number on.
     Acked(u64),
+    /// It must never be seen.
     Refused,
 }
 
+/// An append that was begun.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attempt {
-    pub(super) id: usize,
-    pub(super) count: u64,
-    pub(super) outcome: Outcome,
+pub struct Attempt {
+    /// Which of the ids it is for.
+    pub id: usize,
+    /// How many events it has.
+    pub count: u64,
+    /// How it ended.
+    pub outcome: Outcome,
 }
 
+/// What writers and readers were told. Ids go by their index.
 #[derive(Debug, Default)]
-pub(super) struct Record {
-    pub(super) attempts: Vec<Attempt>,
+pub struct Record {
+    /// Every append, by its number.
+    pub attempts: BTreeMap<usize, Attempt>,
     /// The one event that ever was at a place, by what its payload says.
     seen: BTreeMap<(usize, u64), String>,
-    pub(super) deleted: [u64; IDS],
-    pub(super) deletion_tried: [u64; IDS],
-    pub(super) violations: Vec<String>,
+    /// Up to where each id is deleted for certain.
+    pub deleted: Vec<u64>,
+    /// Up to where a deletion of each id was begun.
+    pub deletion_tried: Vec<u64>,
+    /// What cannot be, a line each.
+    pub violations: Vec<String>,
 }
 
 /// What the payload of an event says: which append, which of its events, and of how many.
-pub(super) fn label(attempt: usize, place: u64, count: u64) -> String {
+pub fn label(attempt: usize, place: u64, count: u64) -> String {
     format!("{attempt}/{place}/{count}")
 }
 
 /// Reads the label of an event back: append, place, count.
-pub(super) fn parse(event: &Event) -> (usize, u64, u64) {
+///
+/// # Panics
+/// Where the payload does not begin with a label and end there or at a `|`.
+pub fn parse(event: &Event) -> (usize, u64, u64) {
     let text = String::from_utf8_lossy(&event.data.payload).into_owned();
-    let label = text.split('|').next().unwrap();
-    let mut parts = label.split('/').map(|part| part.parse::<u64>().unwrap());
-    let mut next = || parts.next().unwrap();
+    let label = text.split('|').next().unwrap_or_default();
+    let mut parts = label.split('/').map(str::parse::<u64>);
+    let mut next = || parts.next().and_then(Result::ok).expect("a label");
     (next() as usize, next(), next())
 }
 
 impl Record {
-    pub(super) fn violated(&mut self, what: String) {
-        self.violations.push(what);
-    }
-
-    pub(super) fn begin(&mut self, id: usize, count: u64) -> usize {
-        self.attempts.push(Attempt {
-            id,
-            count,
-            outcome: Outcome::Unknown,
-        });
-        self.attempts.len() - 1
-    }
-
-    fn settle(&mut self, attempt: usize, outcome: Outcome) {
-        let before = std::mem::replace(&mut self.attempts[attempt].outcome, outcome);
-        if before != Outcome::Unknown && before != outcome {
-            self.violated(format!("append {attempt}: {before:?}, then {outcome:?}"));
+    /// An empty record of so many ids.
+    pub fn of(ids: usize) -> Self {
+        Self {
+            deleted: vec![0; ids],
+            deletion_tried: vec![0; ids],
+            ..Self::default()
         }
     }
 
-    pub(super) fn acked(&mut self, attempt: usize, first: u64, last: u64) {
-        self.settle(attempt, Outcome::Acked(first));
-        let Attempt { id, count, .. } = self.attempts[attempt];
+    /// Notes something that cannot be.
+    pub fn violated(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    /// Begins an append of so many events; answers its number.
+    pub fn begin(&mut self, id: usize, count: u64) -> usize {
+        let last = self.attempts.last_key_value();
+        let attempt = last.map_or(0, |(attempt, _)| attempt + 1);
+        self.begin_as(attempt, id, count);
+        attempt
+    }
+
+    /// Begins an append under a number that its writer has chosen, which nobody else may have.
+    pub fn begin_as(&mut self, attempt: usize, id: usize, count: u64) {
+        let begun = Attempt {
+            id,
+            count,
+            outcome: Outcome::Unknown,
+        };
+        if self.attempts.insert(attempt, begun).is_some() {
+            self.violated(format!("append {attempt} is begun twice"));
+        }
+    }
+
+    /// Notes how a begun append ended; answers what was begun.
+    fn settle(&mut self, attempt: usize, outcome: Outcome) -> Attempt {
+        let begun = self.attempts.get_mut(&attempt).expect("a begun append");
+        let before = std::mem::replace(&mut begun.outcome, outcome);
+        let begun = *begun;
+        if before != Outcome::Unknown && before != outcome {
+            self.violated(format!("append {attempt}: {before:?}, then {outcome:?}"));
+        }
+        begun
+    }
+
+    /// An append was acknowledged, with these numbers.
+    pub fn acked(&mut self, attempt: usize, first: u64, last: u64) {
+        let Attempt { id, count, .. } = self.settle(attempt, Outcome::Acked(first));
         if first + count != last + 1 {
             self.violated(format!("append {attempt}: {count} in {first} to {last}"));
         }
@@ -78,7 +122,8 @@ impl Record {
         }
     }
 
-    pub(super) fn refused(&mut self, attempt: usize) {
+    /// An append was refused.
+    pub fn refused(&mut self, attempt: usize) {
         self.settle(attempt, Outcome::Refused);
     }
 
@@ -94,27 +139,27 @@ impl Record {
     }
 
     /// Notes events that were read, which must follow one another.
-    pub(super) fn saw_all(&mut self, id: usize, events: &[Event]) {
-        for event in events {
+    pub fn saw_all(&mut self, id: usize, events: &[Event]) {
+        let read = events.iter().map(|event| {
             let (attempt, place, count) = parse(event);
-            self.saw(
-                id,
-                event.sequence_number.get(),
-                label(attempt, place, count),
-            );
-        }
-        let numbers = events.iter().map(|event| event.sequence_number.get());
-        if !numbers
-            .clone()
-            .skip(1)
-            .eq(numbers.map(|n| n + 1).take(events.len().max(1) - 1))
-        {
+            (event.sequence_number.get(), label(attempt, place, count))
+        });
+        self.saw_labels(id, read.collect());
+    }
+
+    /// Notes the numbers and labels of events that were read, which must follow one another.
+    pub fn saw_labels(&mut self, id: usize, read: Vec<(u64, String)>) {
+        let is_successor = |pair: &[(u64, String)]| pair[0].0 + 1 == pair[1].0;
+        if !read.windows(2).all(is_successor) {
             self.violated(format!("id {id}: events are left out"));
+        }
+        for (number, label) in read {
+            self.saw(id, number, label);
         }
     }
 
     /// Checks everything that is left of an id, of which everything up to `deleted` is deleted.
-    pub(super) fn check_all(&mut self, id: usize, events: &[Event], highest: u64) {
+    pub fn check_all(&mut self, id: usize, events: &[Event], highest: u64) {
         self.saw_all(id, events);
         let deleted = self.deletion_tried[id].min(highest);
         let numbers: Vec<u64> = events.iter().map(|e| e.sequence_number.get()).collect();
@@ -128,7 +173,7 @@ impl Record {
             let at = (event.sequence_number.get(), place);
             stands.entry(attempt).or_default().push(at);
         }
-        for (index, attempt) in self.attempts.clone().into_iter().enumerate() {
+        for (index, attempt) in self.attempts.clone() {
             if attempt.id != id {
                 continue;
             }
