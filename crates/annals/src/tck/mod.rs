@@ -10,6 +10,7 @@
     reason = "a test suite: a panic is how a check fails"
 )]
 
+pub mod aftermath;
 pub mod journal;
 pub mod record;
 pub mod snapshot;

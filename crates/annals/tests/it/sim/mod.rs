@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex};
 
 use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
-use annals::journal::{Append, Journal};
+use annals::journal::Append;
 use annals::memory::Memory;
+use annals::tck::aftermath::Aftermath;
 use annals::tck::record::{Outcome, Record, label};
-use annals::{Codec, ErrorKind, Event, ManualClock, NewEvent, Random};
-use futures::TryStreamExt;
+use annals::{Codec, ManualClock, NewEvent, Random};
 
-use crate::journals::{create, number, open_at, window};
+use crate::journals::{create, open_at};
 use process::{Process, World, id, noise};
 use tamper::{Guard, Tampered};
 
@@ -29,7 +29,6 @@ const IDS: usize = 2;
 const SEEDS: u64 = 1_000;
 const PROCESSES: usize = 3;
 const STEPS: usize = 9;
-const WINDOWS: usize = 8;
 
 fn setting(name: &str) -> Option<u64> {
     let set = std::env::var(name).ok()?;
@@ -106,76 +105,17 @@ async fn run(seed: u64, guard: Guard, noise: Arc<[u8]>) -> Record {
             world.record().violated(format!("{panic}"));
         }
     }
+    let mut record = std::mem::take(&mut *world.record());
+    let open = async || open_at(world.items.clone(), world.clock.clone(), 0).await;
     for index in 0..IDS {
-        check(&world, index, &random).await;
+        let aftermath = Aftermath {
+            index,
+            id: &id(index),
+            random: &random,
+        };
+        aftermath.check(&mut record, open).await;
     }
-    std::mem::take(&mut world.record())
-}
-
-async fn replay(journal: &Journal, index: usize, range: (u64, u64)) -> annals::Result<Vec<Event>> {
-    let window = window(range.0..=range.1, u64::MAX);
-    journal.replay(&id(index), window).try_collect().await
-}
-
-/// Checks what a process sees that starts when all is over.
-async fn check(world: &World, index: usize, random: &Random) {
-    let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
-    let (deleted, tried) = {
-        let record = world.record();
-        (record.deleted[index], record.deletion_tried[index])
-    };
-    // Before a deletion that was cut off is repeated, part of it may have happened.
-    for from in [
-        1,
-        1,
-        1 + random.below(tried + 1),
-        1 + random.below(tried + 1),
-    ] {
-        match replay(&journal, index, (from, u64::MAX)).await {
-            Ok(events) => {
-                let mut record = world.record();
-                record.saw_all(index, &events);
-                let first = events.first().map(|event| event.sequence_number.get());
-                if first.is_some_and(|first| first <= deleted || first > from.max(tried + 1)) {
-                    record.violated(format!("id {index}: from {from} begins at {first:?}"));
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::Unavailable && deleted < tried => {}
-            Err(error) => world.record().violated(format!("{error:?}")),
-        }
-    }
-    if tried > 0
-        && let Err(error) = journal.delete_to(&id(index), number(tried)).await
-    {
-        world.record().violated(format!("{error:?}"));
-    }
-    check_windows(world, index, random).await;
-}
-
-async fn check_windows(world: &World, index: usize, random: &Random) {
-    let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
-    let highest = journal.highest(&id(index)).await;
-    let all = replay(&journal, index, (1, u64::MAX)).await;
-    let (highest, all) = match (highest, all) {
-        (Ok(highest), Ok(all)) => (highest.map_or(0, |highest| highest.get()), all),
-        other => return world.record().violated(format!("{other:?}")),
-    };
-    world.record().check_all(index, &all, highest);
-    for _ in 0..WINDOWS {
-        let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
-        let near = |n: u64| (n + 6).saturating_sub(random.below(16)).max(1);
-        let range = (near(highest), near(highest));
-        let found = replay(&journal, index, range).await;
-        let numbers = range.0..=range.1;
-        let want = all
-            .iter()
-            .filter(|e| numbers.contains(&e.sequence_number.get()));
-        let is_right = found.as_ref().is_ok_and(|found| found.iter().eq(want));
-        if !is_right {
-            let what = format!("id {index}: window {range:?} is {found:?}");
-            world.record().violated(what);
-        }
-    }
+    record
 }
 
 /// One seed on a runtime of its own, so that nothing of another decides how it runs.
