@@ -58,8 +58,11 @@ pub fn label(attempt: usize, place: u64, count: u64) -> String {
 /// # Panics
 /// Where the payload does not begin with a label and end there or at a `|`.
 pub fn parse(event: &Event) -> (usize, u64, u64) {
-    let text = String::from_utf8_lossy(&event.data.payload).into_owned();
-    let label = text.split('|').next().unwrap_or_default();
+    let payload = event.data.payload.split(|byte| *byte == b'|').next();
+    parse_label(&String::from_utf8_lossy(payload.unwrap_or_default()))
+}
+
+fn parse_label(label: &str) -> (usize, u64, u64) {
     let mut parts = label.split('/').map(str::parse::<u64>);
     let mut next = || parts.next().and_then(Result::ok).expect("a label");
     (next() as usize, next(), next())
@@ -158,9 +161,31 @@ impl Record {
         }
     }
 
+    /// Checks what was ever seen of an id, deleted by now or not: nothing refused, and each append
+    /// at one place.
+    fn check_seen(&mut self, id: usize) {
+        let mut stood: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for ((_, number), label) in self.seen.range((id, 0)..=(id, u64::MAX)) {
+            let (attempt, place, _) = parse_label(label);
+            let begun = self.attempts.get(&attempt);
+            let first = stood.entry(attempt).or_insert(number.wrapping_sub(place));
+            let is_right = match begun.map(|begun| (begun.id, begun.outcome)) {
+                Some((_, Outcome::Refused)) | None => false,
+                Some((of, Outcome::Acked(acked))) => of == id && acked == *first,
+                Some((of, Outcome::Unknown)) => of == id,
+            };
+            if !is_right || number.wrapping_sub(place) != *first {
+                wrong.push(format!("id {id}: {label} was seen at {number}: {begun:?}"));
+            }
+        }
+        self.violations.append(&mut wrong);
+    }
+
     /// Checks everything that is left of an id, of which everything up to `deleted` is deleted.
     pub fn check_all(&mut self, id: usize, events: &[Event], highest: u64) {
         self.saw_all(id, events);
+        self.check_seen(id);
         let deleted = self.deletion_tried[id].min(highest);
         let numbers: Vec<u64> = events.iter().map(|e| e.sequence_number.get()).collect();
         let want: Vec<u64> = (deleted + 1..=highest).collect();
