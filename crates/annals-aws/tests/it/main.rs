@@ -10,6 +10,7 @@ mod bench;
 mod conformance;
 mod costs;
 mod faults;
+mod processes;
 mod script;
 mod server;
 mod settling;

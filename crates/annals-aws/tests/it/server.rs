@@ -56,7 +56,11 @@ pub(crate) async fn open_at(endpoint: &str, clock: Arc<dyn Clock>) -> DynamoDb {
 }
 
 pub(crate) async fn open() -> Arc<DynamoDb> {
-    let settings = patient_settings(&endpoint().await);
+    open_patient(&endpoint().await).await
+}
+
+async fn open_patient(endpoint: &str) -> Arc<DynamoDb> {
+    let settings = patient_settings(endpoint);
     let clock = Arc::new(SystemClock::new());
     let opened = DynamoDb::open_local(&settings, clock, Random::seeded(1)).await;
     Arc::new(opened.unwrap())
@@ -79,7 +83,16 @@ pub(crate) async fn with_table<F: Future<Output = ()>>(
     table: TableSpec,
     test: impl FnOnce(Arc<DynamoDb>, Arc<TableSpec>) -> F,
 ) {
-    let (store, table) = (open().await, Arc::new(table));
+    with_table_at(&endpoint().await, table, test).await;
+}
+
+/// As [`with_table`], on a server that others know too.
+pub(crate) async fn with_table_at<F: Future<Output = ()>>(
+    endpoint: &str,
+    table: TableSpec,
+    test: impl FnOnce(Arc<DynamoDb>, Arc<TableSpec>) -> F,
+) {
+    let (store, table) = (open_patient(endpoint).await, Arc::new(table));
     store
         .create_table(&table, Default::default())
         .await

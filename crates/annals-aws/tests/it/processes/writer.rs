@@ -1,0 +1,328 @@
+//! The child: a process that appends, reads and deletes, and says so, until it is told to stop.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use annals::journal::{Append, AppendError, Expected, Journal, Window};
+use annals::settings::{AwsClientSettings, Settings};
+use annals::tck::record::{label, parse};
+use annals::{Codec, Error, ErrorKind, Event, NewEvent, Random, SequenceNumber, SystemClock};
+use annals_aws::DynamoDb;
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
+
+use super::report::Said;
+use super::{IDS, id, settings};
+
+/// What a child is to do, as JSON. Where it is not set, the child has nothing to do.
+pub(super) const TASK: &str = "ANNALS_PROCESSES_TASK";
+/// A process makes no more steps than this.
+const STEPS_MAX: usize = 100_000;
+/// Attempts are numbered across all processes.
+const ATTEMPTS_MAX: usize = 1_000_000;
+/// More than an item holds.
+const LARGE_BYTES: usize = 420_000;
+/// How many events are read at once, at the most.
+const REACH: u64 = 40;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) endpoint: String,
+    pub(super) table: String,
+    /// Which start of a process this is: no other has this number.
+    pub(super) run: usize,
+    pub(super) seed: u64,
+}
+
+impl Task {
+    /// Impatient, so that a pause in the middle of a request is a request without an answer.
+    fn settings(&self) -> Settings {
+        Settings {
+            aws_client_config: AwsClientSettings {
+                connection_timeout: 200,
+                request_timeout: 200,
+                client_execution_timeout: 500,
+                ..AwsClientSettings::default()
+            },
+            ..settings(&self.endpoint, &self.table)
+        }
+    }
+
+    async fn open(&self, random: &Random) -> Result<Journal, Error> {
+        let (settings, clock) = (self.settings(), Arc::new(SystemClock::new()));
+        let store = DynamoDb::open_local(&settings, clock.clone(), random.clone()).await?;
+        Journal::open(Arc::new(store), &settings, clock, random.clone()).await
+    }
+}
+
+/// The child. Does nothing when the suite runs it as a test of its own.
+#[tokio::test]
+async fn child_that_writes() {
+    let Ok(task) = std::env::var(TASK) else {
+        return;
+    };
+    // The harness may have begun a line.
+    println!();
+    let task: Task = serde_json::from_str(&task).unwrap();
+    let random = Random::seeded(task.seed);
+    let mut opened = None;
+    for _ in 0..100 {
+        match task.open(&random).await {
+            Ok(journal) => opened = Some(journal),
+            Err(error) => excuse("open", &error),
+        }
+        if opened.is_some() {
+            break;
+        }
+    }
+    let mut writer = Writer {
+        journal: opened.expect("a journal that opens"),
+        random,
+        next: task.run * ATTEMPTS_MAX,
+        believed: [0; IDS],
+    };
+    let is_over = end_of_input();
+    for _ in 0..STEPS_MAX {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        writer.step().await;
+    }
+}
+
+/// Becomes true when whoever started this process closes its input, or ends.
+fn end_of_input() -> Arc<AtomicBool> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = is_over.clone();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        told.store(true, Ordering::Relaxed);
+    });
+    is_over
+}
+
+fn say(said: &Said) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(said.to_line().as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// An error that is not `Unavailable` is one too many.
+fn excuse(what: &str, error: &Error) {
+    if error.kind() != ErrorKind::Unavailable {
+        say(&Said::Violated(format!("{what}: {error:?}")));
+    }
+}
+
+/// What a writer believes that has seen everything up to `n`.
+fn after(n: u64) -> Expected {
+    SequenceNumber::new(n).map_or(Expected::Empty, Expected::Last)
+}
+
+/// The payload of an event: a label, and for a large one noise that the label alone decides, so
+/// that parts of different appends cannot pass for each other.
+fn payload(label: String, is_large: bool) -> Vec<u8> {
+    if !is_large {
+        return label.into_bytes();
+    }
+    let seed = label.bytes().fold(7, |sum: u64, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    let random = Random::seeded(seed);
+    let noise = (0..LARGE_BYTES / 8).flat_map(|_| random.bits().to_le_bytes());
+    label
+        .into_bytes()
+        .into_iter()
+        .chain([b'|'])
+        .chain(noise)
+        .collect()
+}
+
+/// Whether an event is as it was appended, in every byte.
+pub(super) fn is_whole(event: &Event) -> bool {
+    let (attempt, place, count) = parse(event);
+    let stored = &event.data.payload;
+    let is_large = stored.contains(&b'|');
+    *stored == payload(label(attempt, place, count), is_large)
+}
+
+struct Writer {
+    journal: Journal,
+    random: Random,
+    /// The number of the next attempt.
+    next: usize,
+    /// What it believes is last: nothing that was seen to be there goes away.
+    believed: [u64; IDS],
+}
+
+impl Writer {
+    async fn step(&mut self) {
+        let index = self.random.below(IDS as u64) as usize;
+        match self.random.below(100) {
+            0 => self.delete(index).await,
+            1..=12 => self.look(index).await,
+            13..=15 => self.highest(index).await,
+            16..=45 => self.append(index, Expected::Any).await,
+            _ => self.append(index, after(self.believed[index])).await,
+        }
+    }
+
+    fn draw(&mut self, index: usize) -> (usize, Append) {
+        let count = 1 + self.random.below(3);
+        let is_large = self.random.below(250) == 0;
+        let attempt = self.next;
+        self.next += 1;
+        say(&Said::Begin {
+            attempt,
+            id: index,
+            count,
+            is_large,
+        });
+        let events = (0..count).map(|place| {
+            let payload = payload(label(attempt, place, count), is_large);
+            NewEvent::new(Codec::Bytes, payload)
+        });
+        let append = Append::of(events.collect::<Vec<_>>());
+        (attempt, append.token(self.journal.token()))
+    }
+
+    /// Appends; what is not answered is now and then left at that, and else repeated.
+    async fn append(&mut self, index: usize, expected: Expected) {
+        let (attempt, append) = self.draw(index);
+        for _ in 0..1 + self.random.below(4) {
+            let outcome = self
+                .journal
+                .append(&id(index), expected, append.clone())
+                .await;
+            match outcome {
+                Ok(appended) => {
+                    let (first, last) = (appended.first.get(), appended.last.get());
+                    say(&Said::Acked {
+                        attempt,
+                        first,
+                        last,
+                    });
+                    if first <= self.believed[index] {
+                        let what = format!("append {attempt} stands before what was there");
+                        say(&Said::Violated(what));
+                    }
+                    self.believed[index] = last;
+                    return;
+                }
+                Err(AppendError::Conflict(conflict)) => {
+                    say(&Said::Refused { attempt });
+                    return self.learn(index, expected, &conflict.found).await;
+                }
+                Err(error) => {
+                    say(&Said::Unanswered { attempt });
+                    excuse("append", &error.into());
+                }
+            }
+        }
+    }
+
+    /// Goes on from what a conflict shows, or looks what is last.
+    async fn learn(&mut self, index: usize, expected: Expected, found: &[Event]) {
+        saw(index, found);
+        match (found.first(), found.last()) {
+            (Some(first), Some(last)) if self.random.below(2) == 0 => {
+                if after(first.sequence_number.get() - 1) != expected {
+                    let what = format!("found does not follow {expected}: {first:?}");
+                    say(&Said::Violated(what));
+                }
+                let last = last.sequence_number.get();
+                self.believed[index] = last.max(self.believed[index]);
+            }
+            _ => self.highest(index).await,
+        }
+    }
+
+    /// Replays a window: from the first on, about the end, or anywhere.
+    async fn look(&mut self, index: usize) {
+        let believed = self.believed[index];
+        let from = match self.random.below(10) {
+            0 => 1,
+            1..=6 => 1 + believed.saturating_sub(self.random.below(REACH)),
+            _ => 1 + self.random.below(believed + 1),
+        };
+        let to = match self.random.below(4) {
+            0 => u64::MAX,
+            _ => from + self.random.below(REACH),
+        };
+        let window = Window {
+            from: SequenceNumber::new(from).unwrap(),
+            to: SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST),
+            max: REACH,
+        };
+        let replay = self.journal.replay(&id(index), window);
+        let events: Vec<Event> = match replay.try_collect().await {
+            Ok(events) => events,
+            Err(error) => return excuse("replay", &error),
+        };
+        saw(index, &events);
+        let number = |event: Option<&Event>| event.map(|e| e.sequence_number.get());
+        let end = to.min(believed);
+        let passed_over = number(events.first()).map_or(end, |first| first - 1);
+        if passed_over >= from {
+            say(&Said::PassedOver {
+                id: index,
+                to: passed_over,
+            });
+        }
+        let is_full = events.len() as u64 == REACH;
+        if number(events.last()).is_some_and(|last| last < end && !is_full) {
+            let what = format!("id {index}: the window {from} to {to} ends before {end}");
+            say(&Said::Violated(what));
+        }
+    }
+
+    async fn highest(&mut self, index: usize) {
+        let highest = match self.journal.highest(&id(index)).await {
+            Ok(highest) => highest.map_or(0, SequenceNumber::get),
+            Err(error) => return excuse("highest", &error),
+        };
+        let believed = self.believed[index];
+        if highest < believed {
+            let what = format!("id {index}: the highest is {highest} and was {believed}");
+            say(&Said::Violated(what));
+        }
+        self.believed[index] = highest;
+    }
+
+    /// Deletes old events, or now and then nearly all.
+    async fn delete(&mut self, index: usize) {
+        let believed = self.believed[index];
+        if believed == 0 {
+            return;
+        }
+        let to = match self.random.below(4) {
+            0 => believed - self.random.below(believed.min(3)),
+            _ => 1 + self.random.below(believed),
+        };
+        say(&Said::Deleting { id: index, to });
+        for _ in 0..1 + self.random.below(3) {
+            let to_number = SequenceNumber::new(to).unwrap();
+            match self.journal.delete_to(&id(index), to_number).await {
+                Ok(()) => return say(&Said::Deleted { id: index, to }),
+                Err(error) => excuse("delete", &error),
+            }
+        }
+    }
+}
+
+fn saw(index: usize, events: &[Event]) {
+    let read = events.iter().map(|event| {
+        let (attempt, place, count) = parse(event);
+        if !is_whole(event) {
+            let number = event.sequence_number;
+            let what = format!("id {index}: {number} is not as it was appended");
+            say(&Said::Violated(what));
+        }
+        (event.sequence_number.get(), label(attempt, place, count))
+    });
+    let read: Vec<_> = read.collect();
+    if !read.is_empty() {
+        say(&Said::Saw { id: index, read });
+    }
+}
