@@ -3,6 +3,7 @@
 mod akka;
 mod annals;
 mod j5ik2o;
+mod known;
 
 pub use annals::{AnnalsJournal, AnnalsSnapshots, AnnalsStates};
 

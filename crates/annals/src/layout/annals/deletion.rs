@@ -166,6 +166,9 @@ async fn replace(
     first: SequenceNumber,
     left: impl Fn(&Commit) -> Result<Commit>,
 ) -> Result<Commit> {
+    // A put whose answer was lost is refused by itself when the client repeats it: what stood there
+    // before is to be remembered.
+    let mut parts = Vec::new();
     for _ in 0..TRIES_MAX {
         let item = journal.item_at(id, first).await?;
         let item = item.ok_or_else(|| {
@@ -174,32 +177,30 @@ async fn replace(
             ))
         })?;
         let old = journal.commit_of(id, &item)?;
+        parts.extend(old.part_keys());
         let new = left(&old)?;
-        if new == old {
-            return Ok(old);
+        if new != old && !swap(journal, &item, new.shrunk(journal.span)?).await? {
+            continue;
         }
-        let blob = item.get(BLOB).cloned();
-        let blob = blob.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
-        let condition = Condition::Equals(BLOB.to_owned(), blob);
-        let put = journal
-            .items
-            .put(&journal.table, new.shrunk(journal.span)?, condition)
-            .await;
-        match put {
-            Ok(_) => {
-                let is_orphan = |_: &_| new.is_deleted();
-                let orphans = old.part_keys().into_iter().filter(is_orphan);
-                let orphans: Vec<_> = orphans.map(Write::Delete).collect();
-                if !orphans.is_empty() {
-                    journal.items.write(&journal.table, orphans).await?;
-                }
-                return Ok(new);
-            }
-            Err(WriteError::Refused { .. }) => {}
-            Err(WriteError::Failed(error)) => return Err(error),
+        if new.is_deleted() && !parts.is_empty() {
+            let orphans = parts.into_iter().map(Write::Delete).collect();
+            journal.items.write(&journal.table, orphans).await?;
         }
+        return Ok(new);
     }
     Err(Error::unavailable(
         "other deletions keep being quicker; try again",
     ))
+}
+
+/// Puts an item in the place of another, if that is there as it was read; answers whether it was.
+async fn swap(journal: &AnnalsJournal, old: &Item, new: Item) -> Result<bool> {
+    let blob = old.get(BLOB).cloned();
+    let blob = blob.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
+    let condition = Condition::Equals(BLOB.to_owned(), blob);
+    match journal.items.put(&journal.table, new, condition).await {
+        Ok(_) => Ok(true),
+        Err(WriteError::Refused { .. }) => Ok(false),
+        Err(WriteError::Failed(error)) => Err(error),
+    }
 }

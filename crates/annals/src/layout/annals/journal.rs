@@ -12,13 +12,14 @@ use async_trait::async_trait;
 use futures::TryStreamExt;
 
 use super::commit::Commit;
-use super::heads::{Heads, Tries};
+use super::heads::Heads;
 use super::keys::{self, Bucket, Partition, Span};
 use super::{deletion, record, replay};
 use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, IdStream, JournalLayout, Stamped, Window,
 };
+use crate::layout::known::Tries;
 use crate::snapshot::Snapshot;
 use crate::{Clock, PersistenceId, Result, SequenceNumber};
 

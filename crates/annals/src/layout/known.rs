@@ -1,0 +1,89 @@
+//! What this process knows of a store, by key, within bounds of memory.
+//!
+//! Promises: the last `REMEMBERED` entries are there; twice as many at the most.
+//! Never: is needed. What is forgotten is looked up again.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{SequenceNumber, Token};
+
+/// How many entries are remembered; twice as many at the most, in two generations.
+const REMEMBERED: usize = 50_000;
+
+/// Entries made since the last turn, and those of the turn before. Cheaper than exact recency, and
+/// forgets none of the last `REMEMBERED` entries.
+#[derive(Debug)]
+struct Generations<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K: Eq + Hash, V: Copy> Generations<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
+        self.young.get(key).or_else(|| self.old.get(key)).copied()
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        self.young.insert(key, value);
+        if self.young.len() >= REMEMBERED {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+}
+
+/// Entries by key.
+#[derive(Debug)]
+pub(super) struct Known<K, V>(Mutex<Generations<K, V>>);
+
+impl<K, V> Default for Known<K, V> {
+    fn default() -> Self {
+        Self(Mutex::new(Generations {
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }))
+    }
+}
+
+impl<K: Eq + Hash, V: Copy> Known<K, V> {
+    fn lock(&self) -> MutexGuard<'_, Generations<K, V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        self.lock().get(key)
+    }
+
+    /// Remembers what `learn` makes of what was known.
+    pub(super) fn update(&self, key: K, learn: impl FnOnce(Option<V>) -> V) {
+        let mut known = self.lock();
+        let value = learn(known.get(&key));
+        known.insert(key, value);
+    }
+
+    pub(super) fn forget(&self, key: &K) {
+        let mut known = self.lock();
+        known.young.remove(key);
+        known.old.remove(key);
+    }
+}
+
+/// Behind which number an append that may go anywhere was tried last. While nobody knows whether
+/// it landed there, it must not be tried elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Tries(Known<Token, Option<SequenceNumber>>);
+
+impl Tries {
+    pub(super) fn get(&self, token: Token) -> Option<Option<SequenceNumber>> {
+        self.0.get(&token)
+    }
+
+    pub(super) fn begin(&self, token: Token, behind: Option<SequenceNumber>) {
+        self.0.update(token, |_| behind);
+    }
+
+    pub(super) fn end(&self, token: Token) {
+        self.0.forget(&token);
+    }
+}
