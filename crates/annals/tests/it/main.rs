@@ -12,6 +12,7 @@ mod journal_model;
 mod journal_parts;
 mod journal_recovery;
 mod journals;
+mod large_payloads;
 mod properties;
 mod sim;
 mod tck;

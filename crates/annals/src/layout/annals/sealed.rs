@@ -9,8 +9,8 @@ use minicbor::{Decoder, Encoder};
 
 use super::packing::{checksum, pack, unpack};
 use crate::items::limits::ITEM_BYTES_MAX;
-use crate::items::{Cost, Item, Items, Key, TableSpec, Value, Write, item_size};
-use crate::{Codec, Error, Payload, Result, Token};
+use crate::items::{Condition, Cost, Item, Items, Key, TableSpec, Value, Write, item_size};
+use crate::{Codec, Error, ErrorKind, Payload, Result, Token};
 
 const FORMAT: u8 = 1;
 const CHECKSUM_BYTES: usize = 4;
@@ -233,6 +233,44 @@ impl Sealed {
             schema: self.schema,
         })
     }
+}
+
+/// That what is sealed in an item is still there.
+pub(super) fn unchanged(item: &Item) -> Condition {
+    match item.get(BLOB) {
+        Some(blob) => Condition::Equals(BLOB.to_owned(), blob.clone()),
+        None => Condition::Absent,
+    }
+}
+
+/// What is there now where an item was, if that does not open any more: whoever replaces or
+/// deletes a payload takes its parts as well.
+///
+/// # Errors
+/// `lost`, where nothing has changed: then it is damaged.
+pub(super) async fn reread(
+    items: &dyn Items,
+    table: &TableSpec,
+    item: &Item,
+    lost: Error,
+) -> Result<Option<Item>> {
+    if lost.kind() != ErrorKind::Corrupt {
+        return Err(lost);
+    }
+    let found = items.get(table, vec![table.key_of(item)?]).await?.items;
+    match found.into_iter().next().flatten() {
+        Some(now) if now == *item => Err(lost),
+        now => Ok(now),
+    }
+}
+
+/// Writes, if there is anything to write: mostly there are no parts, and what is not asked of the
+/// store cannot fail.
+pub(super) async fn write(items: &dyn Items, table: &TableSpec, writes: Vec<Write>) -> Result<()> {
+    if !writes.is_empty() {
+        items.write(table, writes).await?;
+    }
+    Ok(())
 }
 
 /// Deletes of these keys.

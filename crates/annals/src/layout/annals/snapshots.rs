@@ -15,6 +15,8 @@ use crate::{Error, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Where the append begins that the snapshot's number ends: a hint, and not under the checksum.
 const ANCHOR: &str = "f";
+/// How many deletions by time are under way at once: each is a request, on a condition.
+const DELETES_AT_ONCE: usize = 16;
 
 /// Snapshots of the `annals` layout.
 #[derive(Clone, Debug)]
@@ -41,6 +43,10 @@ impl AnnalsSnapshots {
         }
     }
 
+    async fn write(&self, writes: Vec<Write>) -> Result<()> {
+        sealed::write(&*self.items, &self.table, writes).await
+    }
+
     fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
         let range = SortRange::Between(KeyPart::from(low), KeyPart::from(high));
@@ -61,8 +67,27 @@ impl AnnalsSnapshots {
         number.ok_or_else(|| Error::corrupt(format!("a snapshot has no number. id=`{id}`")))
     }
 
-    /// The snapshot in an item, unless the criteria leave it out.
+    /// The snapshot in an item, unless the criteria leave it out; the one that has replaced it, if
+    /// its parts went meanwhile.
     async fn open(
+        &self,
+        id: &PersistenceId,
+        mut item: Item,
+        criteria: &Criteria,
+    ) -> Result<Option<Snapshot>> {
+        loop {
+            let lost = match self.open_as_it_is(id, &item, criteria).await {
+                Ok(opened) => return Ok(opened),
+                Err(lost) => lost,
+            };
+            match sealed::reread(&*self.items, &self.table, &item, lost).await? {
+                Some(now) => item = now,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn open_as_it_is(
         &self,
         id: &PersistenceId,
         item: &Item,
@@ -85,6 +110,37 @@ impl AnnalsSnapshots {
                 .and_then(SequenceNumber::new),
             payload: sealed.open(&*self.items, &self.table, &part_key).await?,
         }))
+    }
+
+    /// Deletes a snapshot if its time is meant, and not another that has replaced it meanwhile. One
+    /// that does not decode has no time, and stays.
+    async fn delete_timed(
+        &self,
+        id: &PersistenceId,
+        mut item: Item,
+        criteria: Criteria,
+    ) -> Result<()> {
+        let key = self.table.key_of(&item)?;
+        let number = self.number_of(id, &item)?;
+        loop {
+            let sealed = Sealed::of(&self.table, &item);
+            if !sealed.is_ok_and(|sealed| criteria.meets(number, sealed.time_ms)) {
+                return Ok(());
+            }
+            let condition = sealed::unchanged(&item);
+            let deleted = self.items.delete(&self.table, key.clone(), condition).await;
+            let now = match deleted {
+                Ok(_) => None,
+                Err(WriteError::Refused { existing, .. }) => existing,
+                Err(WriteError::Failed(error)) => return Err(error),
+            };
+            // Whoever took its place, it is gone.
+            self.write(self.parts_of(id, &item)).await?;
+            match now {
+                Some(now) => item = *now,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// What has to go with an item: its parts, as far as it can tell of them.
@@ -111,7 +167,7 @@ impl SnapshotLayout for AnnalsSnapshots {
         let what = (&snapshot.payload, snapshot.time_ms, token);
         let written = sealed::seal(&self.table, item, what, &part_key)?;
         let parts = written.parts.into_iter().map(Write::Put).collect();
-        self.items.write(&self.table, parts).await?;
+        self.write(parts).await?;
         let put = self
             .items
             .put(&self.table, written.item.clone(), Condition::Absent)
@@ -127,8 +183,7 @@ impl SnapshotLayout for AnnalsSnapshots {
                 let parts = existing.map_or_else(Vec::new, |old| self.parts_of(id, &old));
                 let mine = |write: &Write| matches!(write, Write::Delete(key) if key.partition == part_key(token, 0).partition);
                 let parts = parts.into_iter().filter(|write| !mine(write)).collect();
-                self.items.write(&self.table, parts).await?;
-                Ok(())
+                self.write(parts).await
             }
         }
     }
@@ -142,7 +197,7 @@ impl SnapshotLayout for AnnalsSnapshots {
         let (snapshots, id) = (self.clone(), id.clone());
         let found = items.then(move |item| {
             let (snapshots, id) = (snapshots.clone(), id.clone());
-            async move { snapshots.open(&id, &item?, &criteria).await }
+            async move { snapshots.open(&id, item?, &criteria).await }
         });
         let found = found.filter_map(|found| std::future::ready(found.transpose()));
         Box::pin(found)
@@ -154,17 +209,15 @@ impl SnapshotLayout for AnnalsSnapshots {
             ..self.query(id, &criteria)
         };
         let mut found = query_all(self.items.clone(), self.table.clone(), query);
+        if criteria.is_timed() {
+            let delete = |item| self.delete_timed(id, item, criteria);
+            return found.try_for_each_concurrent(DELETES_AT_ONCE, delete).await;
+        }
         let mut writes = Vec::new();
         while let Some(item) = found.try_next().await? {
-            let number = self.number_of(id, &item)?;
-            // One that does not decode has no time; it is deleted by its number alone.
-            let time_ms = Sealed::of(&self.table, &item).map(|sealed| sealed.time_ms);
-            if time_ms.map_or(!criteria.is_timed(), |time| criteria.meets(number, time)) {
-                writes.push(Write::Delete(self.table.key_of(&item)?));
-                writes.extend(self.parts_of(id, &item));
-            }
+            writes.push(Write::Delete(self.table.key_of(&item)?));
+            writes.extend(self.parts_of(id, &item));
         }
-        self.items.write(&self.table, writes).await?;
-        Ok(())
+        self.write(writes).await
     }
 }

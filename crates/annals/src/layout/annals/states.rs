@@ -55,6 +55,29 @@ impl AnnalsStates {
         Ok(found.into_iter().next().flatten())
     }
 
+    /// The state in an item.
+    async fn open(&self, id: &PersistenceId, item: &Item) -> Result<State> {
+        let revision = revision_of(item);
+        let (_, revision) = revision
+            .ok_or_else(|| Error::corrupt(format!("durable state has no revision. id=`{id}`")))?;
+        let sealed = Sealed::of(&self.table, item)?;
+        let time_ms = sealed.time_ms;
+        let value = if item.get(DELETED).is_some() {
+            None
+        } else {
+            let part_key = |token, index| part_key(id, token, index);
+            Some(sealed.open(&*self.items, &self.table, &part_key).await?)
+        };
+        let tag = item.get(TAG).and_then(Value::as_str).unwrap_or_default();
+        Ok(State {
+            persistence_id: id.clone(),
+            revision,
+            time_ms,
+            tag: tag.to_owned(),
+            value,
+        })
+    }
+
     /// The parts that only `item` speaks for.
     fn parts_of(&self, id: &PersistenceId, item: &Item) -> Vec<Write> {
         let sealed = Sealed::of(&self.table, item);
@@ -88,8 +111,7 @@ impl AnnalsStates {
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<()> {
-        self.items.write(&self.table, writes).await?;
-        Ok(())
+        sealed::write(&*self.items, &self.table, writes).await
     }
 
     /// Whether an item came with this write.
@@ -111,28 +133,16 @@ impl AnnalsStates {
 #[async_trait]
 impl StateLayout for AnnalsStates {
     async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
-        let Some(item) = self.find(id).await? else {
-            return Ok(None);
-        };
-        let revision = revision_of(&item);
-        let (_, revision) = revision
-            .ok_or_else(|| Error::corrupt(format!("durable state has no revision. id=`{id}`")))?;
-        let sealed = Sealed::of(&self.table, &item)?;
-        let time_ms = sealed.time_ms;
-        let value = if item.get(DELETED).is_some() {
-            None
-        } else {
-            let part_key = |token, index| part_key(id, token, index);
-            Some(sealed.open(&*self.items, &self.table, &part_key).await?)
-        };
-        let tag = item.get(TAG).and_then(Value::as_str).unwrap_or_default();
-        Ok(Some(State {
-            persistence_id: id.clone(),
-            revision,
-            time_ms,
-            tag: tag.to_owned(),
-            value,
-        }))
+        let mut found = self.find(id).await?;
+        while let Some(item) = found {
+            match self.open(id, &item).await {
+                Ok(state) => return Ok(Some(state)),
+                Err(lost) => {
+                    found = sealed::reread(&*self.items, &self.table, &item, lost).await?;
+                }
+            }
+        }
+        Ok(None)
     }
 
     async fn put(&self, state: State) -> Result<(), StateError> {
@@ -153,17 +163,14 @@ impl StateLayout for AnnalsStates {
         loop {
             let put = self.items.put(&self.table, item.clone(), condition).await;
             let existing = match put {
-                Ok(_) => {
-                    let parts = replaced.map_or_else(Vec::new, |old| self.parts_of(id, &old));
-                    return Ok(self.write(parts).await?);
-                }
+                Ok(_) => break,
                 Err(WriteError::Failed(error)) => return Err(error.into()),
                 Err(WriteError::Refused { existing, .. }) => existing,
             };
             let found = existing.as_deref();
             if found.is_some_and(|found| self.is_from(found, token)) {
                 // Our own, whose answer was lost.
-                return Ok(());
+                break;
             }
             let is_in_parts = found.and_then(revision_of) == Some((REVISION_OF_PARTS, before));
             if replaced.is_some() || !is_in_parts {
@@ -173,5 +180,7 @@ impl StateLayout for AnnalsStates {
             condition = Condition::Equals(REVISION_OF_PARTS.to_owned(), before.into());
             replaced = existing;
         }
+        let parts = replaced.map_or_else(Vec::new, |old| self.parts_of(id, &old));
+        Ok(self.write(parts).await?)
     }
 }
