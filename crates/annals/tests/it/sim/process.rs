@@ -1,4 +1,5 @@
-//! A process: a journal over a store that fails, and what it does with it.
+//! A process: a journal, snapshots and durable state over a store that fails, and what it does
+//! with the journal.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,15 +8,20 @@ use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
 use annals::settings::Settings;
+use annals::snapshot::Snapshots;
+use annals::state::States;
 use annals::tck::record::{Record, label};
 use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, Random};
 use futures::TryStreamExt;
 
 use super::IDS;
+use super::snapshot_record::SnapshotRecord;
+use super::snapshots::Point;
+use super::state_record::StateRecord;
 use crate::journals::{after, number};
 
 /// How often a call that ended in `Unavailable` is made again.
-const TRIES: usize = 5;
+pub(super) const TRIES: usize = 5;
 /// More than an item holds.
 const LARGE_BYTES: usize = 420_000;
 
@@ -23,6 +29,10 @@ pub(super) struct World {
     pub(super) items: Arc<dyn Items>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) record: Mutex<Record>,
+    pub(super) snapshots: Mutex<SnapshotRecord>,
+    pub(super) states: Mutex<StateRecord>,
+    /// Of so many snapshots and states one is large.
+    pub(super) large_one_in: u64,
     /// Noise that does not compress, made once.
     pub(super) noise: Arc<[u8]>,
 }
@@ -30,6 +40,24 @@ pub(super) struct World {
 impl World {
     pub(super) fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap()
+    }
+
+    pub(super) fn snapshots(&self) -> MutexGuard<'_, SnapshotRecord> {
+        self.snapshots.lock().unwrap()
+    }
+
+    pub(super) fn states(&self) -> MutexGuard<'_, StateRecord> {
+        self.states.lock().unwrap()
+    }
+
+    pub(super) fn open_snapshots(&self, items: Arc<dyn Items>, random: &Random) -> Snapshots {
+        let (settings, clock) = (Settings::default(), self.clock.clone());
+        Snapshots::open(items, &settings, clock, random.clone()).unwrap()
+    }
+
+    pub(super) fn open_states(&self, items: Arc<dyn Items>, random: &Random) -> States {
+        let (settings, clock) = (Settings::default(), self.clock.clone());
+        States::open(items, &settings, clock, random.clone()).unwrap()
     }
 }
 
@@ -44,12 +72,19 @@ pub(super) fn id(index: usize) -> PersistenceId {
 }
 
 pub(super) struct Process {
-    world: Arc<World>,
+    pub(super) world: Arc<World>,
     handle: Arc<Faulty>,
-    journal: Journal,
-    random: Random,
+    pub(super) journal: Journal,
+    // These remember nothing that a crash could take.
+    pub(super) snapshots: Snapshots,
+    pub(super) states: States,
+    pub(super) random: Random,
     /// What it believes is last.
     believed: [u64; IDS],
+    /// The last states that it has folded.
+    pub(super) points: [Vec<Point>; IDS],
+    /// The revisions that it believes are there.
+    pub(super) revisions: [u64; IDS],
 }
 
 /// Opens a journal however often that fails; a crashed handle is revived.
@@ -69,41 +104,63 @@ impl Process {
     pub(super) async fn start(world: Arc<World>, handle: Arc<Faulty>, random: Random) -> Self {
         let journal = open(&world, &handle, &random).await;
         Self {
+            snapshots: world.open_snapshots(handle.clone(), &random),
+            states: world.open_states(handle.clone(), &random),
             world,
             handle,
             journal,
             random,
             believed: [0; IDS],
+            points: Default::default(),
+            revisions: [0; IDS],
         }
     }
 
     pub(super) async fn run(mut self, steps: usize) {
         for _ in 0..steps {
             let index = self.random.below(IDS as u64) as usize;
-            match self.random.below(16) {
+            match self.random.below(32) {
                 0 | 1 => self.delete(index).await,
                 2 | 3 => self.look(index).await,
                 4 => self.highest(index).await,
                 5 => self.sweep().await,
                 6 => self.append_twice_at_once(index).await,
                 7..=9 => self.append(index, Expected::Any).await,
-                _ => self.append(index, after(self.believed[index])).await,
+                10..=15 => self.append(index, after(self.believed[index])).await,
+                16..=19 => self.save(index).await,
+                20 => self.delete_snapshots(index).await,
+                21 | 22 => self.load_any(index).await,
+                23 => self.recover(index).await,
+                24 | 25 => self.get_state(index).await,
+                26 => self.delete_state(index).await,
+                _ => self.upsert(index).await,
             }
             self.restart_if_crashed().await;
         }
     }
 
-    async fn restart_if_crashed(&mut self) -> bool {
+    pub(super) async fn restart_if_crashed(&mut self) -> bool {
         let is_crashed = self.handle.is_crashed();
         if is_crashed {
             self.journal = open(&self.world, &self.handle, &self.random).await;
             self.believed = [0; IDS];
+            self.points = Default::default();
+            self.revisions = [0; IDS];
         }
         is_crashed
     }
 
+    /// Whether the next snapshot or state is to be larger than an item.
+    pub(super) fn is_large(&self) -> bool {
+        self.random.below(self.world.large_one_in) == 0
+    }
+
+    pub(super) fn noise(&self, is_large: bool) -> &[u8] {
+        if is_large { &self.world.noise } else { &[] }
+    }
+
     /// An error that is not `Unavailable` is one too many.
-    fn excuse(&self, what: &str, error: &Error) {
+    pub(super) fn excuse(&self, what: &str, error: &Error) {
         if error.kind() != ErrorKind::Unavailable {
             let what = format!("{what}: {error:?}");
             self.world.record().violated(what);

@@ -1,11 +1,11 @@
-//! A store that takes one of the journal's guards away, to show what each is for.
+//! A store that takes one of the guards away, to show what each is for.
 
 use std::sync::Arc;
 
 use annals::Random;
 use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Value, Write, WriteError,
+    BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, Query, Scan,
+    TableName, TableSpec, Value, Write, WriteError,
 };
 use async_trait::async_trait;
 
@@ -19,6 +19,18 @@ pub(super) enum Guard {
     NoToken,
     /// Deleted commits leave nothing.
     NoMarks,
+    /// A state is put over whatever is there.
+    NoRevisions,
+    /// Deleted states leave nothing.
+    NoEmptied,
+    /// A snapshot is put where there is none, and nowhere else.
+    NoReplacing,
+    /// Snapshots are found in the other order.
+    OldestFirst,
+}
+
+fn is_of(table: &TableSpec, what: &str) -> bool {
+    table.name().as_str() == format!("annals-{what}")
 }
 
 #[derive(Debug)]
@@ -68,16 +80,25 @@ impl Items for Tampered {
         mut item: Item,
         mut condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let is_commit = item.get("c").is_some() && condition == Condition::Absent;
+        let is_new = item.get("c").is_some() && condition == Condition::Absent;
+        let is_commit = is_new && is_of(table, "journal");
         match self.guard {
             Guard::NoCondition if is_commit => condition = Condition::Always,
             Guard::NoToken if is_commit => {
                 let token = self.random.bits().to_be_bytes();
                 item = with_token(&item, token).unwrap();
             }
-            Guard::NoMarks if is_mark(&item) => {
+            Guard::NoMarks if is_of(table, "journal") && is_mark(&item) => {
                 let key = table.key_of(&item)?;
                 return self.inner.delete(table, key, condition).await;
+            }
+            Guard::NoRevisions if is_of(table, "state") => condition = Condition::Always,
+            Guard::NoEmptied if item.get("d").is_some() => {
+                let key = table.key_of(&item)?;
+                return self.inner.delete(table, key, condition).await;
+            }
+            Guard::NoReplacing if is_of(table, "snapshot") && condition == Condition::Always => {
+                return Ok(Cost::request());
             }
             _ => {}
         }
@@ -95,7 +116,9 @@ impl Items for Tampered {
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
         let tampered = writes.into_iter().map(|write| match write {
-            Write::Put(item) if self.guard == Guard::NoMarks && is_mark(&item) => {
+            Write::Put(item)
+                if self.guard == Guard::NoMarks && is_of(table, "journal") && is_mark(&item) =>
+            {
                 Write::Delete(table.key_of(&item).unwrap())
             }
             other => other,
@@ -103,7 +126,10 @@ impl Items for Tampered {
         self.inner.write(table, tampered.collect()).await
     }
 
-    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
+    async fn query(&self, table: &TableSpec, mut query: Query) -> annals::Result<Page> {
+        if self.guard == Guard::OldestFirst && is_of(table, "snapshot") {
+            query.direction = Direction::Ascending;
+        }
         self.inner.query(table, query).await
     }
 
