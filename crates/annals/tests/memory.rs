@@ -1,0 +1,141 @@
+//! The memory that a replay holds, counted by the allocator: as much for a long journal as for a
+//! short one. In a program of its own, so that no other test allocates meanwhile.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::sync::Arc;
+
+use annals::embedded::Embedded;
+use annals::items::Items;
+use annals::journal::{Append, EventStream, Expected, Journal, Window};
+use annals::memory::Memory;
+use annals::settings::{EmbeddedSettings, Settings};
+use annals::{Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};
+use futures::TryStreamExt;
+use peak_alloc::PeakAlloc;
+use tempfile::TempDir;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+const EVENT_BYTES: usize = 200;
+const EVENTS_AN_APPEND: u64 = 500;
+/// The shorter replay, which is long enough to fill whatever is filled, and the longer one.
+const SHORT: u64 = 25_000;
+const LONG: u64 = 8 * SHORT;
+const MIB: usize = 1024 * 1024;
+/// The most that a replay may hold; all events of the longer one are 38 MiB of payload.
+const BOUND_BYTES: usize = 8 * MIB;
+
+fn id() -> PersistenceId {
+    "Account|1".parse().unwrap()
+}
+
+/// Opens the journal, in its table.
+async fn open(items: Arc<dyn Items>) -> Journal {
+    let settings = Settings::default();
+    let table = settings.layout.tables(&settings).unwrap().journal;
+    if items.describe_table(table.name()).await.unwrap().is_none() {
+        let created = items.create_table(&table, Default::default());
+        created.await.unwrap();
+    }
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let opened = Journal::open(items, &settings, clock, Random::seeded(0));
+    opened.await.unwrap()
+}
+
+/// Appends as many events as the longer replay has, of bytes that do not compress.
+async fn fill(journal: &Journal) {
+    let random = Random::seeded(1);
+    let event = |_| {
+        let words = std::iter::repeat_with(|| random.bits()).flat_map(u64::to_le_bytes);
+        NewEvent::new(Codec::Bytes, words.take(EVENT_BYTES).collect::<Vec<u8>>())
+    };
+    let mut expected = Expected::Empty;
+    for _ in 0..LONG / EVENTS_AN_APPEND {
+        let events: Vec<_> = (0..EVENTS_AN_APPEND).map(event).collect();
+        let appended = journal.append(&id(), expected, Append::of(events)).await;
+        expected = Expected::Last(appended.unwrap().last);
+    }
+}
+
+fn replay(journal: &Journal, events: u64) -> EventStream {
+    let window = Window {
+        to: SequenceNumber::new(events).unwrap(),
+        ..Window::ALL
+    };
+    journal.replay(&id(), window)
+}
+
+/// How many bytes more than before were held at the most while events were replayed one by one.
+async fn peak_of(journal: &Journal, events: u64) -> usize {
+    let before = begin();
+    let mut replayed = replay(journal, events);
+    let mut count = 0;
+    while let Some(event) = replayed.try_next().await.unwrap() {
+        assert_eq!(event.data.payload.len(), EVENT_BYTES);
+        count += 1;
+    }
+    assert_eq!(count, events);
+    HEAP.peak_usage() - before
+}
+
+/// The bytes that are held now, from which the peak counts.
+fn begin() -> usize {
+    HEAP.reset_peak_usage();
+    HEAP.current_usage()
+}
+
+/// What the peaks of a shorter and a longer replay are, behind one that warms up.
+async fn peaks(journal: &Journal) -> [usize; 2] {
+    peak_of(journal, SHORT).await;
+    let peaks = [peak_of(journal, SHORT).await, peak_of(journal, LONG).await];
+    println!("bytes at the most, {SHORT} events and {LONG}: {peaks:?}");
+    peaks
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(test);
+}
+
+async fn check_memory() {
+    let journal = open(Arc::new(Memory::new())).await;
+    fill(&journal).await;
+    let [short, long] = peaks(&journal).await;
+    assert!(long <= BOUND_BYTES, "{long}");
+    // Nothing but the replay allocates here.
+    assert!(long <= short + short / 20, "{short}, {long}");
+    check_count(&journal).await;
+}
+
+async fn check_embedded() {
+    let folder = TempDir::new().unwrap();
+    let settings = EmbeddedSettings {
+        cache_mib: 1,
+        ..EmbeddedSettings::default()
+    };
+    let embedded = || Arc::new(Embedded::open(folder.path(), &settings).unwrap());
+    fill(&open(embedded()).await).await;
+    // A store that has just been opened has nothing to write.
+    let journal = open(embedded()).await;
+    let [short, long] = peaks(&journal).await;
+    assert!(long <= BOUND_BYTES, "{long}");
+    assert!(long <= short + 2 * MIB, "{short}, {long}");
+}
+
+/// The bound is one: a replay that is collected is far past the bound.
+async fn check_count(journal: &Journal) {
+    let before = begin();
+    let all: Vec<_> = replay(journal, LONG).try_collect().await.unwrap();
+    assert_eq!(all.len() as u64, LONG);
+    let peak = HEAP.peak_usage() - before;
+    println!("bytes of {LONG} events, collected: {peak}");
+    assert!(peak > 3 * BOUND_BYTES, "{peak}");
+}
+
+/// One test, so that they take turns.
+#[test]
+fn a_replay_holds_as_much_of_a_long_journal_as_of_a_short_one() {
+    run(check_memory());
+    run(check_embedded());
+}
