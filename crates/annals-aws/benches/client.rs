@@ -41,7 +41,7 @@ async fn run() -> Result<f64> {
     };
     let clock = Arc::new(SystemClock::new());
     let store = DynamoDb::open_local(&settings, clock, Random::from_machine()).await?;
-    let measured = compare(&Arc::new(store), Load::default()).await?;
+    let measured = compare(&Arc::new(store), "annals-bench".parse()?, Load::default()).await?;
 
     println!("conditional puts of 1 KB, 50 at once, per second");
     println!(

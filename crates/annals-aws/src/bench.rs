@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
+use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableName, TableSpec};
 use annals::{Clock, Error, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
@@ -99,17 +99,18 @@ impl Comparison {
     }
 }
 
-/// Puts items of 1 KB through the bare SDK and through `store`, in turns, into a table of its own.
+/// Puts items of 1 KB through the bare SDK and through `store`, in turns, into the table `name`,
+/// which it creates and drops. Whoever cuts it short drops that table.
 ///
 /// # Errors
-/// `Invalid` where the load is empty; otherwise as the puts fail.
-pub async fn compare(store: &Arc<DynamoDb>, load: Load) -> Result<Comparison> {
+/// `Invalid` where the load is empty, `Conflict` where there is such a table; otherwise as the
+/// puts fail.
+pub async fn compare(store: &Arc<DynamoDb>, name: TableName, load: Load) -> Result<Comparison> {
     if load.rounds == 0 || load.puts == 0 || load.tasks == 0 {
         return Err(Error::invalid("a load has rounds, puts and tasks"));
     }
-    let name = format!("annals-bench-{:016x}", store.sender.random().bits());
     let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
-    let table = Arc::new(TableSpec::new(name.parse()?, key)?);
+    let table = Arc::new(TableSpec::new(name, key)?);
     store.create_table(&table, Default::default()).await?;
     let measured = measure(store, &table, load).await;
     store.drop_table(table.name()).await?;

@@ -97,10 +97,6 @@ impl Sender {
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
-
-    pub(crate) fn random(&self) -> &Random {
-        &self.random
-    }
 }
 
 /// One operation: its requests so far and the time it has left.

@@ -1,6 +1,7 @@
 //! The comparison with the bare SDK runs; how fast is for `cargo bench` to say.
 
 use annals::ErrorKind;
+use annals::items::{Items, TableName};
 use annals_aws::bench::{Load, compare};
 
 use crate::server::open;
@@ -13,9 +14,12 @@ async fn both_clients_have_their_turns() {
         puts: 20,
         tasks: 4,
     };
-    let measured = compare(&store, load).await.unwrap();
+    let name: TableName = "annals-bench".parse().unwrap();
+    let measured = compare(&store, name.clone(), load).await.unwrap();
     assert_eq!(measured.rounds.len(), 3);
     assert!(measured.ratio() > 0.0);
-    let nothing = compare(&store, Load { puts: 0, ..load }).await;
+    let left = store.describe_table(&name).await.unwrap();
+    assert_eq!(left, None, "the table is dropped");
+    let nothing = compare(&store, name, Load { puts: 0, ..load }).await;
     assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Invalid);
 }

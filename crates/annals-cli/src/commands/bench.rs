@@ -2,19 +2,24 @@
 //!
 //! Promises: what it makes to measure is gone afterwards, also when a signal cuts it short.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use annals::bench::{StorePlan, StoreRow, measure_store};
+use annals::bench::{
+    AppendsRow, JournalPlan, JournalRow, ReplayRow, StorePlan, StoreRow, measure_journal,
+    measure_store,
+};
 use annals::items::{Items, TableName};
 use annals::settings::StoreKind;
 use annals::{Clock, Error, Random, Result, SystemClock};
 use annals_aws::DynamoDb;
 use annals_aws::bench::{Comparison, Load, compare};
 use clap::Subcommand;
-use serde_json::json;
+use indicatif::ProgressBar;
+use serde_json::{Value as Json, json};
 
 use super::Context;
 use crate::interrupt::Interrupts;
@@ -27,48 +32,107 @@ pub(crate) enum Bench {
     /// Durable puts: the embedded store against the bare engine and the disk, or, with
     /// --dynamodb, our client against the bare SDK on the same server
     Store,
+    /// The journal on the embedded store: durable appends against the bare engine, and the replay
+    /// of a million events against a bare scan of the same bytes
+    Journal,
 }
 
 impl Bench {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let Self::Store = self;
-        match context.settings.store {
-            StoreKind::Embedded => embedded(context).await,
-            StoreKind::DynamoDb => dynamodb(context).await,
+        match (self, context.settings.store) {
+            (Self::Store, StoreKind::Embedded) => store(context).await,
+            (Self::Store, StoreKind::DynamoDb) => dynamodb(context).await,
+            (Self::Journal, StoreKind::Embedded) => journal(context).await,
+            (Self::Journal, StoreKind::DynamoDb) => Err(Error::invalid(
+                "bench journal measures the embedded store; leave --dynamodb out, or take bench store",
+            )),
         }
     }
 }
 
-const HEADING: &str =
-    "writers  bytes  plain file     engine  ungrouped       ours  ours/engine  ours/file";
-
-/// Beside the store, so that the same disk is measured; never inside it.
-async fn embedded(context: &Context) -> Result<ExitCode> {
-    let mut folder = context.settings.data.clone().into_os_string();
-    folder.push(format!(".bench-{}", std::process::id()));
-    let folder = PathBuf::from(folder);
-    if !context.output.is_json() {
-        print_line("durable puts a second, each acknowledged after a sync")?;
-        print_line(HEADING)?;
-    }
-    let bar = progress::counter("lines measured");
-    let mut printed = Ok(());
-    let output = context.output;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let work = measure_store(&folder, StorePlan::default(), clock.clone(), |row| {
-        bar.inc(1);
-        if printed.is_ok() {
-            printed = bar.suspend(|| print_row(output, &row));
-        }
+async fn store(context: &Context) -> Result<ExitCode> {
+    let bench = EmbeddedBench::beside(context);
+    bench.heading([
+        "durable puts a second, each acknowledged after a sync",
+        "writers  bytes  plain file     engine  ungrouped       ours  ours/engine  ours/file",
+    ])?;
+    let (plan, clock) = (StorePlan::default(), bench.clock.clone());
+    let work = measure_store(&bench.folder, plan, clock, |row| {
+        bench.print(&store_object(&row), &store_text(&row));
     });
-    let outcome = Interrupts::listen()?.or(work).await;
-    bar.finish_and_clear();
-    match outcome {
-        Ok(measured) => measured.and(printed).map(|()| ExitCode::SUCCESS),
-        Err(code) => {
-            remove(&folder, &*clock).await?;
-            eprintln!("annals: interrupted; the folder of the bench is removed");
-            Ok(code)
+    bench.run(work).await
+}
+
+async fn journal(context: &Context) -> Result<ExitCode> {
+    let bench = EmbeddedBench::beside(context);
+    bench.heading([
+        "durable appends a second, of events of 200 B, each acknowledged after a sync",
+        "writers  events     engine       ours     events  ours/engine",
+    ])?;
+    let (plan, clock) = (JournalPlan::default(), bench.clock.clone());
+    let work = measure_journal(&bench.folder, plan, clock, |row| match row {
+        JournalRow::Appends(row) => bench.print(&appends_object(&row), &appends_text(&row)),
+        JournalRow::Replay(row) => bench.print(&replay_object(&row), &replay_text(&row)),
+    });
+    bench.run(work).await
+}
+
+/// A measurement beside the embedded store, so that the same disk is measured; never inside it.
+struct EmbeddedBench {
+    folder: PathBuf,
+    clock: Arc<dyn Clock>,
+    output: Output,
+    bar: ProgressBar,
+    printed: Mutex<Result<()>>,
+}
+
+impl EmbeddedBench {
+    fn beside(context: &Context) -> Self {
+        let mut folder = context.settings.data.clone().into_os_string();
+        folder.push(format!(".bench-{}", std::process::id()));
+        Self {
+            folder: PathBuf::from(folder),
+            clock: Arc::new(SystemClock::new()),
+            output: context.output,
+            bar: progress::counter("lines measured"),
+            printed: Mutex::new(Ok(())),
+        }
+    }
+
+    fn printed(&self) -> MutexGuard<'_, Result<()>> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heading(&self, lines: [&str; 2]) -> Result<()> {
+        if self.output.is_json() {
+            return Ok(());
+        }
+        lines.into_iter().try_for_each(print_line)
+    }
+
+    /// Prints a line, unless one before it could not be.
+    fn print(&self, object: &Json, text: &str) {
+        self.bar.inc(1);
+        let mut printed = self.printed();
+        if printed.is_ok() {
+            *printed = self.bar.suspend(|| self.output.line(object, text));
+        }
+    }
+
+    /// Lets the work run to its end, or cleans up behind it.
+    async fn run(&self, work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
+        let outcome = Interrupts::listen()?.or(work).await;
+        self.bar.finish_and_clear();
+        match outcome {
+            Ok(measured) => {
+                let printed = std::mem::replace(&mut *self.printed(), Ok(()));
+                measured.and(printed).map(|()| ExitCode::SUCCESS)
+            }
+            Err(code) => {
+                remove(&self.folder, &*self.clock).await?;
+                eprintln!("annals: interrupted; the folder of the bench is removed");
+                Ok(code)
+            }
         }
     }
 }
@@ -93,8 +157,8 @@ async fn remove(folder: &Path, clock: &dyn Clock) -> Result<()> {
     })
 }
 
-fn print_row(output: Output, row: &StoreRow) -> Result<()> {
-    let object = json!({
+fn store_object(row: &StoreRow) -> Json {
+    json!({
         "writers": row.writers,
         "payload_bytes": row.payload_bytes,
         "raw_per_second": row.raw.round(),
@@ -103,8 +167,11 @@ fn print_row(output: Output, row: &StoreRow) -> Result<()> {
         "ours_per_second": row.ours.round(),
         "ours_to_engine": hundredths(row.ours_to_engine),
         "ours_to_raw": hundredths(row.ours_to_raw),
-    });
-    let text = format!(
+    })
+}
+
+fn store_text(row: &StoreRow) -> String {
+    format!(
         "{:>7} {:>6} {:>11.0} {:>10.0} {:>10.0} {:>10.0} {:>12.2} {:>10.2}",
         row.writers,
         row.payload_bytes,
@@ -114,33 +181,70 @@ fn print_row(output: Output, row: &StoreRow) -> Result<()> {
         row.ours,
         row.ours_to_engine,
         row.ours_to_raw,
-    );
-    output.line(&object, &text)
+    )
+}
+
+fn appends_object(row: &AppendsRow) -> Json {
+    json!({
+        "writers": row.writers,
+        "events_per_append": row.events,
+        "engine_per_second": row.engine.round(),
+        "ours_per_second": row.ours.round(),
+        "ours_to_engine": hundredths(row.ours_to_engine),
+    })
+}
+
+fn appends_text(row: &AppendsRow) -> String {
+    let events_per_second = row.ours * row.events as f64;
+    format!(
+        "{:>7} {:>7} {:>10.0} {:>10.0} {events_per_second:>10.0} {:>12.2}",
+        row.writers, row.events, row.engine, row.ours, row.ours_to_engine,
+    )
+}
+
+fn replay_object(row: &ReplayRow) -> Json {
+    let (before, after) = row.peak_mib.unzip();
+    json!({
+        "events": row.events,
+        "items": row.items,
+        "bytes": row.bytes,
+        "replay_per_second": row.replay.round(),
+        "scan_per_second": row.scan.round(),
+        "replay_to_scan": hundredths(row.replay_to_scan),
+        "peak_mib_before": before,
+        "peak_mib_after": after,
+    })
+}
+
+fn replay_text(row: &ReplayRow) -> String {
+    let (events, items, bytes) = (row.events, row.items, row.bytes);
+    let (replay, scan, ratio) = (row.replay, row.scan, row.replay_to_scan);
+    let peak = row.peak_mib.map_or_else(String::new, |(before, after)| {
+        format!("; peak memory {before} MiB before, {after} MiB after")
+    });
+    format!(
+        "replay of {events} events in {items} items, {bytes} bytes: {replay:.0}/s, bare scan {scan:.0}/s, replay/scan {ratio:.2}{peak}"
+    )
 }
 
 async fn dynamodb(context: &Context) -> Result<ExitCode> {
-    let seed = Random::from_machine().bits();
+    let random = Random::from_machine();
+    let table: TableName = format!("annals-bench-{:016x}", random.bits()).parse()?;
     let clock = Arc::new(SystemClock::new());
-    let store = DynamoDb::open(&context.settings, clock, Random::seeded(seed)).await?;
-    let store = Arc::new(store);
+    let store = Arc::new(DynamoDb::open(&context.settings, clock, random).await?);
     let load = Load::default();
     let bar = progress::counter("comparing our client with the bare SDK");
-    let outcome = Interrupts::listen()?.or(compare(&store, load)).await;
+    let work = compare(&store, table.clone(), load);
+    let outcome = Interrupts::listen()?.or(work).await;
     bar.finish_and_clear();
     match outcome {
         Ok(compared) => print_comparison(context.output, load.tasks, &compared?),
         Err(code) => {
-            let table = bench_table(seed)?;
             store.drop_table(&table).await?;
             eprintln!("annals: interrupted; the table of the bench is dropped. table=`{table}`");
             Ok(code)
         }
     }
-}
-
-/// The table of a comparison: it is named by the first number its store draws.
-fn bench_table(seed: u64) -> Result<TableName> {
-    format!("annals-bench-{:016x}", Random::seeded(seed).bits()).parse()
 }
 
 fn print_comparison(output: Output, tasks: u32, result: &Comparison) -> Result<ExitCode> {

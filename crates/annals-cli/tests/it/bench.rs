@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::run::{Annals, Outcome, dynamodb};
 
-fn start(annals: &Annals) -> Child {
-    let mut command = annals.binary(&["bench", "store"]);
+fn start(annals: &Annals, what: &str) -> Child {
+    let mut command = annals.binary(&["bench", what]);
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
@@ -27,14 +27,19 @@ fn interrupt(mut bench: Child, signal: &str, is_begun: impl Fn() -> bool) -> Out
 
 #[test]
 fn an_interrupted_bench_removes_its_folder() {
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    // The store under test is the last that a line of the bench opens.
+    for (what, last, signal, code) in [
+        ("store", "1-200/ours/FORMAT", "-INT", 130),
+        ("store", "1-200/ours/FORMAT", "-TERM", 143),
+        ("journal", "1-1/ours/FORMAT", "-INT", 130),
+        ("journal", "1-1/ours/FORMAT", "-TERM", 143),
+    ] {
         let annals = Annals::embedded();
-        let bench = start(&annals);
+        let bench = start(&annals, what);
         let folder = annals
             .folder()
             .join(format!("annals-data.bench-{}", bench.id()));
-        // The store under test is the last that a line of the bench opens.
-        let last = folder.join("1-200/ours/FORMAT");
+        let last = folder.join(last);
         let outcome = interrupt(bench, signal, || last.exists());
         outcome.fails(code, "interrupted");
         let left: Vec<_> = std::fs::read_dir(annals.folder()).unwrap().collect();
@@ -47,12 +52,20 @@ fn an_interrupted_bench_drops_its_table() {
     let endpoint = dynamodb();
     let annals = Annals::at(&endpoint);
     let tables = || list_tables(&endpoint, annals.access_key());
-    let outcome = interrupt(start(&annals), "-INT", || {
+    let outcome = interrupt(start(&annals, "store"), "-INT", || {
         tables().contains("annals-bench-")
     });
     outcome.fails(130, "interrupted; the table of the bench is dropped");
     let left = tables();
     assert!(!left.contains("annals-bench-"), "{left}");
+}
+
+#[test]
+fn the_journal_is_measured_on_the_embedded_store_alone() {
+    let annals = Annals::at("http://127.0.0.1:1");
+    annals
+        .run(&["bench", "journal"])
+        .fails(2, "measures the embedded store");
 }
 
 /// The server's own list, asked for without a client: no verb of ours lists tables.

@@ -1,23 +1,43 @@
-//! Appends to the journal on the embedded store against the bare engine that writes as many bytes.
+//! The journal on the embedded store against the bare engine: appends that write as many bytes,
+//! and a replay.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::contenders;
 use super::race::{self, Race};
-use super::{Contender, Payload, StorePlan};
+use super::replay::{self, ReplayPlan, ReplayRow};
+use super::{Contender, Payload, StorePlan, in_folder, make};
 use crate::embedded::Embedded;
 use crate::items::Items;
 use crate::journal::{Append, Expected, Journal};
 use crate::settings::{EmbeddedSettings, Settings};
-use crate::{Clock, Codec, Error, NewEvent, Random, Result};
+use crate::{Clock, Codec, NewEvent, Random, Result};
 
 /// The bytes of one event's payload.
-const EVENT_BYTES: usize = 200;
+pub(super) const EVENT_BYTES: usize = 200;
 
-/// One line of the result: appends a second, and how ours compares.
+/// How much is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalPlan {
+    /// Of appends.
+    pub appends: StorePlan,
+    /// Of the replay.
+    pub replay: ReplayPlan,
+}
+
+/// One line of the result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JournalRow {
+pub enum JournalRow {
+    /// Appends, one line for each number of writers and events.
+    Appends(AppendsRow),
+    /// The replay, the last line.
+    Replay(ReplayRow),
+}
+
+/// Appends a second, and how ours compares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendsRow {
     /// How many writers append at once, each to an id of its own.
     pub writers: usize,
     /// How many events of 200 B an append has.
@@ -30,42 +50,55 @@ pub struct JournalRow {
     pub ours_to_engine: f64,
 }
 
-/// Measures durable appends in `folder`, which exists and is the caller's to remove, calling
+/// Measures durable appends and a long replay in `folder` (which it makes and removes), calling
 /// `report` with each line as it is known.
 ///
 /// # Errors
-/// As [`Embedded::open`] and [`Journal::append`].
+/// As [`Embedded::open`] and [`Journal::append`], and `Invalid` where the folder exists.
 pub async fn measure_journal(
     folder: &Path,
-    plan: StorePlan,
+    plan: JournalPlan,
     clock: Arc<dyn Clock>,
     mut report: impl FnMut(JournalRow),
 ) -> Result<()> {
-    for (writers, events) in [(1, 1), (1, 10), (64, 1), (64, 10)] {
-        let folder = folder.join(format!("{writers}-{events}"));
-        std::fs::create_dir(&folder).map_err(|cause| {
-            Error::invalid("cannot make a folder for the benchmark").because(cause)
-        })?;
-        let contenders = [
-            contenders::engine(&folder.join("engine"))?,
-            ours(&folder.join("ours"), events, clock.clone()).await?,
-        ];
-        let race = Race {
-            laps: plan.laps,
-            lap_time: plan.lap_time,
-            clock: clock.clone(),
-        };
-        let payload = Payload::new(writers, events * EVENT_BYTES);
-        let laps = race::race(&race, payload, &contenders).await?;
-        report(JournalRow {
-            writers,
-            events,
-            engine: race::median_rate(&laps, 0),
-            ours: race::median_rate(&laps, 1),
-            ours_to_engine: race::median_ratio(&laps, 1, 0),
-        });
-    }
-    Ok(())
+    let measure = async {
+        for (writers, events) in [(1, 1), (1, 10), (64, 1), (64, 10)] {
+            let payload = Payload::new(writers, events * EVENT_BYTES);
+            let row = measure_appends(folder, plan.appends, &clock, (payload, events)).await?;
+            report(JournalRow::Appends(row));
+        }
+        let row = replay::measure(folder, plan.replay, &*clock).await?;
+        report(JournalRow::Replay(row));
+        Ok(())
+    };
+    in_folder(folder, measure).await
+}
+
+async fn measure_appends(
+    folder: &Path,
+    plan: StorePlan,
+    clock: &Arc<dyn Clock>,
+    (payload, events): (Payload, usize),
+) -> Result<AppendsRow> {
+    let folder = folder.join(format!("{}-{events}", payload.writers));
+    make(&folder)?;
+    let contenders = [
+        contenders::engine(&folder.join("engine"))?,
+        ours(&folder.join("ours"), events, clock.clone()).await?,
+    ];
+    let race = Race {
+        laps: plan.laps,
+        lap_time: plan.lap_time,
+        clock: clock.clone(),
+    };
+    let laps = race::race(&race, payload, &contenders).await?;
+    Ok(AppendsRow {
+        writers: payload.writers,
+        events,
+        engine: race::median_rate(&laps, 0),
+        ours: race::median_rate(&laps, 1),
+        ours_to_engine: race::median_ratio(&laps, 1, 0),
+    })
 }
 
 /// The journal: each payload is cut into events and appended to an id that is new.

@@ -1,5 +1,5 @@
 //! What this machine's disk can do, what the bare engine makes of it, and what the embedded
-//! store makes of that: durable puts a second, in one run, as ratios.
+//! store and the journal make of that: durable puts, appends and replays, in one run, as ratios.
 //!
 //! Promises: every contender syncs before it acknowledges, writes the same payloads from the same
 //! number of writers, and takes turns with the others, so that a noisy machine disturbs all alike.
@@ -8,11 +8,14 @@
 mod contenders;
 mod journal;
 mod race;
+mod replay;
 
 pub use contenders::{Contender, Payload};
-pub use journal::{JournalRow, measure_journal};
+pub use journal::{AppendsRow, JournalPlan, JournalRow, measure_journal};
 pub use race::{Lap, Race, race};
+pub use replay::{ReplayPlan, ReplayRow};
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,25 +73,36 @@ pub async fn measure_store(
     clock: Arc<dyn Clock>,
     mut report: impl FnMut(StoreRow),
 ) -> Result<()> {
-    let broken = |what: &str, cause| {
+    let measure = async {
+        for (writers, bytes) in [(1, 200), (1, 1024), (64, 200), (64, 1024)] {
+            report(measure_row(folder, plan, &clock, Payload::new(writers, bytes)).await?);
+        }
+        Ok(())
+    };
+    in_folder(folder, measure).await
+}
+
+fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir(folder).map_err(|cause| {
         let message = format!(
-            "cannot {what} the folder for the benchmark. folder=`{}`",
+            "cannot make a folder for the benchmark. folder=`{}`",
             folder.display()
         );
         Error::invalid(message).because(cause)
-    };
-    std::fs::create_dir(folder).map_err(|cause| broken("make", cause))?;
-    let mut outcome = Ok(());
-    for (writers, bytes) in [(1, 200), (1, 1024), (64, 200), (64, 1024)] {
-        match measure_row(folder, plan, &clock, Payload::new(writers, bytes)).await {
-            Ok(row) => report(row),
-            Err(error) => {
-                outcome = Err(error);
-                break;
-            }
-        }
-    }
-    std::fs::remove_dir_all(folder).map_err(|cause| broken("remove", cause))?;
+    })
+}
+
+/// Measures in a folder that is made before and removed afterwards.
+async fn in_folder(folder: &Path, measure: impl Future<Output = Result<()>>) -> Result<()> {
+    make(folder)?;
+    let outcome = measure.await;
+    std::fs::remove_dir_all(folder).map_err(|cause| {
+        let message = format!(
+            "cannot remove the folder of the benchmark. folder=`{}`",
+            folder.display()
+        );
+        Error::invalid(message).because(cause)
+    })?;
     outcome
 }
 
@@ -99,8 +113,7 @@ async fn measure_row(
     payload: Payload,
 ) -> Result<StoreRow> {
     let folder = folder.join(format!("{}-{}", payload.writers, payload.bytes));
-    std::fs::create_dir(&folder)
-        .map_err(|cause| Error::invalid("cannot make a folder for the benchmark").because(cause))?;
+    make(&folder)?;
     let contenders = [
         contenders::raw(&folder.join("raw"))?,
         contenders::engine(&folder.join("engine"))?,

@@ -34,12 +34,17 @@ use self::folder::Folder;
 use crate::items::{
     BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
     TableName, TableSpec, Write, WriteError, check_condition, check_item, check_key, check_query,
-    check_scan, check_writes,
+    check_scan, check_writes, item_size,
 };
 use crate::settings::EmbeddedSettings;
 use crate::{Error, Result};
 
 const MIB: u64 = 1024 * 1024;
+
+/// An item as the bytes that the engine keeps of it.
+pub(crate) fn stored_bytes(item: &Item) -> Vec<u8> {
+    codec::encode(item, item_size(item))
+}
 
 /// A store in a folder.
 ///

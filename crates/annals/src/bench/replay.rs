@@ -1,0 +1,307 @@
+//! The replay of a long journal on the embedded store against a scan of the bare engine that
+//! reads the same bytes.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use futures::{StreamExt, TryStreamExt};
+
+use super::journal::EVENT_BYTES;
+use super::{Payload, race};
+use crate::embedded::{Embedded, stored_bytes};
+use crate::items::{
+    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
+    TableSpec, Write, WriteError, scan_pages,
+};
+use crate::journal::{Append, Expected, Journal, Window};
+use crate::settings::Settings;
+use crate::{Clock, Codec, Error, NewEvent, PersistenceId, Random, Result};
+
+/// How many events an append of the long journal has.
+const EVENTS_AN_APPEND: u64 = 10;
+/// How many items are written at once while the journal is filled.
+const ITEMS_A_BATCH: usize = 1_000;
+const MIB: u64 = 1024 * 1024;
+
+/// How much is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayPlan {
+    /// How many events the journal has, appended by ten.
+    pub events: u64,
+    /// How often it is replayed, and scanned.
+    pub laps: usize,
+}
+
+impl Default for ReplayPlan {
+    fn default() -> Self {
+        Self {
+            events: 1_000_000,
+            laps: 5,
+        }
+    }
+}
+
+/// The result: events a second, and how ours compares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayRow {
+    /// How many events of 200 B were replayed.
+    pub events: u64,
+    /// How many items their table has: the engine alone has as many values.
+    pub items: u64,
+    /// How many bytes those items have in the engine: the values are the same.
+    pub bytes: u64,
+    /// Events a second that come out of a replay.
+    pub replay: f64,
+    /// Events a second whose items come out of a scan of the engine alone, as bytes.
+    pub scan: f64,
+    /// The replay against the scan: the median of the laps.
+    pub replay_to_scan: f64,
+    /// The most memory the process had before the replays and after them, in MiB, where the
+    /// system tells.
+    pub peak_mib: Option<(u64, u64)>,
+}
+
+/// Fills a journal and a bare engine in `folder`, and reads both in turns.
+pub(super) async fn measure(
+    folder: &Path,
+    plan: ReplayPlan,
+    clock: &dyn Clock,
+) -> Result<ReplayRow> {
+    let settings = Settings::default();
+    let table = settings.layout.tables(&settings)?.journal;
+    let items: Arc<dyn Items> = Arc::new(Embedded::open(&folder.join("ours"), &settings.embedded)?);
+    items.create_table(&table, Default::default()).await?;
+    let id: PersistenceId = "Account|1".parse()?;
+    fill(&items, &table, &id, plan.events).await?;
+    let cache_bytes = settings.embedded.cache_mib.saturating_mul(MIB);
+    let bare = Bare::copied(&folder.join("bare"), &items, &table, cache_bytes).await?;
+    let journal = open(items, &settings).await?;
+    let before = peak_mib();
+    let mut laps = Vec::with_capacity(plan.laps);
+    let rate = |since| plan.events as f64 / (clock.monotonic() - since).as_secs_f64();
+    for _ in 0..plan.laps {
+        let start = clock.monotonic();
+        bare.scan().await?;
+        let scan = rate(start);
+        let start = clock.monotonic();
+        replay(&journal, &id, plan.events).await?;
+        laps.push(vec![rate(start), scan]);
+    }
+    Ok(ReplayRow {
+        events: plan.events,
+        items: bare.values,
+        bytes: bare.bytes,
+        replay: race::median_rate(&laps, 0),
+        scan: race::median_rate(&laps, 1),
+        replay_to_scan: race::median_ratio(&laps, 0, 1),
+        peak_mib: before.zip(peak_mib()),
+    })
+}
+
+async fn open(items: Arc<dyn Items>, settings: &Settings) -> Result<Journal> {
+    // Nothing here depends on the time of an event.
+    let clock = Arc::new(crate::ManualClock::at_ms(1_700_000_000_000));
+    Journal::open(items, settings, clock, Random::from_machine()).await
+}
+
+async fn replay(journal: &Journal, id: &PersistenceId, events: u64) -> Result<()> {
+    let mut replayed = journal.replay(id, Window::ALL);
+    let mut count = 0;
+    while let Some(event) = replayed.next().await {
+        event?;
+        count += 1;
+    }
+    expect("events of the journal", count, events)
+}
+
+/// A measurement of something else is none.
+fn expect(what: &str, found: u64, wanted: u64) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "{what} are missing. wanted=`{wanted}`, found=`{found}`"
+    )))
+}
+
+/// Appends the events, without waiting for a sync each time.
+async fn fill(
+    items: &Arc<dyn Items>,
+    table: &TableSpec,
+    id: &PersistenceId,
+    events: u64,
+) -> Result<()> {
+    let gathering = Arc::new(Gathering {
+        inner: items.clone(),
+        gathered: Mutex::default(),
+    });
+    let journal = open(gathering.clone(), &Settings::default()).await?;
+    let payload = Payload::new(1, EVENT_BYTES);
+    let event = |n| NewEvent::new(Codec::Bytes, payload.of(n)).manifest("Deposited");
+    let (mut expected, mut n) = (Expected::Empty, 0);
+    while n < events {
+        let end = events.min(n + EVENTS_AN_APPEND);
+        let append = Append::of((n..end).map(event).collect::<Vec<_>>());
+        expected = Expected::Last(journal.append(id, expected, append).await?.last);
+        n = end;
+    }
+    let left = gathering.take();
+    items.write(table, left).await?;
+    Ok(())
+}
+
+/// A store that writes what is put in batches, for a writer that is alone and reads nothing.
+#[derive(Debug)]
+struct Gathering {
+    inner: Arc<dyn Items>,
+    gathered: Mutex<Vec<Write>>,
+}
+
+impl Gathering {
+    fn take(&self) -> Vec<Write> {
+        std::mem::take(&mut self.gathered.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds an item; answers what is to be written, as soon as that is enough.
+    fn gather(&self, item: Item) -> Vec<Write> {
+        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        gathered.push(Write::Put(item));
+        match gathered.len() {
+            ITEMS_A_BATCH => std::mem::take(&mut gathered),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Items for Gathering {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        self.inner.get(table, keys).await
+    }
+
+    async fn put(&self, table: &TableSpec, item: Item, _: Condition) -> Result<Cost, WriteError> {
+        let enough = self.gather(item);
+        let written = self.inner.write(table, enough).await;
+        written.map_err(|error| WriteError::Failed(error.into()))
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        self.inner.delete(table, key, condition).await
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        self.inner.write(table, writes).await
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        self.inner.query(table, query).await
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        self.inner.scan(table, scan).await
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
+        self.inner.create_table(spec, billing).await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        self.inner.describe_table(name).await
+    }
+
+    async fn drop_table(&self, name: &TableName) -> Result<bool> {
+        self.inner.drop_table(name).await
+    }
+}
+
+/// The engine alone, with the values that a table has in it.
+struct Bare {
+    /// Held open.
+    db: Database,
+    keyspace: Keyspace,
+    values: u64,
+    bytes: u64,
+}
+
+fn broken(cause: fjall::Error) -> Error {
+    Error::unavailable("the bare engine failed").because(cause)
+}
+
+/// The engine may wait for the disk, so its calls leave the caller's thread.
+async fn off_thread<T: Send + 'static>(
+    call: impl FnOnce() -> fjall::Result<T> + Send + 'static,
+) -> Result<T> {
+    let called = tokio::task::spawn_blocking(call).await;
+    let called = called.map_err(|e| Error::unavailable("a call was cut off").because(e))?;
+    called.map_err(broken)
+}
+
+impl Bare {
+    async fn copied(
+        path: &Path,
+        items: &Arc<dyn Items>,
+        table: &TableSpec,
+        cache_bytes: u64,
+    ) -> Result<Self> {
+        let db = Database::builder(path).cache_size(cache_bytes).open();
+        let db = db.map_err(broken)?;
+        let keyspace = db.keyspace("items", KeyspaceCreateOptions::default);
+        let mut bare = Self {
+            db,
+            keyspace: keyspace.map_err(broken)?,
+            values: 0,
+            bytes: 0,
+        };
+        let table = Arc::new(table.clone());
+        let mut pages = scan_pages(items.clone(), table, Scan::whole());
+        while let Some(page) = pages.try_next().await? {
+            bare.insert(page.items).await?;
+        }
+        let db = bare.db.clone();
+        off_thread(move || db.persist(PersistMode::SyncAll)).await?;
+        Ok(bare)
+    }
+
+    async fn insert(&mut self, items: Vec<Item>) -> Result<()> {
+        let values: Vec<_> = items.iter().map(stored_bytes).collect();
+        let first = self.values;
+        self.values += values.len() as u64;
+        self.bytes += values.iter().map(|value| value.len() as u64).sum::<u64>();
+        let keyspace = self.keyspace.clone();
+        let insert = move || {
+            let numbered = (first..).zip(values);
+            numbered
+                .into_iter()
+                .try_for_each(|(n, value)| keyspace.insert(n.to_be_bytes(), value))
+        };
+        off_thread(insert).await
+    }
+
+    async fn scan(&self) -> Result<()> {
+        let keyspace = self.keyspace.clone();
+        let scan = move || {
+            let mut bytes = 0;
+            for entry in keyspace.iter() {
+                bytes += entry.value()?.len() as u64;
+            }
+            Ok(bytes)
+        };
+        expect("bytes of the engine", off_thread(scan).await?, self.bytes)
+    }
+}
+
+/// The most memory this process ever had, in MiB, where the system tells.
+fn peak_mib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024)
+}
