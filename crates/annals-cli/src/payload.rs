@@ -5,15 +5,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value as Json;
 
-/// JSON as JSON, text as text; anything else, and what is not what it says it is, as base64 under
-/// another name.
+/// What the library can show of it; anything else, and what is not what it says it is, as base64
+/// under another name.
 pub(crate) fn to_json(codec: &Codec, bytes: &[u8]) -> (&'static str, Json) {
-    let readable = match codec {
-        Codec::Json => serde_json::from_slice(bytes).ok(),
-        Codec::Text => std::str::from_utf8(bytes).ok().map(Json::from),
-        _ => None,
-    };
-    match readable {
+    match codec.to_json(bytes) {
         Some(json) => ("payload", json),
         None => ("payload_base64", Json::from(BASE64.encode(bytes))),
     }

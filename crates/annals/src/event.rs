@@ -2,57 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 
 use bytes::Bytes;
 
-use crate::{PersistenceId, Random, SequenceNumber};
-
-/// How the bytes of a payload are to be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// Bytes that only the application understands.
-    #[default]
-    Bytes,
-    /// JSON.
-    Json,
-    /// Text in UTF-8.
-    Text,
-    /// CBOR.
-    Cbor,
-    /// Protocol buffers.
-    Protobuf,
-    /// A codec of somebody else's, by name.
-    Other(String),
-}
-
-impl fmt::Display for Codec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bytes => "bytes",
-            Self::Json => "json",
-            Self::Text => "text",
-            Self::Cbor => "cbor",
-            Self::Protobuf => "protobuf",
-            Self::Other(name) => name,
-        })
-    }
-}
-
-impl FromStr for Codec {
-    type Err = std::convert::Infallible;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Ok(match name {
-            "bytes" => Self::Bytes,
-            "json" => Self::Json,
-            "text" => Self::Text,
-            "cbor" => Self::Cbor,
-            "protobuf" => Self::Protobuf,
-            other => Self::Other(other.to_owned()),
-        })
-    }
-}
+use crate::{Codec, PersistenceId, Random, SequenceNumber};
 
 /// What is to be appended: a payload and what is known about it.
 ///

@@ -1,6 +1,7 @@
 //! Event-sourced persistence, on one machine and on DynamoDB, with the same code and guarantees.
 
 mod clock;
+mod codec;
 mod error;
 mod event;
 mod id;
@@ -27,8 +28,9 @@ pub mod state;
 pub mod tck;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use codec::Codec;
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Codec, Event, NewEvent, Token};
+pub use event::{Event, NewEvent, Token};
 pub use id::{PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
 pub use payload::Payload;
 pub use random::Random;

@@ -1,0 +1,153 @@
+//! Codecs: how the bytes of a payload are to be read, and how they are shown.
+//!
+//! Promises: what is shown is what the bytes say by their codec; a name reads back as the codec
+//! that was written under it.
+//! Never: changes bytes, or guesses at those of a codec it does not know.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value as Json;
+
+/// How the bytes of a payload are to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// Bytes that only the application understands.
+    #[default]
+    Bytes,
+    /// JSON.
+    Json,
+    /// Text in UTF-8.
+    Text,
+    /// CBOR.
+    Cbor,
+    /// Protocol buffers.
+    Protobuf,
+    /// A codec of somebody else's, by name.
+    Other(String),
+}
+
+impl Codec {
+    /// The value as JSON: of JSON itself, of text, and of the JVM's single values `long`, `int`
+    /// and `boolean`. `None` where the codec is another, or the bytes are not what it says.
+    ///
+    /// ```
+    /// use annals::Codec;
+    ///
+    /// let long = Codec::Other("long".into());
+    /// assert_eq!(long.to_json(&[42, 0, 0, 0, 0, 0, 0, 0]).unwrap(), 42);
+    /// assert!(Codec::Bytes.to_json(&[42]).is_none());
+    /// ```
+    pub fn to_json(&self, bytes: &[u8]) -> Option<Json> {
+        match self {
+            Self::Json => serde_json::from_slice(bytes).ok(),
+            Self::Text => std::str::from_utf8(bytes).ok().map(Json::from),
+            Self::Other(name) => Scalar::named(name)?.to_json(bytes),
+            Self::Bytes | Self::Cbor | Self::Protobuf => None,
+        }
+    }
+}
+
+/// A single value as the JVM's serializers write it, a codec of its own by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    /// 8 bytes, little-endian.
+    Long,
+    /// 4 bytes, little-endian.
+    Int,
+    /// One byte, 0 or 1.
+    Boolean,
+}
+
+impl Scalar {
+    pub(crate) const ALL: [Self; 3] = [Self::Long, Self::Int, Self::Boolean];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Long => "long",
+            Self::Int => "int",
+            Self::Boolean => "boolean",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scalar| scalar.name() == name)
+    }
+
+    /// The value; none where the bytes are not one.
+    pub(crate) fn to_json(self, bytes: &[u8]) -> Option<Json> {
+        match self {
+            Self::Long => Some(i64::from_le_bytes(bytes.try_into().ok()?).into()),
+            Self::Int => Some(i32::from_le_bytes(bytes.try_into().ok()?).into()),
+            Self::Boolean => match bytes {
+                [0] => Some(false.into()),
+                [1] => Some(true.into()),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bytes => "bytes",
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Cbor => "cbor",
+            Self::Protobuf => "protobuf",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+impl FromStr for Codec {
+    type Err = std::convert::Infallible;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Ok(match name {
+            "bytes" => Self::Bytes,
+            "json" => Self::Json,
+            "text" => Self::Text,
+            "cbor" => Self::Cbor,
+            "protobuf" => Self::Protobuf,
+            other => Self::Other(other.to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_values_of_the_jvm_show_as_json() {
+        let shown = |name: &str, bytes: &[u8]| {
+            let json = Codec::Other(name.to_owned()).to_json(bytes);
+            json.map(|json| json.to_string())
+        };
+        assert_eq!(shown("long", &[0xFE; 8]).unwrap(), "-72340172838076674");
+        assert_eq!(shown("int", &[1, 2, 0, 0]).unwrap(), "513");
+        assert_eq!(shown("boolean", &[1]).unwrap(), "true");
+        assert_eq!(shown("boolean", &[0]).unwrap(), "false");
+    }
+
+    #[test]
+    fn bytes_that_are_not_what_their_codec_says_are_not_shown() {
+        let other = |name: &str| Codec::Other(name.to_owned());
+        for (codec, bytes) in [
+            (other("long"), &[0; 7][..]),
+            (other("long"), &[0; 9]),
+            (other("int"), &[0; 8]),
+            (other("int"), &[]),
+            (other("boolean"), &[2]),
+            (other("boolean"), &[]),
+            (other("mine"), b"{}"),
+            (Codec::Json, b"{"),
+            (Codec::Text, &[0xFF]),
+            (Codec::Bytes, b"{}"),
+        ] {
+            assert_eq!(codec.to_json(bytes), None, "{codec}");
+        }
+    }
+}
