@@ -1,5 +1,8 @@
 //! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb.
 
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing stores payloads yet"))]
+mod serialization;
+
 use super::{Tables, name_or};
 use crate::items::{IndexSpec, KeyAttribute, KeySchema, TableSpec};
 use crate::settings::Settings;
