@@ -1,5 +1,9 @@
 //! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb.
 
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing stores snapshots yet"))]
+mod frame;
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing stores events yet"))]
+mod message;
 #[cfg_attr(not(test), expect(dead_code, reason = "nothing stores payloads yet"))]
 mod serialization;
 
