@@ -109,6 +109,9 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Deletes every event up to a number. Their numbers stay taken.
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()>;
 
+    /// Removes every trace of an id, whose numbers begin anew.
+    async fn purge(&self, id: &PersistenceId) -> Result<()>;
+
     /// Every id that has ever had an event and begins so, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
@@ -170,14 +173,19 @@ impl Journal {
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
-        let table = Arc::new(settings.layout.tables(settings)?.journal);
         let layout: Arc<dyn JournalLayout> = match settings.layout {
             Layout::Annals => {
+                let table = Arc::new(settings.layout.tables(settings)?.journal);
                 Arc::new(crate::layout::AnnalsJournal::open(items, table, clock.clone()).await?)
             }
-            other => {
+            Layout::Akka => {
+                let opened =
+                    crate::layout::AkkaJournal::open(items, settings, clock.clone(), &random);
+                Arc::new(opened.await?)
+            }
+            other @ Layout::J5ik2o => {
                 return Err(Error::invalid(format!(
-                    "this annals keeps journals of layout annals alone; choose that. layout=`{other}`"
+                    "this annals keeps no journals of this layout yet; choose annals or akka. layout=`{other}`"
                 )));
             }
         };
@@ -237,6 +245,16 @@ impl Journal {
     /// As the store fails.
     pub async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
         self.layout.delete_to(id, to).await
+    }
+
+    /// Removes every trace of an id: events, marks, and that there ever were any. Its numbers begin
+    /// anew. To be done only while nobody uses the id: a writer that is under way meanwhile may
+    /// leave something behind. Safe to repeat.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn purge(&self, id: &PersistenceId) -> Result<()> {
+        self.layout.purge(id).await
     }
 
     /// Every id that has ever had an event and begins with `prefix`, each once, in no order.

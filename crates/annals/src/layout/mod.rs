@@ -5,6 +5,7 @@ mod annals;
 mod j5ik2o;
 mod known;
 
+pub use akka::{AkkaJournal, AkkaSnapshots};
 pub use annals::{AnnalsJournal, AnnalsSnapshots, AnnalsStates};
 
 use std::fmt;

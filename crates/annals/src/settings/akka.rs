@@ -43,9 +43,6 @@ pub enum Gaps {
 pub struct ReplayFilterSettings {
     /// What is done.
     pub mode: ReplayFilterMode,
-    /// How many events are looked at before the first is delivered. Smaller: an older writer's
-    /// events may have been delivered when a newer one is met. Larger: more memory.
-    pub window_size: usize,
     /// How many writers are remembered as older ones.
     pub max_old_writers: usize,
 }
@@ -54,7 +51,6 @@ impl Default for ReplayFilterSettings {
     fn default() -> Self {
         Self {
             mode: ReplayFilterMode::RepairByDiscardOld,
-            window_size: 100,
             max_old_writers: 10,
         }
     }

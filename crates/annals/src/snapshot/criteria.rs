@@ -58,6 +58,11 @@ impl Criteria {
         self.min_time_ms > 0 || self.max_time_ms < u64::MAX
     }
 
+    /// Whether numbers matter.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.min_number > SequenceNumber::FIRST || self.max_number < SequenceNumber::LAST
+    }
+
     /// Whether none can be meant.
     pub fn is_empty(&self) -> bool {
         self.min_number > self.max_number || self.min_time_ms > self.max_time_ms

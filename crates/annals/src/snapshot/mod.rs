@@ -99,9 +99,10 @@ impl Snapshots {
         let table = Arc::new(settings.layout.tables(settings)?.snapshot);
         let layout: Arc<dyn SnapshotLayout> = match settings.layout {
             Layout::Annals => Arc::new(crate::layout::AnnalsSnapshots::new(items, table, random)),
-            other => {
+            Layout::Akka => Arc::new(crate::layout::AkkaSnapshots::new(items, table, settings)?),
+            other @ Layout::J5ik2o => {
                 return Err(Error::invalid(format!(
-                    "this annals keeps snapshots of layout annals alone; choose that. layout=`{other}`"
+                    "this annals keeps no snapshots of this layout yet; choose annals or akka. layout=`{other}`"
                 )));
             }
         };

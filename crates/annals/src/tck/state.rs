@@ -145,7 +145,7 @@ pub async fn d8_refuses_a_value_of_another_revision(setup: Setup) {
 /// D9.
 pub async fn d9_carries_codec_manifest_and_schema(setup: Setup) {
     let states = states(&setup);
-    let payload = Payload::new(Codec::Other("akka-666".into()), vec![0u8, 255]);
+    let payload = Payload::new(Codec::Other("akka:666".into()), vec![0u8, 255]);
     let payload = payload.manifest("A").schema(3);
     states
         .upsert(&id(), 1, payload.clone())

@@ -1,11 +1,25 @@
-//! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb.
+//! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb, their journal and
+//! their snapshots: `docs/format.md` tells their bytes.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing stores snapshots yet"))]
+mod append;
+mod batches;
+mod deletion;
 mod frame;
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing stores events yet"))]
+mod ids;
+mod journal;
+mod keys;
+mod lookup;
+mod marks;
 mod message;
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing stores payloads yet"))]
+mod record;
+mod replay;
+mod row;
 mod serialization;
+mod snapshots;
+mod writers;
+
+pub use journal::AkkaJournal;
+pub use snapshots::AkkaSnapshots;
 
 use super::{Tables, name_or};
 use crate::items::{IndexSpec, KeyAttribute, KeySchema, TableSpec};

@@ -158,6 +158,29 @@ impl Deletion<'_> {
     }
 }
 
+/// Removes every trace of an id, from the last bucket to the first, so that it can be repeated
+/// where it was cut off.
+pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result<()> {
+    let last = journal.find_highest(id).await?;
+    let last = last.map_or(0, |last| journal.span.bucket(last).0);
+    for bucket in (0..=last).rev() {
+        let query = Query::of(keys::commits(id, keys::Bucket(bucket)));
+        let (items, table) = (journal.items.clone(), journal.table.clone());
+        let mut pages = query_pages(items, table, query);
+        while let Some(page) = pages.try_next().await? {
+            let mut writes = Vec::new();
+            for item in page.items.iter().rev() {
+                let parts = journal.commit_of(id, item)?.part_keys();
+                writes.extend(parts.into_iter().map(Write::Delete));
+                writes.push(Write::Delete(journal.table.key_of(item)?));
+            }
+            journal.items.write(&journal.table, writes).await?;
+        }
+    }
+    journal.heads.forget(id);
+    Ok(())
+}
+
 /// Replaces a commit by what `left` makes of it, also while other deletions do the same; answers
 /// what stands there then.
 async fn replace(

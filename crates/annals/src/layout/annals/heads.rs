@@ -15,6 +15,10 @@ impl Heads {
         self.0.get(id)
     }
 
+    pub(super) fn forget(&self, id: &PersistenceId) {
+        self.0.forget(id);
+    }
+
     /// Remembers that a commit ends here. The highest is kept.
     pub(super) fn learn(&self, id: &PersistenceId, last: SequenceNumber) {
         self.0.update(id.clone(), |known| {

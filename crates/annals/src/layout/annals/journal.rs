@@ -106,6 +106,10 @@ impl JournalLayout for AnnalsJournal {
         deletion::delete_to(self, id, to).await
     }
 
+    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+        deletion::purge(self, id).await
+    }
+
     /// The first commit of an id is never removed, only emptied, so each id has exactly one.
     fn persistence_ids(&self, prefix: &str) -> IdStream {
         let prefix = prefix.to_owned();

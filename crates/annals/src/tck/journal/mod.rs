@@ -283,7 +283,7 @@ pub async fn j20_refuses_what_cannot_be_stored_and_stores_the_rest(setup: Setup)
 /// J21.
 pub async fn j21_carries_codec_and_manifest(setup: Setup) {
     let journal = five(&setup).await;
-    let event = NewEvent::new(Codec::Other("akka-666".into()), vec![0, 255]).manifest("A");
+    let event = NewEvent::new(Codec::Other("akka:666".into()), vec![0, 255]).manifest("A");
     let appended = journal
         .append(&id(), Expected::Any, event.clone())
         .await

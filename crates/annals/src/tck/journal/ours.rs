@@ -264,19 +264,19 @@ pub async fn any_text_is_an_id_of_its_own(setup: Setup) {
 /// Payload, codec, manifest, schema, tags, metadata, time and token.
 pub async fn events_are_carried_whole(setup: Setup) {
     let journal = setup.journal().await;
-    let codecs = [
-        Codec::Bytes,
-        Codec::Json,
-        Codec::Text,
-        Codec::Cbor,
-        Codec::Protobuf,
+    let payloads: [(Codec, &[u8]); 6] = [
+        (Codec::Bytes, &[0, 1, 255]),
+        (Codec::Json, b"{\"a\":1}"),
+        (Codec::Text, "é".as_bytes()),
+        (Codec::Cbor, &[0xA1, 0x61, 0x61, 0x01]),
+        (Codec::Protobuf, &[0x08, 0x01]),
+        (Codec::Other("akka:666".into()), &[0, 1, 255]),
     ];
-    let codecs = codecs.into_iter().chain([Codec::Other("mine".into())]);
-    let events: Vec<NewEvent> = codecs
-        .map(|codec| {
-            let event = NewEvent::new(codec, vec![0u8, 1, 255])
-                .manifest("M")
-                .schema(7);
+    let events: Vec<NewEvent> = payloads
+        .into_iter()
+        .map(|(codec, payload)| {
+            let event = NewEvent::new(codec, payload.to_vec());
+            let event = event.manifest("M").schema(7);
             event.tag("t1").tag("t2").metadata("k", "v")
         })
         .chain([NewEvent::default(), NewEvent::default().tag("lonely")])

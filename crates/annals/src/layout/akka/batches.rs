@@ -1,0 +1,83 @@
+//! Batches: the events of one append, which are replayed together or not at all.
+//!
+//! Each member tells its place (`idx`) and the last place (`cnt`). A batch whose writer was cut
+//! off, or was fenced by another, lacks members: the others are passed over.
+//!
+//! Promises: the same verdict as the plugin's filter on any sequence of rows; members that were
+//! deleted count as present, so that what a deletion left of a batch stays visible.
+//! Never: holds more than one batch.
+
+use super::row::Row;
+
+/// The rows of one batch, while its end has not been met.
+#[derive(Debug)]
+struct Pending {
+    end: u64,
+    rows: Vec<Row>,
+}
+
+/// Lets whole batches pass.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    /// Members below this number were deleted.
+    low: u64,
+    pending: Option<Pending>,
+    /// Every number up to here belongs to a batch that was met, whole or not.
+    claimed: u64,
+}
+
+impl Batches {
+    /// Batches of an id whose events below `low` are deleted.
+    pub(super) fn above(low: u64) -> Self {
+        Self {
+            low,
+            ..Self::default()
+        }
+    }
+
+    /// The rows that are known to be part of the history now that this one, the next, was met.
+    pub(super) fn push(&mut self, row: Row) -> Vec<Row> {
+        let Some(place) = row.batch else {
+            self.pending = None;
+            return vec![row];
+        };
+        let number = row.number.get();
+        let end = number
+            .saturating_sub(place.index)
+            .saturating_add(place.last);
+        self.claimed = self.claimed.max(end);
+        match &mut self.pending {
+            Some(pending) if pending.end == end => pending.rows.push(row),
+            pending => {
+                let rows = vec![row];
+                *pending = Some(Pending { end, rows });
+            }
+        }
+        // The plugin never delivers a batch of one.
+        if number < end || place.last == 0 {
+            return Vec::new();
+        }
+        let rows = self
+            .pending
+            .take()
+            .map_or_else(Vec::new, |pending| pending.rows);
+        let begin = end.saturating_sub(place.last);
+        let deleted = self.low.saturating_sub(begin);
+        let is_whole = rows.len() as u64 + deleted == place.last + 1;
+        if is_whole { rows } else { Vec::new() }
+    }
+
+    /// Where the batch ends whose members are being collected.
+    pub(super) fn awaited(&self) -> Option<u64> {
+        self.pending.as_ref().map(|pending| pending.end)
+    }
+
+    /// Whether a number that is not there belongs to a batch that was met.
+    pub(super) fn claims(&self, number: u64) -> bool {
+        number <= self.claimed
+    }
+}
+
+#[cfg(test)]
+#[path = "batches_tests.rs"]
+mod tests;

@@ -1,0 +1,51 @@
+//! Deleting up to a number: the low mark is raised first, then the items are emptied.
+//!
+//! The plugin removes the items. An emptied one costs the same to write and keeps its number taken:
+//! a writer of ours that was frozen meanwhile is refused, where it would otherwise put an event
+//! below the low mark, acknowledge it and lose it. The plugin never reads below the low mark.
+//!
+//! Promises: a replay never sees a history that is deleted in part; a deletion that was cut off
+//! goes on where it was with the next one, whoever makes it.
+
+use super::journal::AkkaJournal;
+use super::keys::{Mark, by_hundreds};
+use super::row::Row;
+use crate::items::Write;
+use crate::{PersistenceId, Result};
+
+pub(super) async fn delete_to(journal: &AkkaJournal, id: &PersistenceId, to: u64) -> Result<()> {
+    let tail = journal.tail(id).await?;
+    let (marks, to) = (tail.marks, to.min(tail.highest));
+    let low = marks.low.max(to + 1);
+    if low > marks.low.max(1) {
+        journal.raise_low(id, low, marks.done).await?;
+    }
+    if marks.done + 1 >= low {
+        return Ok(());
+    }
+    for (from, to) in by_hundreds(marks.done + 1, low - 1) {
+        let emptied = (from..=to).map(|number| Write::Put(Row::gone(&journal.keys, id, number)));
+        let emptied: Vec<_> = emptied.collect();
+        journal.items.write(&journal.table, emptied).await?;
+    }
+    journal.end_deletion(id, low).await
+}
+
+/// Removes every trace of an id. To be done only while nobody uses it: its numbers begin anew.
+pub(super) async fn purge(journal: &AkkaJournal, id: &PersistenceId) -> Result<()> {
+    let tail = journal.tail(id).await?;
+    let last = tail.highest.max(tail.next.saturating_sub(1));
+    for (from, to) in by_hundreds(1, last) {
+        let numbers = from..=to;
+        let keys = numbers.map(|number| Write::Delete(journal.keys.event(id, number)));
+        journal.items.write(&journal.table, keys.collect()).await?;
+    }
+    // The marks go last: whoever is cut off can do it again.
+    let shards = 0..journal.keys.shards;
+    let marks = shards.flat_map(|shard| {
+        [Mark::Low, Mark::High].map(|mark| Write::Delete(journal.keys.mark_in(mark, id, shard)))
+    });
+    journal.items.write(&journal.table, marks.collect()).await?;
+    journal.heads.forget(id);
+    Ok(())
+}

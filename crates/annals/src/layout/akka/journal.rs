@@ -1,0 +1,141 @@
+//! The journal on the `akka` layout: an item for each event, as akka-persistence-dynamodb 1.x and
+//! pekko-persistence-dynamodb keep them.
+//!
+//! Promises: what the plugin wrote is replayed and what is appended here it replays. Every event is
+//! put on the condition that its key is free, and keys once taken are not freed by our deletions:
+//! of two writers of ours one is refused, and a writer of ours never overwrites the JVM's.
+//! Trusts: that an id is not written by the JVM at the same time. The plugin overwrites and deletes
+//! without looking, and no reader or writer can make up for that.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::keys::Keys;
+use super::row::Writer;
+use super::{deletion, ids, record, replay};
+use crate::items::{Item, Items, TableSpec};
+use crate::journal::{
+    AppendError, Appended, EventStream, Expected, IdStream, JournalLayout, Stamped, Window,
+};
+use crate::layout::known::{Known, Tries};
+use crate::settings::Settings;
+use crate::{Clock, PersistenceId, Random, Result, SequenceNumber, Token};
+
+/// What this process knows of an id: by having written or read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// The last event; 0: none.
+    pub(super) last: u64,
+    /// The number that the next event gets.
+    pub(super) next: u64,
+    /// How far the high mark is known to be raised.
+    pub(super) high: u64,
+}
+
+/// A journal of the `akka` layout.
+#[derive(Clone, Debug)]
+pub struct AkkaJournal {
+    pub(super) items: Arc<dyn Items>,
+    pub(super) table: Arc<TableSpec>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) keys: Keys,
+    /// What tells this journal's events from those of others.
+    pub(super) incarnation: Token,
+    pub(super) heads: Arc<Known<PersistenceId, Head>>,
+    pub(super) tries: Arc<Tries>,
+    pub(super) recorded: Arc<tokio::sync::OnceCell<()>>,
+}
+
+impl AkkaJournal {
+    /// Opens the journal in a table. Nothing is written before the first append.
+    ///
+    /// # Errors
+    /// `Invalid` where the table is missing, or has marks that these settings would not see.
+    pub(crate) async fn open(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: &Random,
+    ) -> Result<Self> {
+        let spec = settings.layout.tables(settings)?.journal;
+        let keys = Keys::new(&settings.journal_name, settings.sequence_shards)?;
+        record::check(&*items, &spec, &keys).await?;
+        Ok(Self {
+            items,
+            table: Arc::new(spec),
+            clock,
+            settings: Arc::new(settings.clone()),
+            keys,
+            incarnation: Token::draw(random),
+            heads: Arc::default(),
+            tries: Arc::default(),
+            recorded: Arc::default(),
+        })
+    }
+
+    pub(super) fn writer(&self, token: Token) -> Writer {
+        Writer {
+            incarnation: self.incarnation,
+            token,
+        }
+    }
+
+    /// Remembers where an id's history ends.
+    pub(super) fn learn(&self, id: &PersistenceId, head: Head) {
+        self.heads.update(id.clone(), |known| match known {
+            Some(known) if known.next > head.next => known,
+            Some(known) => Head {
+                high: head.high.max(known.high),
+                ..head
+            },
+            None => head,
+        });
+    }
+
+    /// The items of one hundred between two numbers, all pages.
+    pub(super) async fn items_between(
+        &self,
+        id: &PersistenceId,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Item>> {
+        use futures::TryStreamExt;
+        let query = self.keys.between(id, from, to);
+        let all = crate::items::query_all(self.items.clone(), self.table.clone(), query);
+        all.try_collect().await
+    }
+}
+
+#[async_trait]
+impl JournalLayout for AkkaJournal {
+    async fn append(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        stamped: Stamped,
+    ) -> Result<Appended, AppendError> {
+        self.put_expecting(id, expected, &stamped).await
+    }
+
+    fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
+        replay::start(self.clone(), id.clone(), window)
+    }
+
+    async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
+        Ok(SequenceNumber::new(self.tail(id).await?.highest))
+    }
+
+    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
+        deletion::delete_to(self, id, to.get()).await
+    }
+
+    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+        deletion::purge(self, id).await
+    }
+
+    fn persistence_ids(&self, prefix: &str) -> IdStream {
+        ids::all(self.clone(), prefix.to_owned())
+    }
+}

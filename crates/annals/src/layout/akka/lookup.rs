@@ -1,0 +1,85 @@
+//! Finding the end of an id's history: the marks, then the last row, and always one look behind it.
+//!
+//! Promises: the highest number that was ever used, whatever the plugin failed to mark, as long as
+//! no whole hundred of numbers is missing; three requests, in two rounds.
+//! Trusts: that a writer of ours raises the high mark before it acknowledges.
+
+use super::journal::AkkaJournal;
+use super::keys::hundred;
+use super::marks::Marks;
+use super::row::Row;
+use crate::items::Query;
+use crate::{PersistenceId, Result};
+
+/// The end of a history.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) marks: Marks,
+    /// The last row, if it is in the last hundred.
+    pub(super) last: Option<Row>,
+    /// The last number that was ever used; 0: none.
+    pub(super) highest: u64,
+    /// The number that the next event gets.
+    pub(super) next: u64,
+}
+
+/// Where the batch ends that a row is part of, if its last member must still come.
+pub(super) fn open_end(row: &Row) -> Option<u64> {
+    let place = row.batch.filter(|place| place.index < place.last)?;
+    let end = row.number.get() - place.index + place.last;
+    Some(end).filter(|_| !row.is_gone())
+}
+
+impl Tail {
+    fn of(marks: Marks, last: Option<Row>) -> Self {
+        let row = last.as_ref().map_or(0, |row| row.number.get());
+        // Behind a batch whose last member is missing comes that member's number, so that the
+        // batch can never become whole behind the back of whoever takes it. Numbers that the marks
+        // tell of are taken, also where no row has them.
+        let next = last.as_ref().and_then(open_end).unwrap_or(row + 1);
+        Self {
+            highest: marks.used().max(row),
+            next: next.max(marks.used() + 1),
+            marks,
+            last,
+        }
+    }
+
+    /// The last row, if it is of a batch whose last member is missing.
+    pub(super) fn open(&self) -> Option<&Row> {
+        self.last.as_ref().filter(|row| open_end(row).is_some())
+    }
+}
+
+impl AkkaJournal {
+    /// The end of an id's history as the store has it.
+    pub(super) async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
+        let marks = self.marks(id).await?;
+        self.tail_behind(id, marks).await
+    }
+
+    async fn tail_behind(&self, id: &PersistenceId, marks: Marks) -> Result<Tail> {
+        let mut at = hundred(marks.used());
+        let look = |hundred| self.row(self.keys.last_of(id, hundred));
+        let (mut last, mut behind) = futures::try_join!(look(at), look(at + 1))?;
+        while let Some(row) = behind {
+            at += 1;
+            last = Some(row);
+            behind = look(at + 1).await?;
+        }
+        // Marks that ought to be there may be in shards that these settings do not know.
+        let is_behind = at > hundred(marks.high) && at >= u64::from(self.keys.shards);
+        let is_gone = last.is_none() && marks.high > 0 && marks.low <= marks.high;
+        if (last.is_some() && is_behind) || is_gone {
+            self.check_shards(id).await?;
+        }
+        Ok(Tail::of(marks, last))
+    }
+
+    /// The first row that a query brings.
+    pub(super) async fn row(&self, query: Query) -> Result<Option<Row>> {
+        let page = self.items.query(&self.table, query).await?;
+        let item = page.items.into_iter().next();
+        item.map(|item| Row::of(&self.keys, item)).transpose()
+    }
+}

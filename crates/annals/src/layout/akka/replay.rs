@@ -1,0 +1,336 @@
+//! Replay: the hundreds of a window in order, several read at once.
+//!
+//! Promises: every event of the window that counts, in order, or an error. Batches that lack
+//! members are passed over and those that the window cuts are looked up whole. Numbers that are
+//! missing otherwise are told, also at the end, where the high mark knows better.
+//! Trusts: the low mark to be raised before anything is deleted.
+
+use futures::future::BoxFuture;
+use futures::stream::{self, FuturesOrdered, StreamExt, TryStreamExt};
+
+use super::batches::Batches;
+use super::journal::{AkkaJournal, Head};
+use super::keys::{PARTITION, by_hundreds, hundred};
+use super::lookup::open_end;
+use super::marks::Marks;
+use super::row::Row;
+use super::writers::Writers;
+use crate::items::{Item, Value};
+use crate::journal::{EventStream, Window};
+use crate::settings::Gaps;
+use crate::{Error, Event, PersistenceId, Result};
+
+/// The events of the window. Nothing is read before the first poll.
+pub(super) fn start(journal: AkkaJournal, id: PersistenceId, window: Window) -> EventStream {
+    let begin = stream::once(Reader::begin(journal, id, window));
+    let chunks = begin.map_ok(|reader| {
+        stream::try_unfold(reader, |mut reader| async move {
+            let chunk = reader.next().await?;
+            let chunk = chunk.map(|events| stream::iter(events.into_iter().map(Ok)));
+            Ok::<_, Error>(chunk.map(|events| (events, reader)))
+        })
+        .try_flatten()
+    });
+    Box::pin(chunks.try_flatten())
+}
+
+/// The rows of a hundred, asked for.
+type Asked = BoxFuture<'static, Result<(u64, Vec<Item>)>>;
+
+struct Reader {
+    journal: AkkaJournal,
+    id: PersistenceId,
+    window: Window,
+    marks: Marks,
+    batches: Batches,
+    writers: Writers,
+    /// Where the events begin that are wanted and not deleted.
+    start: u64,
+    /// The next number there should be a row of.
+    next: u64,
+    /// The last row that was met.
+    last: Option<Row>,
+    /// The last event that counts; 0: none yet.
+    last_event: u64,
+    /// How many more events may be delivered.
+    left: u64,
+    has_delivered: bool,
+    has_ended: bool,
+    /// The next hundred to be asked for.
+    ask: u64,
+    asked: FuturesOrdered<Asked>,
+}
+
+impl Reader {
+    async fn begin(journal: AkkaJournal, id: PersistenceId, window: Window) -> Result<Self> {
+        let (from, to) = (window.from.get(), window.to.get());
+        // Nearly always the events begin where they are wanted: no need to wait for the marks.
+        let first = ask(&journal, &id, (from, to));
+        let (marks, first) = futures::try_join!(journal.marks(&id), first)?;
+        let start = from.max(marks.low).max(1);
+        let mut reader = Self {
+            batches: Batches::above(marks.low),
+            writers: Writers::new(journal.settings.replay_filter),
+            start,
+            next: start,
+            last: None,
+            last_event: 0,
+            left: window.max,
+            has_delivered: false,
+            has_ended: start > to,
+            ask: hundred(start),
+            asked: FuturesOrdered::new(),
+            journal,
+            id,
+            window,
+            marks,
+        };
+        if hundred(start) == hundred(from) && !reader.has_ended {
+            reader.ask += 1;
+            let rows = first.1.into_iter();
+            let rows = rows.filter(|item| number_in(item) >= start % PARTITION);
+            let rows = (first.0, rows.collect());
+            reader.asked.push_back(Box::pin(async move { Ok(rows) }));
+        }
+        Ok(reader)
+    }
+
+    /// The next events; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<Event>>> {
+        while !self.has_ended {
+            self.read_ahead();
+            let out = match self.asked.next().await.transpose()? {
+                Some((at, items)) if !items.is_empty() || at <= hundred(self.marks.high) => {
+                    self.take_all(items).await?
+                }
+                // Behind the last hundred, or behind the window.
+                _ => self.end().await?,
+            };
+            let out = self.deliver(out);
+            if !out.is_empty() {
+                return Ok(Some(out));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks for the hundreds that the high mark promises, and for one behind them.
+    fn read_ahead(&mut self) {
+        let last = hundred(self.window.to.get());
+        let wanted = (self.left / PARTITION).saturating_add(1);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let at_once = wanted.min(self.journal.settings.replay_parallelism.max(1));
+        while self.asked.len() < at_once
+            && self.ask <= last
+            && (self.ask <= hundred(self.marks.high) || self.asked.is_empty())
+        {
+            let from = (self.ask * PARTITION).max(self.start);
+            let asked = ask(&self.journal, &self.id, (from, self.window.to.get()));
+            self.asked.push_back(Box::pin(asked));
+            self.ask += 1;
+        }
+    }
+
+    async fn take_all(&mut self, items: Vec<Item>) -> Result<Vec<Event>> {
+        let mut out = Vec::new();
+        for item in items {
+            let row = Row::of(&self.journal.keys, item)?;
+            if self.last.is_none() {
+                out.extend(self.before(&row).await?);
+            }
+            out.extend(self.take(row).await?);
+        }
+        Ok(out)
+    }
+
+    /// The members before the window of a batch that it cuts at its beginning.
+    async fn before(&mut self, first: &Row) -> Result<Vec<Event>> {
+        let (start, low) = (self.start, self.marks.low.max(1));
+        let begin = begin_of(first).max(low);
+        if begin < start {
+            self.next = begin;
+            return self.fetch(begin, start - 1).await;
+        }
+        if first.number.get() > start && start > low {
+            self.look_back(low, start - 1).await?;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Where the window begins with missing numbers, a batch before it may claim them.
+    async fn look_back(&mut self, low: u64, before: u64) -> Result<()> {
+        let hundreds: Vec<_> = by_hundreds(low, before).collect();
+        for (from, to) in hundreds.into_iter().rev() {
+            let items = self.journal.items_between(&self.id, from, to).await?;
+            if let Some(item) = items.into_iter().next_back() {
+                self.batches.push(Row::of(&self.journal.keys, item)?);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows between two numbers that no query of the window brings.
+    async fn fetch(&mut self, from: u64, to: u64) -> Result<Vec<Event>> {
+        let mut out = Vec::new();
+        for (from, to) in by_hundreds(from, to) {
+            for item in self.journal.items_between(&self.id, from, to).await? {
+                out.extend(self.take(Row::of(&self.journal.keys, item)?).await?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Takes the next row; answers the events that are known to count by it.
+    async fn take(&mut self, row: Row) -> Result<Vec<Event>> {
+        let number = row.number.get();
+        if row.is_gone() {
+            return self.pass_over(number);
+        }
+        let begin = begin_of(&row);
+        if self.next < begin && !self.batches.claims(begin - 1) {
+            self.miss((self.next, begin - 1)).await?;
+        }
+        self.next = number + 1;
+        self.last = Some(row.clone());
+        let mut out = Vec::new();
+        for row in self.batches.push(row) {
+            let Some((event, writer)) = row.event(&self.id)? else {
+                continue;
+            };
+            if let Some(event) = self.writers.push(event, &writer)? {
+                self.last_event = row.number.get();
+                out.push(event);
+            }
+        }
+        Ok(out)
+    }
+
+    /// A row that was emptied by a deletion that began after the marks were read.
+    fn pass_over(&mut self, number: u64) -> Result<Vec<Event>> {
+        if self.has_delivered {
+            return Err(self.overtaken());
+        }
+        self.writers = Writers::new(self.journal.settings.replay_filter);
+        self.batches = Batches::above(number + 1);
+        self.next = number + 1;
+        Ok(Vec::new())
+    }
+
+    /// Numbers are missing that nothing explains.
+    async fn miss(&mut self, (from, to): (u64, u64)) -> Result<()> {
+        let id = &self.id;
+        if self.journal.marks(id).await?.low > from {
+            return Err(self.overtaken());
+        }
+        self.journal.check_shards(id).await?;
+        match self.journal.settings.gaps {
+            Gaps::Skip => {
+                tracing::warn!(%id, from, to, "events are missing from the journal");
+                Ok(())
+            }
+            Gaps::Fail => Err(Error::corrupt(format!(
+                "events are missing from the journal; an operator must look, or, if an actor's events were rejected there, set gaps to skip. id=`{id}`, from=`{from}`, to=`{to}`"
+            ))),
+        }
+    }
+
+    /// All rows of the window have been met.
+    async fn end(&mut self) -> Result<Vec<Event>> {
+        self.has_ended = true;
+        let to = self.window.to.get();
+        if self.ask <= hundred(to) {
+            // A hundred behind the last was found empty: this is the end of the history.
+            self.check_end(self.marks.high).await?;
+            self.learn();
+            return Ok(Vec::new());
+        }
+        let cut = self.batches.awaited().filter(|end| *end > to);
+        let out = match cut {
+            Some(end) => self.fetch(to + 1, end).await?,
+            None => Vec::new(),
+        };
+        if self.next <= to {
+            let known = match self.first_behind(to).await? {
+                Some(row) => begin_of(&row) - 1,
+                None => self.marks.high,
+            };
+            self.check_end(known.min(to)).await?;
+        }
+        Ok(out)
+    }
+
+    async fn first_behind(&mut self, number: u64) -> Result<Option<Row>> {
+        let query = self.journal.keys.between(&self.id, number + 1, u64::MAX);
+        self.journal.row(query.limit(1)).await
+    }
+
+    /// Whether rows are missing up to a number that is known to have been used.
+    async fn check_end(&mut self, known: u64) -> Result<()> {
+        match self.next <= known && !self.batches.claims(known) {
+            true => self.miss((self.next, known)).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Remembers where the history ends, unless it ends in a batch that may still be under way.
+    fn learn(&self) {
+        let used = self.marks.used();
+        let (last, next) = match &self.last {
+            Some(row) if self.last_event > 0 && open_end(row).is_none() => {
+                (self.last_event, row.number.get() + 1)
+            }
+            // Read from the beginning on, and nothing was there.
+            None if self.window.from.get() <= self.marks.low.max(1) => (used, 1),
+            _ => return,
+        };
+        let head = Head {
+            last,
+            next: next.max(used + 1),
+            high: self.marks.high,
+        };
+        self.journal.learn(&self.id, head);
+    }
+
+    /// What the window shows of these, as far as more are wanted.
+    fn deliver(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+        let window = self.window.from..=self.window.to;
+        events.retain(|event| window.contains(&event.sequence_number));
+        events.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= events.len() as u64;
+        self.has_delivered |= !events.is_empty();
+        self.has_ended |= self.left == 0;
+        events
+    }
+
+    fn overtaken(&self) -> Error {
+        let id = &self.id;
+        Error::unavailable(format!(
+            "events were deleted while they were read; replay again. id=`{id}`"
+        ))
+    }
+}
+
+/// Where the batch of a row begins, or the row itself.
+fn begin_of(row: &Row) -> u64 {
+    let number = row.number.get();
+    row.batch.map_or(number, |place| number - place.index)
+}
+
+fn number_in(item: &Item) -> u64 {
+    let number = item.get("num").and_then(Value::as_u64);
+    number.unwrap_or(0)
+}
+
+/// Asks for the rows of a hundred from a number on.
+fn ask(
+    journal: &AkkaJournal,
+    id: &PersistenceId,
+    (from, to): (u64, u64),
+) -> impl Future<Output = Result<(u64, Vec<Item>)>> + Send + 'static {
+    let (journal, id) = (journal.clone(), id.clone());
+    async move {
+        let items = journal.items_between(&id, from, to).await?;
+        Ok((hundred(from), items))
+    }
+}

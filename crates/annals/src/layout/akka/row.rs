@@ -1,0 +1,316 @@
+//! Rows: an event of the `akka` layout as an item, in both generations the plugin ever wrote.
+//!
+//! Promises: what the plugin wrote is read, and what is written here it reads; what it has no
+//! attribute for (time, tags, metadata, and a manifest its serializer does not carry) is kept in
+//! attributes it does not ask for. Nothing of a row is decoded before it is known to count.
+//! Never: writes `idx` and `cnt` on a lone event: the plugin would pass it over.
+
+use std::collections::BTreeMap;
+
+use super::keys::Keys;
+use super::message::Message;
+use super::serialization::{self, Serialized};
+use crate::items::{Item, Value};
+use crate::settings::Format;
+use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
+
+/// Under this name the metadata of an event hold what the JVM side's event adapter called it.
+const ADAPTER: &str = "adapter-manifest";
+/// On an item whose event was deleted: its number stays taken.
+const GONE: &str = "deleted";
+/// What the plugin adds up for keys and the like.
+const FIXED_BYTES: usize = 26;
+
+/// A place in a batch: `idx` and `cnt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) index: u64,
+    pub(super) last: u64,
+}
+
+/// An item of the journal under an event's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) number: SequenceNumber,
+    pub(super) batch: Option<Place>,
+    pub(super) item: Item,
+}
+
+/// Who wrote an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Writer {
+    /// This journal, since it was opened.
+    pub(super) incarnation: Token,
+    /// This append.
+    pub(super) token: Token,
+}
+
+impl Writer {
+    /// As the JVM side writes it: the text of a uuid, whose last half is the append's token.
+    pub(super) fn uuid(self) -> String {
+        let (a, b) = (
+            u64::from_be_bytes(self.incarnation.to_bytes()),
+            u64::from_be_bytes(self.token.to_bytes()),
+        );
+        let (low, high) = (b >> 48, b & 0xFFFF_FFFF_FFFF);
+        format!(
+            "{:08x}-{:04x}-{:04x}-{low:04x}-{high:012x}",
+            a >> 32,
+            (a >> 16) & 0xFFFF,
+            a & 0xFFFF
+        )
+    }
+}
+
+/// The token in a writer's uuid: its last 16 digits. Other texts get one of their own.
+pub(super) fn token_of(writer_uuid: &str) -> Token {
+    let digits: String = writer_uuid.chars().filter(|c| *c != '-').collect();
+    let last = digits.len().checked_sub(16).and_then(|at| digits.get(at..));
+    let bits = last.and_then(|last| u64::from_str_radix(last, 16).ok());
+    let bits = bits.unwrap_or_else(|| u64::from(crc32fast::hash(writer_uuid.as_bytes())));
+    Token::from_bytes(bits.to_be_bytes())
+}
+
+/// One event to be written.
+#[derive(Debug)]
+pub(super) struct NewRow<'a> {
+    pub(super) id: &'a PersistenceId,
+    pub(super) number: SequenceNumber,
+    pub(super) batch: Option<Place>,
+    pub(super) writer: Writer,
+    pub(super) time_ms: u64,
+    pub(super) causation: Option<&'a str>,
+    pub(super) correlation: Option<&'a str>,
+    pub(super) event: &'a NewEvent,
+}
+
+impl NewRow<'_> {
+    /// The item of this event in a generation, and how large the plugin reckons it to be.
+    pub(super) fn to_item(&self, keys: &Keys, format: Format) -> Result<(Item, usize)> {
+        let mut metadata = self.event.metadata.clone();
+        let adapter = metadata.remove(ADAPTER).unwrap_or_default();
+        let payload = Payload::from(self.event.clone());
+        let written = serialization::write(&payload)?;
+        let serialized = written.serialized;
+        let key = keys.event(self.id, self.number.get());
+        let mut item = Item::new().with("par", key.partition);
+        if let Some(sort) = key.sort {
+            item.insert("num", sort);
+        }
+        if let Some(place) = self.batch {
+            item.insert("idx", place.index);
+            item.insert("cnt", place.last);
+        }
+        let bytes = match format {
+            Format::B => self.fill(&mut item, &serialized, &adapter),
+            Format::A => {
+                let message = self.message(serialized, adapter).encode();
+                let bytes = message.len();
+                item.insert("pay", message);
+                bytes
+            }
+        };
+        self.add_ours(&mut item, written.carries, metadata);
+        let key_units = keys.name_units() + self.id.as_str().encode_utf16().count();
+        Ok((item, bytes + key_units + FIXED_BYTES))
+    }
+
+    /// The attributes of generation B; answers their size as the plugin reckons it.
+    fn fill(&self, item: &mut Item, serialized: &Serialized, adapter: &str) -> usize {
+        let uuid = self.writer.uuid();
+        let texts = [
+            ("persistence_id", self.id.as_str()),
+            ("writer_uuid", &uuid),
+            ("ev_ser_manifest", &serialized.manifest),
+            ("manifest", adapter),
+        ];
+        let sizes = texts.iter().map(|(_, text)| text.len()).sum::<usize>();
+        for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            item.insert(name, text);
+        }
+        item.insert("seq", self.number.get());
+        item.insert("event", serialized.bytes.clone());
+        item.insert("ev_ser_id", i64::from(serialized.id));
+        let digits = self.number.to_string().len() + serialized.id.to_string().len();
+        sizes + digits + serialized.bytes.len()
+    }
+
+    fn message(&self, payload: Serialized, adapter_manifest: String) -> Message {
+        Message {
+            payload,
+            sequence_number: self.number.get(),
+            persistence_id: self.id.to_string(),
+            adapter_manifest,
+            writer_uuid: self.writer.uuid(),
+            timestamp_ms: Some(self.time_ms),
+            metadata: None,
+            is_deleted: false,
+        }
+    }
+
+    /// What the plugin has no place for.
+    fn add_ours(&self, item: &mut Item, carries: bool, metadata: BTreeMap<String, String>) {
+        item.insert("time", self.time_ms);
+        let event = self.event;
+        if !carries && !event.manifest.is_empty() {
+            item.insert("type", event.manifest.as_str());
+        }
+        if !carries && event.schema > 0 {
+            item.insert("schema", u64::from(event.schema));
+        }
+        if !event.tags.is_empty() {
+            let tags = event.tags.iter().map(|tag| Value::from(tag.as_str()));
+            item.insert("tags", Value::L(tags.collect()));
+        }
+        if !metadata.is_empty() {
+            // As text: a map of attributes has no member without a name.
+            let pairs = metadata.into_iter().map(|(k, v)| (k, v.into()));
+            let object = serde_json::Value::Object(pairs.collect());
+            item.insert("metadata", object.to_string());
+        }
+        for (name, text) in [
+            ("causation", self.causation),
+            ("correlation", self.correlation),
+        ] {
+            if let Some(text) = text {
+                item.insert(name, text);
+            }
+        }
+    }
+}
+
+impl Row {
+    /// The row in an item under an event's key.
+    pub(super) fn of(keys: &Keys, item: Item) -> Result<Self> {
+        let number = keys.number_of(&item)?;
+        let place = |name| item.get(name).map(|value: &Value| value.as_u64());
+        let batch = match (place("idx"), place("cnt")) {
+            (_, None) => None,
+            (Some(Some(index)), Some(Some(last))) if index <= last => Some(Place { index, last }),
+            _ => {
+                return Err(Error::corrupt(format!(
+                    "an event does not tell its place in its batch. number=`{number}`, par=`{:?}`",
+                    item.get("par")
+                )));
+            }
+        };
+        Ok(Self {
+            number,
+            batch,
+            item,
+        })
+    }
+
+    /// The item that keeps a number taken whose event was deleted. The plugin never sees it: it
+    /// stands below the low mark.
+    pub(super) fn gone(keys: &Keys, id: &PersistenceId, number: u64) -> Item {
+        let key = keys.event(id, number);
+        let item = Item::new().with("par", key.partition).with(GONE, true);
+        match key.sort {
+            Some(sort) => item.with("num", sort),
+            None => item,
+        }
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.item.get(GONE).is_some()
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let value = self.item.get(name).and_then(Value::as_str);
+        value.unwrap_or_default()
+    }
+
+    fn lacks(&self, name: &str) -> Error {
+        let (id, number) = (self.text("persistence_id"), self.number);
+        Error::corrupt(format!(
+            "an event has no or no proper attribute `{name}`. id=`{id}`, number=`{number}`"
+        ))
+    }
+
+    /// Which append it came with.
+    pub(super) fn token(&self) -> Result<Token> {
+        Ok(token_of(&self.writer_uuid()?))
+    }
+
+    pub(super) fn writer_uuid(&self) -> Result<String> {
+        if self.item.get("event").is_some() || self.is_gone() {
+            return Ok(self.text("writer_uuid").to_owned());
+        }
+        Ok(self.message()?.writer_uuid)
+    }
+
+    /// When it was appended, as far as anybody noted it.
+    pub(super) fn time_ms(&self) -> u64 {
+        self.item.get("time").and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    fn message(&self) -> Result<Message> {
+        let pay = self.item.get("pay").and_then(Value::as_bytes);
+        Message::decode(pay.ok_or_else(|| self.lacks("event"))?)
+    }
+
+    /// The event, and who wrote it; `None` where the JVM side marked it as deleted.
+    pub(super) fn event(&self, id: &PersistenceId) -> Result<Option<(Event, String)>> {
+        let (serialized, adapter, writer, time_ms) = match self.item.get("event") {
+            Some(_) => self.generation_b()?,
+            None => {
+                let message = self.message()?;
+                if message.is_deleted {
+                    return Ok(None);
+                }
+                let time_ms = message.timestamp_ms.unwrap_or(0);
+                let (adapter, writer) = (message.adapter_manifest, message.writer_uuid);
+                (message.payload, adapter, writer, time_ms)
+            }
+        };
+        let payload = serialization::read(serialized).map_err(|cause| {
+            let number = self.number;
+            let message = format!("an event cannot be read. id=`{id}`, number=`{number}`");
+            Error::new(cause.kind(), message).because(cause)
+        })?;
+        let event = Event {
+            persistence_id: id.clone(),
+            sequence_number: self.number,
+            time_ms: self.time_ms().max(time_ms),
+            token: token_of(&writer),
+            data: self.with_ours(payload, adapter),
+        };
+        Ok(Some((event, writer)))
+    }
+
+    fn generation_b(&self) -> Result<(Serialized, String, String, u64)> {
+        let bytes = self.item.get("event").and_then(Value::as_bytes);
+        let id = self.item.get("ev_ser_id").and_then(Value::as_number);
+        let id = id.and_then(|id| id.to_string().parse().ok());
+        let serialized = Serialized {
+            id: id.ok_or_else(|| self.lacks("ev_ser_id"))?,
+            manifest: self.text("ev_ser_manifest").to_owned(),
+            bytes: bytes.ok_or_else(|| self.lacks("event"))?.clone(),
+        };
+        let (adapter, writer) = (self.text("manifest"), self.text("writer_uuid"));
+        Ok((serialized, adapter.to_owned(), writer.to_owned(), 0))
+    }
+
+    /// A payload with what the plugin has no place for.
+    fn with_ours(&self, payload: Payload, adapter: String) -> NewEvent {
+        let mut event = NewEvent::from(payload);
+        if let Some(manifest) = self.item.get("type").and_then(Value::as_str) {
+            event.manifest = manifest.to_owned();
+        }
+        if let Some(schema) = self.item.get("schema").and_then(Value::as_u64) {
+            event.schema = u32::try_from(schema).unwrap_or(u32::MAX);
+        }
+        if let Some(Value::L(tags)) = self.item.get("tags") {
+            let tags = tags.iter().filter_map(Value::as_str);
+            event.tags = tags.map(str::to_owned).collect();
+        }
+        if let Some(metadata) = self.item.get("metadata").and_then(Value::as_str) {
+            event.metadata = serde_json::from_str(metadata).unwrap_or_default();
+        }
+        if !adapter.is_empty() {
+            event.metadata.insert(ADAPTER.to_owned(), adapter);
+        }
+        event
+    }
+}

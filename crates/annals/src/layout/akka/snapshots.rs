@@ -1,0 +1,232 @@
+//! Snapshots on the `akka` layout: an item for each, under `NAME-P-ID` and its sequence number.
+//!
+//! Promises: both generations that the plugin ever wrote are read; the newest is the one of the
+//! highest number, or, where that is asked for, the one that was saved last; every page is read.
+//! A deletion that fails is told.
+//! Trusts: that the table's index over time, where it is asked for, is a local one.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
+
+use super::frame;
+use super::serialization::{self, Serialized};
+use crate::items::{
+    Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
+    query_all,
+};
+use crate::settings::{Format, Settings, SnapshotOrder};
+use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
+use crate::{Error, Payload, PersistenceId, Result, SequenceNumber};
+
+/// What the plugin adds up for keys and the like.
+const FIXED_BYTES: usize = 253;
+/// The index over time.
+const BY_TIME: &str = "ts-idx";
+
+/// Snapshots of the `akka` layout.
+#[derive(Clone, Debug)]
+pub struct AkkaSnapshots {
+    items: Arc<dyn Items>,
+    table: Arc<TableSpec>,
+    name: Arc<str>,
+    format: Format,
+    order: SnapshotOrder,
+    bytes_max: usize,
+}
+
+impl AkkaSnapshots {
+    pub(crate) fn new(
+        items: Arc<dyn Items>,
+        table: Arc<TableSpec>,
+        settings: &Settings,
+    ) -> Result<Self> {
+        if settings.journal_name.is_empty() {
+            return Err(Error::invalid("journal-name is not empty"));
+        }
+        Ok(Self {
+            items,
+            table,
+            name: settings.journal_name.as_str().into(),
+            format: settings.format,
+            order: settings.snapshot_order,
+            bytes_max: settings.aws_api_limits.max_item_size,
+        })
+    }
+
+    fn partition(&self, id: &PersistenceId) -> String {
+        format!("{}-P-{id}", self.name)
+    }
+
+    /// Those between the bounds of number, or of time, newest first.
+    fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
+        let query = Query::of(self.partition(id)).descending();
+        match self.order {
+            SnapshotOrder::SequenceNumber => {
+                let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
+                query.within(between(low, high))
+            }
+            SnapshotOrder::Timestamp => {
+                // The JVM's longs end before our numbers do.
+                let high = criteria.max_time_ms.min(SequenceNumber::LAST.get());
+                query
+                    .on(BY_TIME)
+                    .within(between(criteria.min_time_ms, high))
+            }
+        }
+    }
+
+    /// A page of one where the first one found is the one that is wanted.
+    fn query_newest(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
+        let query = self.query(id, criteria);
+        let (is_timed, is_numbered) = (criteria.is_timed(), criteria.is_numbered());
+        let is_first = match self.order {
+            SnapshotOrder::SequenceNumber => !is_timed,
+            SnapshotOrder::Timestamp => !is_numbered,
+        };
+        if is_first { query.limit(1) } else { query }
+    }
+
+    fn place_of(&self, id: &PersistenceId, item: &Item) -> Result<(SequenceNumber, u64)> {
+        let number = item.get("seq").and_then(Value::as_u64);
+        let time_ms = item.get("ts").and_then(Value::as_u64);
+        let place = number.and_then(SequenceNumber::new).zip(time_ms);
+        place.ok_or_else(|| {
+            Error::corrupt(format!("a snapshot has no number or no time. id=`{id}`"))
+        })
+    }
+
+    fn open(
+        &self,
+        id: &PersistenceId,
+        item: &Item,
+        criteria: &Criteria,
+    ) -> Result<Option<Snapshot>> {
+        let (number, time_ms) = self.place_of(id, item)?;
+        if !criteria.meets(number, time_ms) {
+            return Ok(None);
+        }
+        let payload = payload_of(item).map_err(|cause| {
+            let message = format!("a snapshot cannot be read. id=`{id}`, number=`{number}`");
+            Error::new(cause.kind(), message).because(cause)
+        })?;
+        Ok(Some(Snapshot {
+            persistence_id: id.clone(),
+            sequence_number: number,
+            time_ms,
+            anchor: None,
+            payload,
+        }))
+    }
+
+    fn item_of(&self, snapshot: &Snapshot) -> Result<Item> {
+        let written = serialization::write(&snapshot.payload)?;
+        let serialized = written.serialized;
+        let partition = self.partition(&snapshot.persistence_id);
+        let units = partition.encode_utf16().count();
+        let key = Key::new(partition).sorted(snapshot.sequence_number.get());
+        let item = self.table.key().item_of(&key);
+        let mut item = item.with("ts", snapshot.time_ms);
+        let bytes = match self.format {
+            Format::A => {
+                let framed = frame::encode(&serialized)?;
+                let bytes = framed.len();
+                item.insert("pay", framed);
+                bytes
+            }
+            Format::B => {
+                let bytes = serialized.bytes.len();
+                item.insert("ser_id", i64::from(serialized.id));
+                if !serialized.manifest.is_empty() {
+                    item.insert("ser_manifest", serialized.manifest);
+                }
+                item.insert("pay_data", serialized.bytes);
+                bytes
+            }
+        };
+        if !written.carries {
+            item.insert("type", snapshot.payload.manifest.as_str());
+            item.insert("schema", u64::from(snapshot.payload.schema));
+        }
+        let bytes = bytes + units + FIXED_BYTES;
+        if bytes > self.bytes_max {
+            let most = self.bytes_max;
+            return Err(Error::invalid(format!(
+                "a snapshot on this layout has at most {most} bytes with its key (max-item-size). id=`{}`, bytes=`{bytes}`",
+                snapshot.persistence_id
+            )));
+        }
+        Ok(item)
+    }
+}
+
+fn between(low: u64, high: u64) -> SortRange {
+    SortRange::Between(KeyPart::from(low), KeyPart::from(high))
+}
+
+fn payload_of(item: &Item) -> Result<Payload> {
+    let bytes = |name| item.get(name).and_then(Value::as_bytes);
+    let serialized = match (bytes("pay_data"), bytes("pay")) {
+        (Some(data), _) => {
+            let id = item.get("ser_id").and_then(Value::as_number);
+            let id = id.and_then(|id| id.to_string().parse().ok());
+            let manifest = item.get("ser_manifest").and_then(Value::as_str);
+            Serialized {
+                id: id.ok_or_else(|| Error::corrupt("attribute `ser_id` is missing"))?,
+                manifest: manifest.unwrap_or_default().to_owned(),
+                bytes: data.clone(),
+            }
+        }
+        (None, Some(framed)) => frame::decode(framed)?,
+        (None, None) => {
+            return Err(Error::corrupt(
+                "it has no payload; an index of the keys alone does not serve this plugin's older releases",
+            ));
+        }
+    };
+    let mut payload = serialization::read(serialized)?;
+    if let Some(manifest) = item.get("type").and_then(Value::as_str) {
+        payload.manifest = manifest.to_owned();
+    }
+    if let Some(schema) = item.get("schema").and_then(Value::as_u64) {
+        payload.schema = u32::try_from(schema).unwrap_or(u32::MAX);
+    }
+    Ok(payload)
+}
+
+#[async_trait]
+impl SnapshotLayout for AkkaSnapshots {
+    async fn save(&self, snapshot: Snapshot) -> Result<()> {
+        let item = self.item_of(&snapshot)?;
+        match self.items.put(&self.table, item, Condition::Always).await {
+            Ok(_) => Ok(()),
+            Err(WriteError::Failed(error)) => Err(error),
+            Err(refused @ WriteError::Refused { .. }) => Err(refused.into()),
+        }
+    }
+
+    fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
+        let query = self.query_newest(id, &criteria);
+        let items = query_all(self.items.clone(), self.table.clone(), query);
+        let (snapshots, id) = (self.clone(), id.clone());
+        let found = items.map(move |item| snapshots.open(&id, &item?, &criteria));
+        Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+    }
+
+    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
+        let query = self.query(id, &criteria);
+        let mut found = query_all(self.items.clone(), self.table.clone(), query);
+        let mut writes = Vec::new();
+        while let Some(item) = found.try_next().await? {
+            let (number, time_ms) = self.place_of(id, &item)?;
+            if criteria.meets(number, time_ms) {
+                writes.push(Write::Delete(self.table.key_of(&item)?));
+            }
+        }
+        if !writes.is_empty() {
+            self.items.write(&self.table, writes).await?;
+        }
+        Ok(())
+    }
+}
