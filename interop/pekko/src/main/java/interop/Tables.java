@@ -1,0 +1,177 @@
+package interop;
+
+import com.amazonaws.auth.AWSStaticCredentialsProvider;
+import com.amazonaws.auth.BasicAWSCredentials;
+import com.amazonaws.client.builder.AwsClientBuilder.EndpointConfiguration;
+import com.amazonaws.services.dynamodbv2.AmazonDynamoDB;
+import com.amazonaws.services.dynamodbv2.AmazonDynamoDBClientBuilder;
+import com.amazonaws.services.dynamodbv2.model.AttributeDefinition;
+import com.amazonaws.services.dynamodbv2.model.AttributeValue;
+import com.amazonaws.services.dynamodbv2.model.BillingMode;
+import com.amazonaws.services.dynamodbv2.model.CreateTableRequest;
+import com.amazonaws.services.dynamodbv2.model.GlobalSecondaryIndex;
+import com.amazonaws.services.dynamodbv2.model.KeySchemaElement;
+import com.amazonaws.services.dynamodbv2.model.KeyType;
+import com.amazonaws.services.dynamodbv2.model.LocalSecondaryIndex;
+import com.amazonaws.services.dynamodbv2.model.Projection;
+import com.amazonaws.services.dynamodbv2.model.ProjectionType;
+import com.amazonaws.services.dynamodbv2.model.ScalarAttributeType;
+import com.amazonaws.services.dynamodbv2.model.ScanRequest;
+import com.amazonaws.services.dynamodbv2.model.ScanResult;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.typesafe.config.Config;
+import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * The two tables behind a session's settings, without the plugin: it does not create them, and has
+ * nothing to show their items with.
+ *
+ * <p>Promises: items come in the order of their keys, attributes likewise after the key's.
+ */
+final class Tables implements AutoCloseable {
+    private final AmazonDynamoDB client;
+    private final Config config;
+
+    Tables(Config config) {
+        this.config = config;
+        Config journal = config.getConfig("dynamodb-journal");
+        client = AmazonDynamoDBClientBuilder.standard()
+                .withEndpointConfiguration(new EndpointConfiguration(journal.getString("endpoint"), "us-east-1"))
+                .withCredentials(new AWSStaticCredentialsProvider(new BasicAWSCredentials(
+                        journal.getString("aws-access-key-id"), journal.getString("aws-secret-access-key"))))
+                .build();
+    }
+
+    @Override
+    public void close() {
+        client.shutdown();
+    }
+
+    void create() {
+        client.createTable(new CreateTableRequest()
+                .withTableName(journal())
+                .withBillingMode(BillingMode.PAY_PER_REQUEST)
+                .withAttributeDefinitions(text("par"), number("num"))
+                .withKeySchema(key("par", "num"))
+                // Only for `ids`; what the plugin calls the alphabetical variant.
+                .withGlobalSecondaryIndexes(new GlobalSecondaryIndex()
+                        .withIndexName(config.getString("dynamodb-read-journal.persistence-ids-index-name"))
+                        .withKeySchema(key("num", "par"))
+                        .withProjection(new Projection().withProjectionType(ProjectionType.KEYS_ONLY))));
+        client.createTable(new CreateTableRequest()
+                .withTableName(snapshot())
+                .withBillingMode(BillingMode.PAY_PER_REQUEST)
+                .withAttributeDefinitions(text("par"), number("seq"), number("ts"))
+                .withKeySchema(key("par", "seq"))
+                .withLocalSecondaryIndexes(new LocalSecondaryIndex()
+                        .withIndexName("ts-idx")
+                        .withKeySchema(key("par", "ts"))
+                        .withProjection(new Projection().withProjectionType(ProjectionType.ALL))));
+    }
+
+    /** Every item of a table as DynamoDB JSON, {@code {"par":{"S":…},…}}. */
+    List<ObjectNode> items(String which) {
+        boolean journal = which.equals("journal");
+        if (!journal && !which.equals("snapshot")) {
+            throw Failure.invalid("table is journal or snapshot, not " + which);
+        }
+        String sort = journal ? "num" : "seq";
+        List<Map<String, AttributeValue>> all = new ArrayList<>();
+        ScanRequest page = new ScanRequest(journal ? journal() : snapshot()).withConsistentRead(true);
+        do {
+            ScanResult result = client.scan(page);
+            all.addAll(result.getItems());
+            page.setExclusiveStartKey(result.getLastEvaluatedKey());
+        } while (page.getExclusiveStartKey() != null);
+        Comparator<Map<String, AttributeValue>> byPar = Comparator.comparing(
+                item -> item.get("par").getS().getBytes(StandardCharsets.UTF_8), Arrays::compareUnsigned);
+        all.sort(byPar.thenComparing(item -> new BigDecimal(item.get(sort).getN())));
+        return all.stream().map(item -> json(item, sort)).toList();
+    }
+
+    /** Takes one event away behind the journal's back, as a write that did not arrive. */
+    void lose(String persistenceId, long sequenceNr) {
+        client.deleteItem(journal(), eventKey(persistenceId, sequenceNr));
+    }
+
+    /** Lays an event with these attributes beside its key. */
+    void putEvent(String persistenceId, long sequenceNr, Map<String, AttributeValue> attributes) {
+        Map<String, AttributeValue> item = eventKey(persistenceId, sequenceNr);
+        item.putAll(attributes);
+        client.putItem(journal(), item);
+    }
+
+    void putSnapshot(String persistenceId, long sequenceNr, Map<String, AttributeValue> attributes) {
+        Map<String, AttributeValue> item = new TreeMap<>(attributes);
+        item.put("par", new AttributeValue(partition(persistenceId)));
+        item.put("seq", numeral(sequenceNr));
+        client.putItem(snapshot(), item);
+    }
+
+    static AttributeValue numeral(long number) {
+        return new AttributeValue().withN(Long.toString(number));
+    }
+
+    private Map<String, AttributeValue> eventKey(String persistenceId, long sequenceNr) {
+        Map<String, AttributeValue> key = new TreeMap<>();
+        key.put("par", new AttributeValue(partition(persistenceId) + "-" + sequenceNr / 100));
+        key.put("num", numeral(sequenceNr % 100));
+        return key;
+    }
+
+    private String partition(String persistenceId) {
+        return config.getString("dynamodb-journal.journal-name") + "-P-" + persistenceId;
+    }
+
+    private static ObjectNode json(Map<String, AttributeValue> item, String sort) {
+        Map<String, AttributeValue> rest = new TreeMap<>(item);
+        ObjectNode json = Payloads.JSON.createObjectNode();
+        for (String key : List.of("par", sort)) {
+            put(json, key, rest.remove(key));
+        }
+        rest.forEach((name, value) -> put(json, name, value));
+        return json;
+    }
+
+    private static void put(ObjectNode json, String name, AttributeValue value) {
+        ObjectNode typed = json.putObject(name);
+        if (value.getS() != null) {
+            typed.put("S", value.getS());
+        } else if (value.getN() != null) {
+            typed.put("N", value.getN());
+        } else if (value.getB() != null) {
+            byte[] bytes = new byte[value.getB().remaining()];
+            value.getB().duplicate().get(bytes);
+            typed.put("B", bytes);
+        } else {
+            throw new Failure("failed", "attribute " + name + " is neither S, N nor B: " + value, null);
+        }
+    }
+
+    private String journal() {
+        return config.getString("dynamodb-journal.journal-table");
+    }
+
+    private String snapshot() {
+        return config.getString("dynamodb-snapshot-store.snapshot-table");
+    }
+
+    private static AttributeDefinition text(String name) {
+        return new AttributeDefinition(name, ScalarAttributeType.S);
+    }
+
+    private static AttributeDefinition number(String name) {
+        return new AttributeDefinition(name, ScalarAttributeType.N);
+    }
+
+    private static List<KeySchemaElement> key(String hash, String range) {
+        return List.of(new KeySchemaElement(hash, KeyType.HASH), new KeySchemaElement(range, KeyType.RANGE));
+    }
+}
