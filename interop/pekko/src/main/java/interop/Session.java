@@ -19,13 +19,9 @@ import org.apache.pekko.actor.ActorSystem;
 import org.apache.pekko.persistence.Recovery;
 import org.apache.pekko.persistence.SnapshotMetadata;
 import org.apache.pekko.persistence.SnapshotSelectionCriteria;
-import org.apache.pekko.persistence.dynamodb.query.javadsl.DynamoDBReadJournal;
 import org.apache.pekko.persistence.query.EventEnvelope;
-import org.apache.pekko.persistence.query.PersistenceQuery;
 import org.apache.pekko.serialization.Serialization;
 import org.apache.pekko.serialization.SerializationExtension;
-import org.apache.pekko.stream.javadsl.Sink;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Answers requests, one at a time, with an actor system under the settings it was opened with.
@@ -40,6 +36,7 @@ final class Session implements AutoCloseable {
     private final ActorSystem system;
     private final Serialization serialization;
     private final Tables tables;
+    private final ReadJournal readJournal;
 
     /** Settings go by their full path, {@code dynamodb-journal.journal-table}, over application.conf. */
     Session(Map<String, Object> settings) {
@@ -48,6 +45,7 @@ final class Session implements AutoCloseable {
         tables = new Tables(config);
         system = ActorSystem.create("interop", config);
         serialization = SerializationExtension.get(system);
+        readJournal = new ReadJournal(system);
     }
 
     @Override
@@ -137,13 +135,11 @@ final class Session implements AutoCloseable {
     }
 
     private void query(JsonNode request, ObjectNode answer) {
-        CompletionStage<List<EventEnvelope>> found = readJournal()
-                .currentEventsByPersistenceId(
-                        Failure.text(request, "persistenceId"),
-                        Failure.number(request, "from", 0),
-                        // The plugin takes no more here.
-                        Failure.number(request, "to", Integer.MAX_VALUE))
-                .runWith(Sink.seq(), system);
+        CompletionStage<List<EventEnvelope>> found = readJournal.events(
+                Failure.text(request, "persistenceId"),
+                Failure.number(request, "from", 0),
+                // The plugin takes no more here.
+                Failure.number(request, "to", Integer.MAX_VALUE));
         ArrayNode events = answer.putArray("events");
         await(found).forEach(it -> event(events.addObject(), it.sequenceNr(), it.event()));
     }
@@ -184,18 +180,8 @@ final class Session implements AutoCloseable {
     }
 
     private void ids(JsonNode request, ObjectNode answer) {
-        List<String> ids = new ArrayList<>();
-        if (request.path("scan").asBoolean(false)) {
-            await(readJournal().currentPersistenceIdsByPageScan().runWith(Sink.seq(), system))
-                    .forEach(page -> ids.addAll(CollectionConverters.asJava(page)));
-        } else {
-            ids.addAll(await(readJournal().currentPersistenceIds().runWith(Sink.seq(), system)));
-        }
+        List<String> ids = await(readJournal.ids(request.path("scan").asBoolean(false)));
         ids.stream().sorted().forEach(answer.putArray("persistenceIds")::add);
-    }
-
-    private DynamoDBReadJournal readJournal() {
-        return PersistenceQuery.get(system).getReadJournalFor(DynamoDBReadJournal.class, "dynamodb-read-journal");
     }
 
     private Entity entity(JsonNode request, Recovery recovery, Consumer<Entity> work) {
