@@ -178,7 +178,7 @@ final class Entity extends AbstractPersistentActor {
     /** Goes on with the next event, as classic actors do; the number stays used. */
     @Override
     public void onPersistRejected(Throwable cause, Object event, long sequenceNr) {
-        rejected.add(new Rejected(sequenceNr, String.valueOf(cause)));
+        rejected.add(new Rejected(sequenceNr, Failure.chain(cause)));
         goOn();
     }
 

@@ -15,7 +15,16 @@ final class Failure extends RuntimeException {
     }
 
     Failure(String kind, Throwable cause) {
-        this(kind, String.valueOf(cause), cause);
+        this(kind, chain(cause), cause);
+    }
+
+    /** With all that caused it: the plugin's own exception does not say what DynamoDB said. */
+    static String chain(Throwable cause) {
+        StringBuilder message = new StringBuilder(String.valueOf(cause));
+        for (Throwable next = cause.getCause(); next != null; next = next.getCause()) {
+            message.append("; caused by ").append(next);
+        }
+        return message.toString();
     }
 
     static Failure invalid(String message) {

@@ -18,9 +18,11 @@ import com.amazonaws.services.dynamodbv2.model.ProjectionType;
 import com.amazonaws.services.dynamodbv2.model.ScalarAttributeType;
 import com.amazonaws.services.dynamodbv2.model.ScanRequest;
 import com.amazonaws.services.dynamodbv2.model.ScanResult;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.typesafe.config.Config;
 import java.math.BigDecimal;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -134,25 +136,45 @@ final class Tables implements AutoCloseable {
         Map<String, AttributeValue> rest = new TreeMap<>(item);
         ObjectNode json = Payloads.JSON.createObjectNode();
         for (String key : List.of("par", sort)) {
-            put(json, key, rest.remove(key));
+            json.set(key, json(rest.remove(key)));
         }
-        rest.forEach((name, value) -> put(json, name, value));
+        rest.forEach((name, value) -> json.set(name, json(value)));
         return json;
     }
 
-    private static void put(ObjectNode json, String name, AttributeValue value) {
-        ObjectNode typed = json.putObject(name);
+    /** Also of types that the plugin does not write: others may have. */
+    private static ObjectNode json(AttributeValue value) {
+        ObjectNode typed = Payloads.JSON.createObjectNode();
         if (value.getS() != null) {
             typed.put("S", value.getS());
         } else if (value.getN() != null) {
             typed.put("N", value.getN());
         } else if (value.getB() != null) {
-            byte[] bytes = new byte[value.getB().remaining()];
-            value.getB().duplicate().get(bytes);
-            typed.put("B", bytes);
+            typed.put("B", bytes(value.getB()));
+        } else if (value.getBOOL() != null) {
+            typed.put("BOOL", value.getBOOL());
+        } else if (value.getNULL() != null) {
+            typed.put("NULL", value.getNULL());
+        } else if (value.getM() != null) {
+            ObjectNode map = typed.putObject("M");
+            new TreeMap<>(value.getM()).forEach((name, inner) -> map.set(name, json(inner)));
+        } else if (value.getL() != null) {
+            ArrayNode list = typed.putArray("L");
+            value.getL().forEach(inner -> list.add(json(inner)));
+        } else if (value.getSS() != null) {
+            value.getSS().stream().sorted().forEach(typed.putArray("SS")::add);
+        } else if (value.getNS() != null) {
+            value.getNS().stream().sorted().forEach(typed.putArray("NS")::add);
         } else {
-            throw new Failure("failed", "attribute " + name + " is neither S, N nor B: " + value, null);
+            value.getBS().forEach(inner -> typed.withArray("BS").add(bytes(inner)));
         }
+        return typed;
+    }
+
+    private static byte[] bytes(ByteBuffer buffer) {
+        byte[] bytes = new byte[buffer.remaining()];
+        buffer.duplicate().get(bytes);
+        return bytes;
     }
 
     private String journal() {
