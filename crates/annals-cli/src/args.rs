@@ -12,6 +12,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     append, bench, config, delete, export, highest, ids, import, replay, snapshot, state, tables,
+    verify,
 };
 
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
@@ -172,6 +173,8 @@ pub(crate) enum Command {
     Export(export::Export),
     /// Put items from DynamoDB JSON lines into a table, overwriting nothing
     Import(import::Import),
+    /// Look at every event and print what is wrong
+    Verify(verify::Verify),
     /// Show the settings in force
     #[command(subcommand)]
     Config(config::Config),

@@ -14,6 +14,7 @@ pub(crate) mod replay;
 pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod tables;
+pub(crate) mod verify;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -125,6 +126,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Tables(command) => command.run(&context).await,
         Command::Export(command) => command.run(&context).await,
         Command::Import(command) => command.run(&context).await,
+        Command::Verify(command) => command.run(&context).await,
         Command::Config(command) => command.run(&context),
         Command::Bench(command) => command.run(&context).await,
     }

@@ -14,3 +14,4 @@ mod full_disk;
 mod journal;
 mod run;
 mod tables;
+mod verify;

@@ -10,9 +10,12 @@
 mod append;
 mod follow;
 mod recovery;
+mod verify;
 
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use recovery::Recovered;
+pub(crate) use verify::Findings;
+pub use verify::{Finding, Problem, Remedy, Verify};
 
 use std::fmt;
 use std::pin::Pin;
@@ -112,14 +115,17 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Removes every trace of an id, whose numbers begin anew.
     async fn purge(&self, id: &PersistenceId) -> Result<()>;
 
+    /// What is wrong with the events of an id; what is safe is repaired if that is wanted.
+    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>>;
+
     /// Every id that has ever had an event and begins so, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
-    /// Deletes what appends that were cut off left behind; answers how many items. A layout whose
-    /// appends leave nothing has nothing to do.
-    async fn sweep_orphans(&self, older_than: Duration) -> Result<u64> {
-        let _ = older_than;
-        Ok(0)
+    /// Finds what appends that were cut off left behind, and deletes it where that is wanted. A
+    /// layout whose appends leave nothing has nothing to do.
+    async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        let _ = (older_than, verify);
+        Ok(Vec::new())
     }
 }
 
@@ -263,13 +269,13 @@ impl Journal {
         self.layout.persistence_ids(prefix)
     }
 
-    /// Deletes what large appends left behind that were cut off before they landed, if it is older
-    /// than so long; answers how many items that were. Reads the whole table.
+    /// Finds what large appends left behind that were cut off before they landed, if it is older
+    /// than so long, and deletes it where that is wanted. Reads the whole table.
     ///
     /// # Errors
     /// `Invalid` for less than an hour: appends that young may still be under way.
-    pub async fn sweep_orphans(&self, older_than: Duration) -> Result<u64> {
-        self.layout.sweep_orphans(older_than).await
+    pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        self.layout.orphans(older_than, verify).await
     }
 
     /// A token for an append that may have to be repeated.

@@ -8,7 +8,7 @@ use annals::items::{
     BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
     TableSpec, Write, WriteError, scan_all,
 };
-use annals::journal::{Append, AppendError, Expected, Journal, Window};
+use annals::journal::{Append, AppendError, Expected, Journal, Verify, Window};
 use annals::memory::Memory;
 use annals::settings::Settings;
 use annals::{Codec, Error, ErrorKind, ManualClock, NewEvent, Random, SequenceNumber};
@@ -18,6 +18,14 @@ use futures::TryStreamExt;
 use crate::journals::{after, append, create, id, number, open_at, replay, text, window};
 
 const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Sweeps; answers how many parts were orphans. Looking first finds as many.
+async fn swept(journal: &Journal) -> usize {
+    let seen = journal.orphans(HOUR, Verify::Look).await.unwrap();
+    let swept = journal.orphans(HOUR, Verify::Repair).await.unwrap();
+    assert_eq!(seen.len(), swept.len());
+    swept.len()
+}
 
 /// A store on which a large append can be cut off before its commit, or take very long.
 #[derive(Debug)]
@@ -164,12 +172,12 @@ async fn parts_of_an_append_that_never_landed_are_swept_when_they_are_old() {
     cut_off(&stage, &journal, &large(1)).await;
     assert_eq!(stage.parts().await, 2);
     stage.clock.advance(HOUR);
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    assert_eq!(swept(&journal).await, 0);
     stage.clock.advance(HOUR);
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
+    assert_eq!(swept(&journal).await, 2);
     assert_eq!(stage.parts().await, 0);
     append(&journal, 0, vec![text("a")]).await;
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    assert_eq!(swept(&journal).await, 0);
 }
 
 #[tokio::test]
@@ -180,11 +188,11 @@ async fn an_append_under_way_keeps_its_parts() {
     stage.clock.advance(2 * HOUR);
     // Written again, they are young again.
     cut_off(&stage, &journal, &append).await;
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    assert_eq!(swept(&journal).await, 0);
     let landed = journal.append(&id(), Expected::Empty, append.clone()).await;
     assert_eq!(landed.unwrap().last.get(), 2);
     stage.clock.advance(100 * HOUR);
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+    assert_eq!(swept(&journal).await, 0);
     check_whole(&journal, &append).await;
 }
 
@@ -193,7 +201,7 @@ async fn parts_whose_place_is_taken_are_swept_at_once() {
     let (stage, journal) = stage().await;
     cut_off(&stage, &journal, &large(1)).await;
     append(&journal, 0, vec![text("a")]).await;
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
+    assert_eq!(swept(&journal).await, 2);
     assert_eq!(stage.parts().await, 0);
 }
 
@@ -219,7 +227,9 @@ async fn an_append_behind_any_whose_answer_was_lost_is_not_made_twice() {
 #[tokio::test]
 async fn a_sweep_of_what_may_be_under_way_is_refused() {
     let (_, journal) = stage().await;
-    let soon = journal.sweep_orphans(HOUR - Duration::from_millis(1)).await;
+    let soon = journal
+        .orphans(HOUR - Duration::from_millis(1), Verify::Repair)
+        .await;
     assert_eq!(soon.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
@@ -247,7 +257,7 @@ async fn a_refused_append_takes_its_parts_back_and_is_told_so_either_way() {
         assert_eq!(stage.parts().await, left);
     }
     set(&stage.loses_deletes, false);
-    assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 2);
+    assert_eq!(swept(&journal).await, 2);
 }
 
 #[tokio::test]
@@ -296,7 +306,7 @@ async fn a_deletion_cut_off_before_the_parts_leaves_orphans_and_no_damage() {
     let left = replay(&journal, Window::ALL).await.unwrap();
     assert_eq!(left.len(), 1);
     assert!(stage.parts().await > 0);
-    journal.sweep_orphans(HOUR).await.unwrap();
+    swept(&journal).await;
     assert_eq!(stage.parts().await, 0);
     assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(5)));
 }

@@ -18,6 +18,7 @@ mod properties;
 mod sim;
 mod tck;
 mod tidy;
+mod verify;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@
 
 use super::journal::AkkaJournal;
 use super::keys::{Mark, by_hundreds};
+use super::marks::Marks;
 use super::row::Row;
 use crate::items::Write;
 use crate::{PersistenceId, Result};
@@ -20,15 +21,22 @@ pub(super) async fn delete_to(journal: &AkkaJournal, id: &PersistenceId, to: u64
     if low > marks.low.max(1) {
         journal.raise_low(id, low, marks.done).await?;
     }
-    if marks.done + 1 >= low {
-        return Ok(());
+    journal.finish_deletion(id, Marks { low, ..marks }).await
+}
+
+impl AkkaJournal {
+    /// Empties the items below the low mark that have not been, as far as it tells.
+    pub(super) async fn finish_deletion(&self, id: &PersistenceId, marks: Marks) -> Result<()> {
+        if marks.done + 1 >= marks.low {
+            return Ok(());
+        }
+        for (from, to) in by_hundreds(marks.done + 1, marks.low - 1) {
+            let emptied = (from..=to).map(|number| Write::Put(Row::gone(&self.keys, id, number)));
+            let emptied: Vec<_> = emptied.collect();
+            self.items.write(&self.table, emptied).await?;
+        }
+        self.end_deletion(id, marks.low).await
     }
-    for (from, to) in by_hundreds(marks.done + 1, low - 1) {
-        let emptied = (from..=to).map(|number| Write::Put(Row::gone(&journal.keys, id, number)));
-        let emptied: Vec<_> = emptied.collect();
-        journal.items.write(&journal.table, emptied).await?;
-    }
-    journal.end_deletion(id, low).await
 }
 
 /// Removes every trace of an id. To be done only while nobody uses it: its numbers begin anew.

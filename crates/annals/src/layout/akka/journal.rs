@@ -13,10 +13,11 @@ use async_trait::async_trait;
 
 use super::keys::Keys;
 use super::row::Writer;
-use super::{deletion, ids, record, replay};
+use super::{deletion, ids, record, replay, verify};
 use crate::items::{Item, Items, TableSpec};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, IdStream, JournalLayout, Stamped, Window,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
+    Verify, Window,
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::Settings;
@@ -133,6 +134,10 @@ impl JournalLayout for AkkaJournal {
 
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
         deletion::purge(self, id).await
+    }
+
+    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
+        verify::verify(self, id, verify).await
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

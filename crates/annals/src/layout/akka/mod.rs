@@ -16,6 +16,7 @@ mod replay;
 mod row;
 mod serialization;
 mod snapshots;
+mod verify;
 mod writers;
 
 pub use journal::AkkaJournal;

@@ -14,10 +14,11 @@ use futures::TryStreamExt;
 use super::commit::Commit;
 use super::heads::Heads;
 use super::keys::{self, Bucket, Partition, Span};
-use super::{deletion, record, replay};
+use super::{deletion, record, replay, verify};
 use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, IdStream, JournalLayout, Stamped, Window,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
+    Verify, Window,
 };
 use crate::layout::known::Tries;
 use crate::snapshot::Snapshot;
@@ -127,7 +128,11 @@ impl JournalLayout for AnnalsJournal {
         Box::pin(ids)
     }
 
-    async fn sweep_orphans(&self, older_than: Duration) -> Result<u64> {
-        self.sweep(older_than).await
+    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
+        verify::verify(self, id, verify).await
+    }
+
+    async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        self.sweep(older_than, verify).await
     }
 }

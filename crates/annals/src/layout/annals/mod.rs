@@ -15,6 +15,7 @@ mod replay;
 mod sealed;
 mod snapshots;
 mod states;
+mod verify;
 
 pub use journal::AnnalsJournal;
 pub use snapshots::AnnalsSnapshots;

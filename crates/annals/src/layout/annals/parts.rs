@@ -15,6 +15,7 @@ use super::commit::{Commit, PART_TIME};
 use super::journal::AnnalsJournal;
 use super::keys::{self, Partition, PartsOf};
 use crate::items::{Condition, Item, Scan, Value, Write, WriteError, scan_all};
+use crate::journal::{Finding, Findings, Problem, Verify};
 use crate::{Error, Event, PersistenceId, Result};
 
 /// The youngest parts that may be swept while their commit's key is free.
@@ -62,8 +63,9 @@ impl AnnalsJournal {
         }
     }
 
-    /// Deletes parts whose commit cannot land any more, or has not for so long.
-    pub(super) async fn sweep(&self, older_than: Duration) -> Result<u64> {
+    /// Finds parts whose commit cannot land any more, or has not for so long, and deletes them
+    /// where that is wanted.
+    pub(super) async fn sweep(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         if older_than < SWEEP_AGE_MIN {
             let (least, asked) = (SWEEP_AGE_MIN.as_millis(), older_than.as_millis());
             return Err(Error::invalid(format!(
@@ -72,7 +74,7 @@ impl AnnalsJournal {
         }
         let age_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
         let until_ms = self.clock.now_ms().saturating_sub(age_ms);
-        let mut swept = 0;
+        let mut swept = Vec::new();
         let mut all = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
         while let Some(item) = all.try_next().await? {
             let partition = item.get("p").and_then(Value::as_str).and_then(keys::parse);
@@ -80,8 +82,15 @@ impl AnnalsJournal {
                 continue;
             };
             let is_old = item.get(PART_TIME).and_then(Value::as_u64) < Some(until_ms);
-            if self.is_orphan(&id, of, is_old).await? && self.take_away(&item).await? {
-                swept += 1;
+            if !self.is_orphan(&id, of, is_old).await? {
+                continue;
+            }
+            if verify == Verify::Look || self.take_away(&item).await? {
+                let mut found = Findings::about(&id, verify);
+                let number = of.first.get();
+                let detail = "a part of an append that did not land".to_owned();
+                found.repair(Problem::Orphan, (number, number), detail);
+                swept.extend(found.finish());
             }
         }
         Ok(swept)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
-use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
+use annals::journal::{Append, AppendError, Appended, Expected, Journal, Verify, Window};
 use annals::settings::Settings;
 use annals::snapshot::Snapshots;
 use annals::state::States;
@@ -294,7 +294,8 @@ impl Process {
     }
 
     async fn sweep(&mut self) {
-        let swept = self.journal.sweep_orphans(Duration::from_secs(3_600)).await;
+        let hour = Duration::from_secs(3_600);
+        let swept = self.journal.orphans(hour, Verify::Repair).await;
         if let Err(error) = swept {
             self.excuse("sweep", &error);
         }

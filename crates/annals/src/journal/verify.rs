@@ -1,0 +1,145 @@
+//! Verifying: what is wrong with the events of an id, and what can safely be done about it.
+//!
+//! Promises: looks at every item of an id, also behind one that does not parse. Repairs only what
+//! cannot lose an event or bring a deleted one back; says why it leaves the rest.
+
+use super::Journal;
+use crate::{PersistenceId, Result, SequenceNumber};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Numbers are missing.
+    Gap,
+    /// A batch lacks events: replay passes the others over.
+    IncompleteBatch,
+    /// Stored bytes do not parse.
+    Unreadable,
+    /// An item tells another id or number than its key.
+    Collision,
+    /// The high mark does not reach as far as the events do.
+    HighMark,
+    /// The low mark does not tell what is deleted.
+    LowMark,
+    /// Events are still there that a deletion was to take.
+    Leftover,
+    /// Parts of an append that never landed.
+    Orphan,
+}
+
+impl Problem {
+    /// Its name, as it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::IncompleteBatch => "incomplete-batch",
+            Self::Unreadable => "unreadable",
+            Self::Collision => "collision",
+            Self::HighMark => "high-mark",
+            Self::LowMark => "low-mark",
+            Self::Leftover => "leftover",
+            Self::Orphan => "orphan",
+        }
+    }
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// It can be repaired safely, and was not asked to be.
+    Repairable,
+    /// It was repaired.
+    Repaired,
+    /// It is left as it is, for this reason.
+    Left(&'static str),
+}
+
+/// Something that is wrong with the events of an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whose events.
+    pub persistence_id: PersistenceId,
+    /// What is wrong.
+    pub problem: Problem,
+    /// With which numbers, from and to.
+    pub numbers: (SequenceNumber, SequenceNumber),
+    /// More about it, for people.
+    pub detail: String,
+    /// What becomes of it.
+    pub remedy: Remedy,
+}
+
+/// Whether what can be repaired is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// Nothing is changed.
+    Look,
+    /// What is safe is repaired.
+    Repair,
+}
+
+/// Findings about one id, as they are made.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    id: PersistenceId,
+    pub(crate) verify: Verify,
+    found: Vec<Finding>,
+}
+
+impl Findings {
+    pub(crate) fn about(id: &PersistenceId, verify: Verify) -> Self {
+        Self {
+            id: id.clone(),
+            verify,
+            found: Vec::new(),
+        }
+    }
+
+    /// Notes something that is left as it is.
+    pub(crate) fn leave(
+        &mut self,
+        problem: Problem,
+        numbers: (u64, u64),
+        (detail, why): (String, &'static str),
+    ) {
+        self.add(problem, numbers, (detail, Remedy::Left(why)));
+    }
+
+    /// Notes something that can be repaired; answers whether it is to be.
+    pub(crate) fn repair(&mut self, problem: Problem, numbers: (u64, u64), detail: String) -> bool {
+        let is_wanted = self.verify == Verify::Repair;
+        let remedy = match is_wanted {
+            true => Remedy::Repaired,
+            false => Remedy::Repairable,
+        };
+        self.add(problem, numbers, (detail, remedy));
+        is_wanted
+    }
+
+    fn add(&mut self, problem: Problem, numbers: (u64, u64), (detail, remedy): (String, Remedy)) {
+        let number = |n: u64| SequenceNumber::new(n.max(1)).unwrap_or(SequenceNumber::LAST);
+        self.found.push(Finding {
+            persistence_id: self.id.clone(),
+            problem,
+            numbers: (number(numbers.0), number(numbers.1)),
+            detail,
+            remedy,
+        });
+    }
+
+    pub(crate) fn finish(self) -> Vec<Finding> {
+        self.found
+    }
+}
+
+impl Journal {
+    /// What is wrong with the events of an id. Reads all of them; with [`Verify::Repair`] what is
+    /// safe is repaired, which wants nobody to delete events of the id meanwhile.
+    ///
+    /// # Errors
+    /// As the store fails. What is wrong is no error.
+    pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
+        self.layout.verify(id, verify).await
+    }
+}

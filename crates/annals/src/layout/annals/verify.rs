@@ -1,0 +1,122 @@
+//! Verifying an id of the `annals` layout, commit by commit.
+
+use futures::TryStreamExt;
+
+use super::commit::Commit;
+use super::deletion;
+use super::journal::AnnalsJournal;
+use super::keys::{self, Bucket};
+use crate::items::{Item, Query, Value, query_all};
+use crate::journal::{Finding, Findings, Problem, Verify};
+use crate::{PersistenceId, Result, SequenceNumber};
+
+const LOST: &str = "what was there is not to be had from anywhere here";
+
+struct Checker<'a> {
+    journal: &'a AnnalsJournal,
+    id: &'a PersistenceId,
+    findings: Findings,
+    /// Where the next commit must start; `None` behind one that does not tell where it ends.
+    next: Option<u64>,
+    /// The first commit of which nothing was deleted.
+    whole: Option<u64>,
+    /// The last number that was deleted.
+    deleted: u64,
+}
+
+pub(super) async fn verify(
+    journal: &AnnalsJournal,
+    id: &PersistenceId,
+    verify: Verify,
+) -> Result<Vec<Finding>> {
+    let mut checker = Checker {
+        journal,
+        id,
+        findings: Findings::about(id, verify),
+        next: Some(1),
+        whole: None,
+        deleted: 0,
+    };
+    // Where the end does not parse, the search for it fails: then the last bucket is the one
+    // before an empty one.
+    let known = journal.find_highest(id).await.ok().flatten();
+    let known = known.map_or(0, |known| journal.span.bucket(known).0);
+    let mut bucket = Bucket(0);
+    while checker.check_bucket(bucket).await? || bucket.0 < known {
+        bucket.0 += 1;
+    }
+    checker.finish().await
+}
+
+impl Checker<'_> {
+    /// Answers whether the bucket, or one behind it, has to do with commits.
+    async fn check_bucket(&mut self, bucket: Bucket) -> Result<bool> {
+        let query = Query::of(keys::commits(self.id, bucket));
+        let (items, table) = (self.journal.items.clone(), self.journal.table.clone());
+        let mut all = query_all(items, table, query);
+        let mut is_empty = true;
+        while let Some(item) = all.try_next().await? {
+            is_empty = false;
+            self.check(&item).await?;
+        }
+        // A commit may reach over buckets.
+        let next = self.next.and_then(SequenceNumber::new);
+        let reaches = next.is_some_and(|next| self.journal.span.bucket(next) > bucket);
+        Ok(!is_empty || reaches)
+    }
+
+    async fn check(&mut self, item: &Item) -> Result<()> {
+        let number = item.get("n").and_then(Value::as_u64).unwrap_or(0);
+        let commit = self.journal.commit_of(self.id, item);
+        let ended = commit.and_then(|commit| Ok((commit.last()?.get(), commit)));
+        let (last, commit) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.leave(Problem::Unreadable, (number, number), error.to_string());
+                self.next = None;
+                return Ok(());
+            }
+        };
+        if let Some(next) = self.next.filter(|next| *next < number) {
+            let detail = "no event has these numbers".to_owned();
+            self.leave(Problem::Gap, (next, number - 1), detail);
+        }
+        self.next = Some(last + 1);
+        if commit.is_deleted() {
+            self.deleted = last;
+        } else if commit.is_touched() {
+            self.deleted = number + commit.blob.header.gone - 1;
+        } else {
+            self.whole = self.whole.or(Some(number));
+        }
+        self.check_events(commit, last).await
+    }
+
+    async fn check_events(&mut self, commit: Commit, last: u64) -> Result<()> {
+        let first = commit.first.get();
+        match self.journal.events_of(commit).await {
+            Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
+                self.leave(Problem::Unreadable, (first, last), error.to_string());
+                Ok(())
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
+    fn leave(&mut self, problem: Problem, numbers: (u64, u64), detail: String) {
+        self.findings.leave(problem, numbers, (detail, LOST));
+    }
+
+    /// A deletion that was cut off is finished: what stands before a mark is meant to go.
+    async fn finish(mut self) -> Result<Vec<Finding>> {
+        let left = self.whole.filter(|whole| *whole < self.deleted);
+        if let Some((from, to)) = left.zip(SequenceNumber::new(self.deleted)) {
+            let detail = "a deletion was cut off".to_owned();
+            let numbers = (from, to.get());
+            if self.findings.repair(Problem::Leftover, numbers, detail) {
+                deletion::delete_to(self.journal, self.id, to).await?;
+            }
+        }
+        Ok(self.findings.finish())
+    }
+}
