@@ -2,7 +2,7 @@
 //!
 //! Promises: nothing is sent before the first verb, and a setting that cannot work is refused here.
 //! Trusts: AWS's own chain for credentials; whether there are any, the first request finds out.
-//! Never: reads or prints a secret.
+//! Never: prints a secret; the only one it reads is the proxy's password, out of the environment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use aws_config::profile::ProfileFileRegionProvider;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Builder, Credentials, StalledStreamProtectionConfig};
 
 use crate::endpoint::{check_endpoint, check_region};
+use crate::http::{UserAgent, http_client};
+use crate::proxy::Proxy;
 use crate::retry::Sender;
 
 /// Items in DynamoDB, or in a server that speaks like it.
@@ -110,7 +111,7 @@ impl DynamoDb {
         }
         let limits = &settings.aws_client_config;
         Ok(Self {
-            client: Client::from_conf(client_config(&shared, limits).build()),
+            client: Client::from_conf(client_config(&shared, limits)?.build()),
             sender: Sender::new(limits, clock, random),
             batches_at_once: limits.max_connections.min(BATCHES_AT_ONCE_MAX),
             shared,
@@ -130,12 +131,16 @@ impl fmt::Debug for DynamoDb {
 
 /// The SDK's client as we use it: [`Sender`] alone retries and ends what takes too long, so the
 /// SDK's retries and its watch over stalled streams would only cost time.
-fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Builder {
-    let timeouts = TimeoutConfig::builder().connect_timeout(limits.connection_timeout());
-    Builder::from(shared)
+fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Builder> {
+    let proxy = Proxy::of(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
+    let mut config = Builder::from(shared)
+        .http_client(http_client(limits, proxy)?)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts.build())
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+    if let Some(text) = &limits.user_agent {
+        config = config.interceptor(UserAgent::new(text)?);
+    }
+    Ok(config)
 }
 
 fn loader(settings: &Settings) -> ConfigLoader {
@@ -171,6 +176,11 @@ fn check(settings: &Settings) -> Result<()> {
         ("connection-timeout", limits.connection_timeout),
         ("request-timeout", limits.request_timeout),
         ("client-execution-timeout", limits.client_execution_timeout),
+        ("socket-timeout", limits.socket_timeout.unwrap_or(1)),
+        (
+            "connection-max-idle-millis",
+            limits.connection_max_idle_millis,
+        ),
     ];
     match at_least_one.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),

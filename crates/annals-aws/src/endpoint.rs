@@ -58,7 +58,8 @@ fn problem_of(endpoint: &str) -> Option<Problem> {
     is_wrong.then_some(Problem::Other("its port is a number from 1 to 65535"))
 }
 
-fn is_host(host: &str) -> bool {
+/// Whether `host` is a name or an IP address, one of version 6 in brackets.
+pub(crate) fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
     }

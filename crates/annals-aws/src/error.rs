@@ -167,13 +167,22 @@ fn meaning_of_dispatch(error: &ConnectorError) -> (Option<Trouble>, &'static str
         Some(_) => return (None, NO_CREDENTIALS),
         None => {}
     }
-    if error.is_timeout() {
+    if error.is_timeout() && is_silence(error) {
+        (Some(Trouble::Unanswered), "no answer within socket-timeout")
+    } else if error.is_timeout() {
         (Some(Trouble::Unreachable), "no connection in time")
     } else if error.is_io() || error.as_other().is_some() {
         (Some(Trouble::Unreachable), "no connection")
     } else {
         (None, NOT_DYNAMODB)
     }
+}
+
+/// Whether a timeout of the HTTP client is that of reading, and not that of connecting. The type
+/// that knows is not public, so its words are asked; a test holds them.
+fn is_silence(error: &ConnectorError) -> bool {
+    let mut chain = std::iter::successors(Some(error as &dyn StdError), |&error| error.source());
+    chain.any(|error| error.to_string().starts_with("HTTP read timeout"))
 }
 
 const NO_CREDENTIALS: &str = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \

@@ -4,6 +4,8 @@
 //! ```text
 //! client      opening: settings, region, credentials, timeouts
 //! endpoint    addresses and regions, checked as text (pure)
+//! http        the HTTP client under the SDK's: pool, timeouts, proxy, user agent
+//! proxy       the proxy in front of DynamoDB, checked as text (pure)
 //! items       the verbs, a short function each
 //! batch       the two verbs that take any number: chunks, unprocessed ones sent again
 //! tables      create, describe, drop
@@ -24,7 +26,9 @@ mod capacity;
 mod client;
 mod endpoint;
 mod error;
+mod http;
 mod items;
+mod proxy;
 mod request;
 mod retry;
 mod tables;

@@ -1,7 +1,8 @@
 //! The only loop that repeats a request, and the only limit on how many are under way.
 //!
 //! Promises: a request is repeated with full jitter between attempts, until it succeeds, is
-//! refused, or its deadline is over; never more requests are under way than `max-connections`.
+//! refused, its deadline is over, or it was repeated `max-error-retry` times; never more requests
+//! are under way than `max-connections`.
 //! Trusts: that whoever writes can recognise its own write, should an answer be lost and the write
 //! repeated.
 //! Never: repeats a refusal. The SDK's own retries are off.
@@ -39,15 +40,18 @@ impl Trouble {
         }
     }
 
-    fn advice(self) -> &'static str {
+    /// What to do about it, where `limit` is the setting that ended the retries.
+    fn advice(self, limit: &str) -> String {
         match self {
-            Self::Throttled => {
-                "DynamoDB throttles; slow down, raise the table's capacity, or raise client-execution-timeout"
+            Self::Throttled => format!(
+                "DynamoDB throttles; slow down, raise the table's capacity, or raise {limit}"
+            ),
+            Self::Unreachable => {
+                "cannot reach DynamoDB; check the endpoint and the network".to_owned()
             }
-            Self::Unreachable => "cannot reach DynamoDB; check the endpoint and the network",
-            Self::Unanswered => {
-                "DynamoDB did not answer within the deadline; check the endpoint and the network, or raise client-execution-timeout"
-            }
+            Self::Unanswered => format!(
+                "DynamoDB did not answer within {limit}; check the endpoint and the network, or raise it"
+            ),
         }
     }
 }
@@ -61,6 +65,8 @@ pub(crate) struct Sender {
     connections: Semaphore,
     attempt_max: Duration,
     deadline: Duration,
+    /// How often one request is repeated, where that is limited by more than the deadline.
+    retries_max: Option<u32>,
 }
 
 impl fmt::Debug for Sender {
@@ -81,6 +87,7 @@ impl Sender {
             connections: Semaphore::new(connections),
             attempt_max: settings.request_timeout(),
             deadline: settings.client_execution_timeout(),
+            retries_max: settings.max_error_retry,
         }
     }
 
@@ -120,6 +127,7 @@ impl<'a> Call<'a> {
         E: OperationError,
         F: Future<Output = Result<O, SdkError<E>>>,
     {
+        let mut retries = 0;
         loop {
             let verdict = match self.attempt(&request).await {
                 Ok(answer) => return Ok(answer),
@@ -127,9 +135,14 @@ impl<'a> Call<'a> {
             };
             match verdict {
                 Verdict::Final(failure) => return Err(failure),
+                Verdict::Retry(trouble, cause) if Some(retries) == self.sender.retries_max => {
+                    let gave_up = self.gave_up(trouble, "max-error-retry", cause);
+                    return Err(Failure::Failed(gave_up));
+                }
                 Verdict::Retry(trouble, cause) => {
                     let pause = self.pause(trouble, cause).await;
                     pause.map_err(Failure::Failed)?;
+                    retries += 1;
                 }
             }
         }
@@ -178,13 +191,16 @@ impl<'a> Call<'a> {
         let doubled = trouble.pause().saturating_mul(1 << self.pauses.min(16));
         let pause = self.sender.random.jitter(doubled.min(PAUSE_MAX));
         if pause >= self.left() {
-            let (advice, requests) = (trouble.advice(), self.requests);
-            let gave_up = Error::unavailable(format!("{advice}. attempts=`{requests}`"));
-            return Err(gave_up.because(cause));
+            return Err(self.gave_up(trouble, "client-execution-timeout", cause));
         }
         self.pauses += 1;
         metrics::counter!("annals_dynamodb_retries_total", "why" => trouble.label()).increment(1);
         self.sender.clock.sleep(pause).await;
         Ok(())
+    }
+
+    fn gave_up(&self, trouble: Trouble, limit: &str, cause: Error) -> Error {
+        let (advice, requests) = (trouble.advice(limit), self.requests);
+        Error::unavailable(format!("{advice}. attempts=`{requests}`")).because(cause)
     }
 }

@@ -79,7 +79,7 @@ async fn a_server_that_keeps_failing_is_unavailable_at_the_deadline() {
     let attempts = script.seen().len();
     let text = chain(&error);
     assert!(
-        text.starts_with("DynamoDB did not answer within the deadline"),
+        text.starts_with("DynamoDB did not answer within client-execution-timeout"),
         "{text}"
     );
     assert!(

@@ -7,6 +7,7 @@
 
 mod batches;
 mod bench;
+mod client;
 mod conformance;
 mod costs;
 mod faults;

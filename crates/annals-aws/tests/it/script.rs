@@ -17,6 +17,8 @@ pub(crate) enum Act {
     Answer(u16, String),
     /// Close the connection instead of answering.
     Lose,
+    /// Keep the connection and never answer.
+    Silence,
     /// Let the server behind do it.
     Forward,
     /// Let the server behind do it, and close the connection instead of answering.
@@ -27,6 +29,7 @@ pub(crate) enum Act {
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) operation: String,
+    pub(crate) head: String,
     pub(crate) body: Json,
 }
 
@@ -111,6 +114,7 @@ async fn serve(peer: TcpStream, behind: String, mut decide: impl FnMut(&Seen) ->
         let target = header(head, "x-amz-target").unwrap_or_default();
         let seen = Seen {
             operation: target.rsplit('.').next().unwrap().to_owned(),
+            head: head.clone(),
             body: serde_json::from_slice(body).unwrap_or(Json::Null),
         };
         let answer = match decide(&seen) {
@@ -121,6 +125,7 @@ async fn serve(peer: TcpStream, behind: String, mut decide: impl FnMut(&Seen) ->
             }
             Act::Forward => forward(&behind, &message).await,
             Act::Lose => return,
+            Act::Silence => std::future::pending().await,
             Act::ForwardAndLose => {
                 forward(&behind, &message).await;
                 return;
@@ -154,7 +159,8 @@ async fn read_message(peer: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8
     Some((head, body))
 }
 
-fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+/// A header's value.
+pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut headers = head.lines().filter_map(|line| line.split_once(':'));
     headers
         .find(|(key, _)| key.eq_ignore_ascii_case(name))

@@ -5,14 +5,17 @@
 //! Never: holds a secret. Credentials come from AWS's own chain.
 
 mod akka;
+mod client;
+mod optional;
 
 pub use akka::{AwsApiLimits, Format, Gaps, ReplayFilterMode, ReplayFilterSettings, SnapshotOrder};
+pub use client::AwsClientSettings;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+use self::optional::{empty_is_no_table, empty_is_none};
 use crate::items::TableName;
 use crate::layout::Layout;
 
@@ -132,88 +135,5 @@ impl Default for EmbeddedSettings {
             reserve_mib: 64,
             cache_mib: 64,
         }
-    }
-}
-
-/// How the client of DynamoDB behaves. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct AwsClientSettings {
-    /// Requests under way at once, each on a connection of its own.
-    pub max_connections: usize,
-    /// Until a connection stands.
-    pub connection_timeout: u64,
-    /// Until one attempt has its answer.
-    pub request_timeout: u64,
-    /// Until an operation gives up, with all its retries.
-    pub client_execution_timeout: u64,
-}
-
-impl Default for AwsClientSettings {
-    fn default() -> Self {
-        Self {
-            max_connections: 50,
-            connection_timeout: 2_000,
-            request_timeout: 5_000,
-            client_execution_timeout: 15_000,
-        }
-    }
-}
-
-impl AwsClientSettings {
-    /// [`connection_timeout`](Self::connection_timeout) as a duration.
-    pub fn connection_timeout(&self) -> Duration {
-        Duration::from_millis(self.connection_timeout)
-    }
-
-    /// [`request_timeout`](Self::request_timeout) as a duration.
-    pub fn request_timeout(&self) -> Duration {
-        Duration::from_millis(self.request_timeout)
-    }
-
-    /// [`client_execution_timeout`](Self::client_execution_timeout) as a duration.
-    pub fn client_execution_timeout(&self) -> Duration {
-        Duration::from_millis(self.client_execution_timeout)
-    }
-}
-
-/// TOML has no null, so an empty text stands for a setting that is not set.
-mod empty_is_none {
-    use super::{Deserialize, Deserializer};
-    use serde::Serializer;
-
-    pub(super) fn serialize<S: Serializer>(
-        value: &Option<String>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(value.as_deref().unwrap_or(""))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<String>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
-}
-
-/// As [`empty_is_none`], for table names.
-mod empty_is_no_table {
-    use super::{Deserializer, TableName, empty_is_none};
-    use serde::Serializer;
-
-    pub(super) fn serialize<S: Serializer>(
-        value: &Option<TableName>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(value.as_ref().map_or("", TableName::as_str))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<TableName>, D::Error> {
-        let text = empty_is_none::deserialize(deserializer)?;
-        let name = text.map(|text| text.parse().map_err(serde::de::Error::custom));
-        name.transpose()
     }
 }
