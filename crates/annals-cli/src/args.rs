@@ -175,7 +175,7 @@ pub(crate) enum Command {
     Import(import::Import),
     /// Look at every event and print what is wrong
     Verify(verify::Verify),
-    /// Show the settings in force
+    /// Show the settings in force, or import those of a JVM plugin
     #[command(subcommand)]
     Config(config::Config),
     /// Measure this machine and store

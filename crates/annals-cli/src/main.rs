@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod hocon;
 mod interrupt;
 mod lines;
 mod open;

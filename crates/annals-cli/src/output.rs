@@ -17,6 +17,7 @@ use crate::args::Global;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     json: bool,
+    json_asked: bool,
     cost: bool,
 }
 
@@ -24,12 +25,18 @@ impl Output {
     pub(crate) fn new(global: &Global) -> Self {
         Self {
             json: global.json || !io::stdout().is_terminal(),
+            json_asked: global.json,
             cost: global.cost,
         }
     }
 
     pub(crate) fn is_json(self) -> bool {
         self.json
+    }
+
+    /// Whether `--json` was typed, for what is not a stream of results.
+    pub(crate) fn is_json_asked(self) -> bool {
+        self.json_asked
     }
 
     /// One result: the object as a JSON line, or the text for people.
@@ -78,6 +85,12 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
         .because(cause)),
         _ => Err(Error::invalid("cannot write the output").because(cause)),
     })
+}
+
+/// A remark, on standard error.
+pub(crate) fn print_note(note: &str) {
+    // Nowhere is left to report that standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "{note}");
 }
 
 /// The error on one line, its causes on one each.

@@ -111,8 +111,12 @@ pub(crate) enum Purpose {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
+    let settings = match &args.command {
+        Command::Config(command) if !command.needs_settings() => Settings::default(),
+        _ => open::settings(&args.global)?,
+    };
     let context = Context {
-        settings: open::settings(&args.global)?,
+        settings,
         output: Output::new(&args.global),
     };
     match args.command {

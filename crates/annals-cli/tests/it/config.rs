@@ -1,5 +1,8 @@
 //! `annals config`.
 
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+
 use serde_json::json;
 
 use crate::run::{Annals, finish};
@@ -109,4 +112,97 @@ fn a_folder_that_is_typed_is_the_store_and_one_in_the_environment_is_not() {
     let shown = settings(&annals, &env, &["--data", "typed"]);
     assert_eq!(shown["store"], json!("embedded"));
     assert_eq!(shown["data"], json!("typed"));
+}
+
+const PEKKO: &str = "pekko.persistence.journal.plugin = \"dynamodb-journal\"\n\
+    dynamodb-journal { endpoint = \"http://127.0.0.1:8000\", tracing = on\n\
+    aws-secret-access-key = hush, aws-client-config.max-connections = 7, what = 1 }\n";
+
+#[test]
+fn an_imported_configuration_is_printed_as_toml_and_read_back_as_the_same_settings() {
+    let annals = Annals::embedded();
+    annals.write("application.conf", PEKKO);
+    // What makes a settings file does not need one, nor a good one.
+    annals.write("annals.toml", "nonsense");
+    let imported = annals.run(&["config", "import", "application.conf"]);
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    assert!(!format!("{imported:?}").contains("hush"), "{imported:?}");
+    let left: Vec<&str> = imported.err.lines().collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left[0].starts_with("not taken: dynamodb-journal.aws-secret-access-key: not app"));
+    assert!(left[1].starts_with("not taken: dynamodb-journal.tracing: not applicable: "));
+    assert_eq!(left[2], "not taken: dynamodb-journal.what: unknown");
+
+    annals.write("annals.toml", &imported.out);
+    let shown = settings(&annals, &[], &[]);
+    assert_eq!(shown["store"], json!("dynamodb"));
+    assert_eq!(shown["layout"], json!("akka"));
+    assert_eq!(shown["endpoint"], json!("http://127.0.0.1:8000"));
+    assert_eq!(shown["journal-table"], json!("pekko-persistence"));
+    assert_eq!(shown["aws-client-config"]["max-connections"], json!(7));
+
+    let args = ["config", "import", "application.conf", "--json"];
+    let object = annals.run(&args).ok().json().remove(0);
+    assert_eq!(object["settings"]["layout"], json!("akka"));
+    assert_eq!(object["not_taken"].as_array().unwrap().len(), 3);
+    let last = json!({"key": "dynamodb-journal.what", "reason": "unknown"});
+    assert_eq!(object["not_taken"][2], last);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_imported_is_invalid() {
+    let annals = Annals::embedded();
+    let import = |flags: &[&str]| {
+        let args = [&["config", "import", "application.conf"], flags].concat();
+        annals.run(&args)
+    };
+    import(&[]).fails(2, "cannot read the configuration");
+    annals.write("application.conf", "akka {\n  a = [1\n");
+    import(&[]).fails(2, "line=`3`, file=`application.conf`");
+    annals.write("application.conf", &"a{".repeat(200_000));
+    import(&[]).fails(2, "deeper than 64 levels");
+    annals.write("application.conf", PEKKO);
+    import(&["--section", "mine"]).fails(2, "section=`mine`");
+    std::fs::remove_file(annals.folder().join("application.conf")).unwrap();
+    std::fs::create_dir(annals.folder().join("application.conf")).unwrap();
+    import(&[]).fails(2, "cannot read the configuration");
+}
+
+/// The head of the first request that a proxy gets.
+fn first_head(proxy: &TcpListener) -> String {
+    let (peer, _) = proxy.accept().unwrap();
+    let mut head = String::new();
+    let mut peer = BufReader::new(peer);
+    while !head.ends_with("\r\n\r\n") && peer.read_line(&mut head).unwrap() > 0 {}
+    head
+}
+
+#[test]
+fn the_proxys_password_comes_from_the_environment() {
+    let annals = Annals::at("http://dynamodb.invalid:8000");
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = proxy.local_addr().unwrap().port();
+    annals.write(
+        "annals.toml",
+        &format!(
+            "[aws-client-config]\nproxy-host = \"127.0.0.1\"\nproxy-port = {port}\n\
+             proxy-username = \"me\"\nmax-error-retry = 0\n"
+        ),
+    );
+    let args = ["tables", "check"];
+    annals.run(&args).fails(2, "set ANNALS_PROXY_PASSWORD");
+    let seen = std::thread::spawn(move || first_head(&proxy));
+    let mut command = annals.binary(&args);
+    command.env("ANNALS_PROXY_PASSWORD", "p@ss word");
+    let outcome = finish(command, "");
+    assert_eq!(outcome.code, Some(4), "the proxy hangs up: {outcome:?}");
+    assert!(!format!("{outcome:?}").contains("p@ss"), "{outcome:?}");
+    let head = seen.join().unwrap();
+    assert!(
+        head.starts_with("POST http://dynamodb.invalid:8000/"),
+        "{head}"
+    );
+    // me:p@ss word
+    let sent = "proxy-authorization: Basic bWU6cEBzcyB3b3Jk";
+    assert!(head.to_lowercase().contains(&sent.to_lowercase()), "{head}");
 }

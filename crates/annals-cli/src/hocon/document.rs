@@ -1,0 +1,248 @@
+//! A configuration as keys and values, with the plugins' own defaults below it.
+//!
+//! Promises: includes and substitutions are followed as on the JVM, where `reference.conf` lies
+//! below every file, so that `${dynamodb-journal}` means something; which values are only the
+//! defaults is remembered.
+//! Never: prints a value.
+
+use std::path::Path;
+
+use annals::{Error, Result};
+use hocon::{Config, HoconError, HoconValue, ParseOptions, ResolveOptions, ScalarType};
+
+use super::bounds::{self, refused};
+use super::keys::{AWS_CLIENT, JOURNAL, READ_JOURNAL, Row, SNAPSHOTS};
+
+/// Who wrote the plugin; each has table names of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    Akka,
+    Pekko,
+}
+
+impl Flavour {
+    pub(super) const ALL: [Self; 2] = [Self::Akka, Self::Pekko];
+
+    /// What the core's settings are below, and what the tables' names begin with.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Akka => "akka",
+            Self::Pekko => "pekko",
+        }
+    }
+
+    /// Whose configuration it is: by the plugin's class, or by the core whose settings are there.
+    fn of(config: &Config) -> Option<Self> {
+        let is_named = |flavour: &Self| {
+            let classes = ["dynamodb-journal.class", "dynamodb-snapshot-store.class"];
+            let mut classes = classes
+                .iter()
+                .filter_map(|path| config.get_string(path).ok());
+            classes.any(|class| class.contains(&format!("{}.persistence", flavour.name())))
+        };
+        let is_there = |flavour: &Self| config.has(flavour.name());
+        let only = |is: &dyn Fn(&Self) -> bool| {
+            let mut all = Self::ALL.into_iter().filter(|flavour| is(flavour));
+            all.next().filter(|_| all.next().is_none())
+        };
+        only(&is_named).or_else(|| only(&is_there))
+    }
+}
+
+/// One value, and where it is.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub(super) path: Vec<String>,
+    pub(super) value: Value,
+    /// Whether it is the plugin's own, set by nobody.
+    pub(super) is_default: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// A text, number or truth value, as it was written.
+    Scalar(String),
+    Null,
+    List,
+    /// A substitution that nothing defines.
+    Unresolved,
+}
+
+/// All the values that somebody set in a configuration, in the order of the file.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) leaves: Vec<Leaf>,
+    /// The plugin's own, and copies of them: few.
+    defaults: Vec<Leaf>,
+    /// Whose it is, where that can be told.
+    pub(super) flavour: Option<Flavour>,
+    /// The includes that were not there.
+    pub(super) missing: Vec<String>,
+}
+
+impl Document {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let mut missing = Vec::new();
+        let text = bounds::read(path)?;
+        bounds::check(path, &text, &mut missing)?;
+        let fault = |error| fault(path, error);
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let options = ParseOptions::defaults().with_resolve_substitutions(false);
+        let own = hocon::parse_string_with_options(&text, options.clone().with_base_dir(folder))
+            .map_err(fault)?;
+        // What is not our business may refer to what only the JVM has.
+        let lenient = || ResolveOptions::defaults().with_allow_unresolved(true);
+        let flavour = Flavour::of(&own.resolve(lenient()).map_err(fault)?);
+        let reference = reference(flavour.unwrap_or(Flavour::Akka));
+        let reference = hocon::parse_string_with_options(&reference, options).map_err(fault)?;
+        let whole = own.with_fallback(&reference);
+        let whole = whole.resolve(lenient()).map_err(fault)?;
+        let mut leaves: Vec<Leaf> = Vec::new();
+        for key in whole.keys() {
+            if let Some(value) = whole.get(&quoted(key)) {
+                flatten(vec![key.to_owned()], value, &mut leaves);
+            }
+        }
+        let (defaults, leaves) = leaves.into_iter().partition(|leaf| leaf.is_default);
+        Ok(Self {
+            leaves,
+            defaults,
+            flavour,
+            missing,
+        })
+    }
+
+    /// The value of a key below a section.
+    pub(super) fn get(&self, section: &[String], key: &str) -> Option<&Leaf> {
+        let key: Vec<&str> = key.split('.').collect();
+        self.leaves.iter().chain(&self.defaults).find(|leaf| {
+            let below = leaf.path.strip_prefix(section);
+            below.is_some_and(|below| below.iter().eq(key.iter()))
+        })
+    }
+
+    /// Whether anything is set below this path, by somebody.
+    pub(super) fn has(&self, section: &[String]) -> bool {
+        let mut leaves = self.leaves.iter();
+        leaves.any(|leaf| leaf.path.starts_with(section))
+    }
+
+    /// Whether the section is the plugin's own, or a copy of it that somebody made.
+    pub(super) fn is_copy(&self, section: &[String]) -> bool {
+        let mut defaults = self.defaults.iter();
+        defaults.any(|leaf| leaf.path.starts_with(section))
+    }
+}
+
+/// A path as HOCON writes it, on one line.
+pub(super) fn joined(path: &[String]) -> String {
+    let parts: Vec<String> = path.iter().map(|part| quoted(part)).collect();
+    parts.join(".")
+}
+
+fn quoted(key: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    match !key.is_empty() && key.chars().all(is_plain) {
+        true => key.to_owned(),
+        false => serde_json::Value::from(key).to_string(),
+    }
+}
+
+/// What stands around a default, so that it is known again after substitution. Neither is a
+/// character that a text may hold.
+const MARKS: [char; 2] = ['\u{fdd0}', '\u{fdd1}'];
+
+/// What lies below every file: the plugin's defaults, marked.
+fn reference(flavour: Flavour) -> String {
+    let mut text = String::new();
+    let [begin, end] = MARKS;
+    let mut add = |section: &str, row: &Row, default: &str| {
+        if !row.name.ends_with('*') {
+            text.push_str(&format!(
+                "{section}.{} = \"{begin}{default}{end}\"\n",
+                row.name
+            ));
+        }
+    };
+    let tables = |row: &Row| match row.name {
+        "journal-table" => format!("{}-persistence", flavour.name()),
+        "snapshot-table" => format!("{}-persistence-snapshot", flavour.name()),
+        _ => row.default.to_owned(),
+    };
+    for row in JOURNAL {
+        add("dynamodb-journal", row, &tables(row));
+    }
+    for row in AWS_CLIENT {
+        add("dynamodb-journal", row, "default");
+    }
+    // The rest of these sections is what the journal's has.
+    let own = |row: &&Row| {
+        matches!(
+            row.name,
+            "class" | "snapshot-table" | "persistence-ids-index-name"
+        )
+    };
+    for row in SNAPSHOTS.iter().filter(own) {
+        add("dynamodb-snapshot-store", row, &tables(row));
+    }
+    for row in READ_JOURNAL.iter().filter(own) {
+        add("dynamodb-read-journal", row, row.default);
+    }
+    text
+}
+
+fn flatten(path: Vec<String>, value: &HoconValue, leaves: &mut Vec<Leaf>) {
+    let (value, is_default) = match value {
+        HoconValue::Object(fields) => {
+            for (key, value) in fields {
+                let mut path = path.clone();
+                path.push(key.clone());
+                flatten(path, value, leaves);
+            }
+            return;
+        }
+        HoconValue::Array(_) => (Value::List, false),
+        HoconValue::Scalar(scalar) if scalar.value_type == ScalarType::Null => (Value::Null, false),
+        HoconValue::Scalar(scalar) => {
+            let inner = scalar.raw.strip_prefix(MARKS[0]);
+            let inner = inner.and_then(|text| text.strip_suffix(MARKS[1]));
+            let is_default = inner.is_some_and(|text| !text.contains(MARKS));
+            (Value::Scalar(scalar.raw.replace(MARKS, "")), is_default)
+        }
+        _ => (Value::Unresolved, false),
+    };
+    leaves.push(Leaf {
+        path,
+        value,
+        is_default,
+    });
+}
+
+/// What the parser found wrong, with the line and without what stands there.
+fn fault(path: &Path, error: HoconError) -> Error {
+    let (line, what) = match &error {
+        HoconError::Parse(error) => (error.line, &error.message),
+        HoconError::Resolve(error) => {
+            // In an included file, that one is named.
+            let included = Path::new(&error.path);
+            let path = if included.is_file() { included } else { path };
+            return refused(path, error.line, &without_contents(&error.message));
+        }
+        other => {
+            let what = without_contents(&other.to_string());
+            return refused(path, 1, &what);
+        }
+    };
+    refused(path, line, &without_contents(what))
+}
+
+/// The parser's words without what it quotes out of the file, which may be a secret.
+pub(super) fn without_contents(message: &str) -> String {
+    let mut parts = message.split('"');
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    while let (Some(_), rest) = (parts.next(), parts.next()) {
+        kept.push('\u{2026}');
+        kept.push_str(rest.unwrap_or_default());
+    }
+    kept.replace('\n', " ")
+}
