@@ -260,7 +260,11 @@ pub(super) const JOURNAL_CORE: &[Row] = &[
         "repair-by-discard-old",
         Works(Kind::Choice, ""),
     ),
-    row("replay-filter.window-size", "100", Works(Kind::Count, "")),
+    row(
+        "replay-filter.window-size",
+        "100",
+        NotApplicable("rows come in order, each number once, so nothing has to be held back"),
+    ),
     row(
         "replay-filter.max-old-writers",
         "10",

@@ -111,7 +111,6 @@ fn every_key_is_taken_or_reported() {
     );
     assert_eq!(settings.persistence_ids_index_name, "my-idx");
     assert_eq!(settings.replay_filter.mode, ReplayFilterMode::Warn);
-    assert_eq!(settings.replay_filter.window_size, 1234);
     assert_eq!(settings.replay_filter.max_old_writers, 1234);
     assert_eq!(settings.aws_api_limits.max_item_size, 1234);
     let client = settings.aws_client_config;
@@ -185,7 +184,7 @@ pekko {
   persistence {
     journal.plugin = "orders.journal"
     snapshot-store.plugin = "dynamodb-snapshot-store"
-    journal-plugin-fallback.replay-filter { mode = OFF, window-size = 50, debug = on }
+    journal-plugin-fallback.replay-filter { mode = OFF, max-old-writers = 5, debug = on }
   }
 }
 dynamodb-journal { journal-table = ${stage}-unused, journal-name = orders }
@@ -194,6 +193,7 @@ orders.journal {
   journal-table = "orders-"${stage}
   endpoint = dynamodb.${region}.amazonaws.com
   sequence-shards = "20"
+  replay-filter.max-old-writers = 20
   replay-filter.window-size = 200
   aws-client-config {
     connection-timeout = 3s
@@ -225,7 +225,7 @@ fn a_pekko_application_with_includes_substitutions_and_a_journal_of_its_own() {
     assert_eq!(settings.region.as_deref(), Some("eu-north-1"));
     assert_eq!(settings.sequence_shards, 20);
     assert_eq!(settings.replay_filter.mode, ReplayFilterMode::Off);
-    assert_eq!(settings.replay_filter.window_size, 200);
+    assert_eq!(settings.replay_filter.max_old_writers, 20);
     assert_eq!(settings.aws_api_limits.max_item_size, 400_000);
     let client = settings.aws_client_config;
     assert_eq!(
@@ -240,7 +240,8 @@ fn a_pekko_application_with_includes_substitutions_and_a_journal_of_its_own() {
         "region",
         "pekko.actor.provider",
         "pekko.remote.artery.canonical.hostname",
-        "pekko.persistence.journal-plugin-fallback.replay-filter.window-size",
+        "pekko.persistence.journal-plugin-fallback.replay-filter.max-old-writers",
+        "orders.journal.replay-filter.window-size",
         "pekko.persistence.journal-plugin-fallback.replay-filter.debug",
         "dynamodb-journal.journal-table",
         "orders.journal.aws-client-config.request-timeout",
