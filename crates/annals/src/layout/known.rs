@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{SequenceNumber, Token};
+use crate::{PersistenceId, SequenceNumber, Token};
 
 /// How many entries are remembered; twice as many at the most, in two generations.
 const REMEMBERED: usize = 50_000;
@@ -70,20 +70,21 @@ impl<K: Eq + Hash, V: Copy> Known<K, V> {
 }
 
 /// Behind which number an append that may go anywhere was tried last. While nobody knows whether
-/// it landed there, it must not be tried elsewhere.
+/// it landed there, it must not be tried elsewhere. By id as well: the number of one id says
+/// nothing about another to which the same token is given, and would tear a gap there.
 #[derive(Debug, Default)]
-pub(super) struct Tries(Known<Token, Option<SequenceNumber>>);
+pub(super) struct Tries(Known<(PersistenceId, Token), Option<SequenceNumber>>);
 
 impl Tries {
-    pub(super) fn get(&self, token: Token) -> Option<Option<SequenceNumber>> {
-        self.0.get(&token)
+    pub(super) fn get(&self, id: &PersistenceId, token: Token) -> Option<Option<SequenceNumber>> {
+        self.0.get(&(id.clone(), token))
     }
 
-    pub(super) fn begin(&self, token: Token, behind: Option<SequenceNumber>) {
-        self.0.update(token, |_| behind);
+    pub(super) fn begin(&self, id: &PersistenceId, token: Token, behind: Option<SequenceNumber>) {
+        self.0.update((id.clone(), token), |_| behind);
     }
 
-    pub(super) fn end(&self, token: Token) {
-        self.0.forget(&token);
+    pub(super) fn end(&self, id: &PersistenceId, token: Token) {
+        self.0.forget(&(id.clone(), token));
     }
 }

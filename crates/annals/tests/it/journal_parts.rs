@@ -11,7 +11,7 @@ use annals::items::{
 use annals::journal::{Append, AppendError, Expected, Journal, Verify, Window};
 use annals::memory::Memory;
 use annals::settings::Settings;
-use annals::{Codec, Error, ErrorKind, ManualClock, NewEvent, Random, SequenceNumber};
+use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, Random, SequenceNumber};
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
@@ -222,6 +222,27 @@ async fn an_append_behind_any_whose_answer_was_lost_is_not_made_twice() {
     let again = journal.append(&id(), Expected::Any, once).await;
     assert_eq!(again.unwrap().first.get(), 2);
     assert_eq!(replay(&journal, Window::ALL).await.unwrap().len(), 5);
+}
+
+/// What is known of a try belongs to its id: elsewhere it would tear a gap.
+#[tokio::test]
+async fn a_token_that_was_tried_on_one_id_takes_the_next_number_of_another() {
+    let (stage, journal) = stage().await;
+    append(&journal, 0, vec![text("a"); 5]).await;
+    let once = Append::from(text("once")).token(journal.token());
+    set(&stage.loses_commits, true);
+    let lost = journal.append(&id(), Expected::Any, once.clone()).await;
+    assert!(matches!(lost, Err(AppendError::Store(_))));
+    set(&stage.loses_commits, false);
+    let other = "Cart|other".parse().unwrap();
+    let landed = journal.append(&other, Expected::Any, once).await;
+    assert_eq!(landed.unwrap().first.get(), 1);
+    let found: Vec<Event> = journal
+        .replay(&other, Window::ALL)
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(found.len(), 1);
 }
 
 #[tokio::test]

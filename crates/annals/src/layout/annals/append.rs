@@ -78,16 +78,16 @@ impl AnnalsJournal {
     async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
         let known = self.heads.get(id);
         // A try that may have landed is repeated at its place before any other is tried.
-        let mut last = match (self.tries.get(stamped.token), known) {
+        let mut last = match (self.tries.get(id, stamped.token), known) {
             (Some(tried), _) => tried,
             (None, Some(known)) => Some(known),
             (None, None) => self.find_highest(id).await?,
         };
         for lag in 0..ANY_TRIES_MAX {
-            self.tries.begin(stamped.token, last);
+            self.tries.begin(id, stamped.token, last);
             match self.put_behind(id, last, stamped).await? {
                 Put::Landed(appended) => {
-                    self.tries.end(stamped.token);
+                    self.tries.end(id, stamped.token);
                     return Ok(Put::Landed(appended));
                 }
                 Put::Taken(Some(existing)) => {
@@ -101,7 +101,7 @@ impl AnnalsJournal {
                 Put::Taken(None) => break,
             }
         }
-        self.tries.end(stamped.token);
+        self.tries.end(id, stamped.token);
         Ok(Put::Taken(None))
     }
 
