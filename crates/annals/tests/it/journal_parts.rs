@@ -30,12 +30,14 @@ async fn swept(journal: &Journal) -> usize {
 /// A store on which a large append can be cut off before its commit, or take very long.
 #[derive(Debug)]
 struct Stage {
-    inner: Memory,
+    inner: Arc<Memory>,
     clock: Arc<ManualClock>,
     loses_commits: AtomicBool,
     loses_deletes: AtomicBool,
     loses_answers: AtomicBool,
     is_slow: AtomicBool,
+    /// The next commit is put after hours in which its parts were swept.
+    is_swept: AtomicBool,
 }
 
 fn is_set(switch: &AtomicBool) -> bool {
@@ -60,6 +62,11 @@ impl Items for Stage {
     ) -> Result<Cost, WriteError> {
         if item.get("c").is_some() && is_set(&self.loses_commits) {
             return Err(Error::unavailable("cut off").into());
+        }
+        if item.get("c").is_some() && self.is_swept.swap(false, Ordering::SeqCst) {
+            self.clock.advance(3 * HOUR);
+            let sweeper = open_at(self.inner.clone(), self.clock.clone(), 2).await;
+            assert_eq!(sweeper.sweep_orphans(HOUR).await.unwrap(), 2);
         }
         let answer = self.inner.put(table, item, condition).await;
         match is_set(&self.loses_answers) {
@@ -116,12 +123,13 @@ impl Items for Stage {
 async fn stage() -> (Arc<Stage>, Journal) {
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let stage = Arc::new(Stage {
-        inner: Memory::new(),
+        inner: Arc::new(Memory::new()),
         clock: clock.clone(),
         loses_commits: AtomicBool::new(false),
         loses_deletes: AtomicBool::new(false),
         loses_answers: AtomicBool::new(false),
         is_slow: AtomicBool::new(false),
+        is_swept: AtomicBool::new(false),
     });
     create(&*stage).await;
     let journal = open_at(stage.clone(), clock, 1).await;
@@ -265,6 +273,27 @@ async fn an_append_whose_parts_took_too_long_is_not_put() {
     set(&stage.is_slow, false);
     let again = journal.append(&id(), Expected::Empty, large(1)).await;
     assert!(again.is_ok());
+}
+
+#[tokio::test]
+async fn an_append_that_stood_still_while_its_parts_were_swept_is_whole() {
+    for is_lost in [false, true] {
+        let (stage, journal) = stage().await;
+        let append = large(1);
+        set(&stage.is_swept, true);
+        set(&stage.loses_answers, is_lost);
+        let landed = journal.append(&id(), Expected::Empty, append.clone()).await;
+        if is_lost {
+            set(&stage.loses_answers, false);
+            landed.unwrap_err();
+            let again = journal.append(&id(), Expected::Empty, append.clone()).await;
+            again.unwrap();
+        }
+        check_whole(&journal, &append).await;
+        stage.clock.advance(2 * HOUR);
+        assert_eq!(journal.sweep_orphans(HOUR).await.unwrap(), 0);
+        check_whole(&journal, &append).await;
+    }
 }
 
 #[tokio::test]

@@ -111,6 +111,9 @@ impl AnnalsJournal {
         last: Option<SequenceNumber>,
         stamped: &Stamped,
     ) -> Result<Put> {
+        let begun = self.begin(stamped.time_ms);
+        // Only where a writer stood still: then its parts may have been swept before it landed.
+        let parts_again = || commit_behind(id, last, stamped)?.write(self.span);
         let commit = commit_behind(id, last, stamped)?;
         let (first, last) = (commit.first, commit.last()?);
         let Written {
@@ -118,14 +121,19 @@ impl AnnalsJournal {
             parts,
             has_snapshot,
         } = commit.write(self.span)?;
-        let taking_back = self.write_parts(parts).await?;
+        let taking_back = self.write_parts(parts, begun).await?;
         match self.items.put(&self.table, item, Condition::Absent).await {
-            Ok(_) => Ok(Put::Landed(Appended {
-                first,
-                last,
-                time_ms: stamped.time_ms,
-                has_snapshot,
-            })),
+            Ok(_) => {
+                if !taking_back.is_empty() && self.is_late(begun) {
+                    self.write_parts_again(parts_again()?.parts).await?;
+                }
+                Ok(Put::Landed(Appended {
+                    first,
+                    last,
+                    time_ms: stamped.time_ms,
+                    has_snapshot,
+                }))
+            }
             Err(WriteError::Failed(error)) => Err(error),
             Err(WriteError::Refused { existing, .. }) => {
                 let existing = existing.ok_or_else(|| {
@@ -137,6 +145,9 @@ impl AnnalsJournal {
                     return Ok(Put::Taken(Some(Box::new(existing))));
                 }
                 // Our own, whose answer was lost.
+                if !existing.part_keys().is_empty() && self.is_late(begun) {
+                    self.write_parts_again(parts_again()?.parts).await?;
+                }
                 Ok(Put::Landed(Appended {
                     first,
                     last: existing.last()?,

@@ -3,9 +3,10 @@
 //! Parts are written before their commit and mean nothing without it, so an append that is cut off
 //! between the two leaves orphans. A refused append takes its own back; a sweep finds the others.
 //!
-//! Promises: the parts of a commit that has landed are never taken away while it stands.
-//! Trusts: that a put does not stay under way for longer than `SWEEP_AGE_MIN` less `WRITE_MAX`
-//! before it lands; that the clocks of writers and sweepers do not differ by as much.
+//! Promises: the parts of a commit that was acknowledged are never taken away while it stands, also
+//! where its writer stood still for longer than a sweep waits.
+//! Trusts: that the clocks of writers and sweepers do not differ by more than `SWEEP_AGE_MIN` less
+//! `WRITE_MAX`.
 
 use std::time::Duration;
 
@@ -23,20 +24,50 @@ pub(super) const SWEEP_AGE_MIN: Duration = Duration::from_secs(60 * 60);
 /// How long the parts of a commit may take: an append whose parts are older is not put any more.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(10 * 60);
 
+/// When an append began, by both clocks: one may be set back, and the other may stand still while
+/// the machine sleeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    monotonic: Duration,
+    time_ms: u64,
+}
+
 impl AnnalsJournal {
+    /// Now, for an append that is stamped so.
+    pub(super) fn begin(&self, time_ms: u64) -> Begun {
+        let monotonic = self.clock.monotonic();
+        Begun { monotonic, time_ms }
+    }
+
+    /// Whether the parts of an append may be as old as a sweep takes them for orphans.
+    pub(super) fn is_late(&self, begun: Begun) -> bool {
+        let passed = self.clock.monotonic().saturating_sub(begun.monotonic);
+        let passed_ms = self.clock.now_ms().saturating_sub(begun.time_ms);
+        passed.max(Duration::from_millis(passed_ms)) > WRITE_MAX
+    }
+
+    /// Writes the parts of a commit that has landed once more: they may have been swept before it
+    /// did. With another time, so that a sweep that still takes them for orphans is refused.
+    pub(super) async fn write_parts_again(&self, parts: Vec<Item>) -> Result<()> {
+        let now_ms = self.clock.now_ms();
+        let parts = parts.into_iter().map(|part| part.with(PART_TIME, now_ms));
+        let parts = parts.map(Write::Put).collect();
+        self.items.write(&self.table, parts).await?;
+        Ok(())
+    }
+
     /// Writes the parts of a commit; answers how to take them back.
-    pub(super) async fn write_parts(&self, parts: Vec<Item>) -> Result<Vec<Write>> {
+    pub(super) async fn write_parts(&self, parts: Vec<Item>, begun: Begun) -> Result<Vec<Write>> {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
-        let begun = self.clock.monotonic();
         let keys = parts
             .iter()
             .map(|part| self.table.key_of(part).map(Write::Delete));
         let keys = keys.collect::<Result<_>>()?;
         let parts = parts.into_iter().map(Write::Put).collect();
         self.items.write(&self.table, parts).await?;
-        if self.clock.monotonic().saturating_sub(begun) > WRITE_MAX {
+        if self.is_late(begun) {
             return Err(Error::unavailable(
                 "writing a large append took too long; try again",
             ));
