@@ -176,6 +176,19 @@ async fn recovering_costs_what_it_reads() {
 }
 
 #[tokio::test]
+async fn a_few_events_of_many_cost_one_request() {
+    let bed = Bed::with(100).await;
+    for (from, count) in [(1, 1), (1, 30), (50, 1), (50, 2)] {
+        let journal = open(&bed.items).await;
+        bed.counting.take();
+        let found = replay(&journal, window(from..=u64::MAX, count)).await;
+        assert_eq!(found.unwrap().len() as u64, count);
+        // A replay looks at 25 commits before it delivers the first, some 270 B each.
+        assert_eq!(bed.spent(), (1, 0, 2));
+    }
+}
+
+#[tokio::test]
 async fn recovering_packed_batches_costs_what_they_pack_to() {
     let bed = Bed::new().await;
     let journal = open(&bed.items).await;

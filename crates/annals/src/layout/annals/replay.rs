@@ -251,9 +251,15 @@ impl Reader {
         let bucket = self.journal.span.bucket(from);
         let mut query = Query::of(keys::commits(&self.id, bucket)).within(range);
         // Every commit has an event at least, so no more commits than events are of use, besides
-        // those before the window.
+        // those before the window, and those that are looked at before the first is delivered.
         let before = self.window.from.get().saturating_sub(from_key);
-        if let Ok(limit) = u32::try_from(self.left.saturating_add(before)) {
+        let wanted = self.left.saturating_add(before);
+        let looked_at = if self.has_delivered {
+            0
+        } else {
+            AT_ONCE as u64
+        };
+        if let Ok(limit) = u32::try_from(wanted.max(looked_at)) {
             query = query.limit(limit);
         }
         let (items, table) = (self.journal.items.clone(), self.journal.table.clone());
