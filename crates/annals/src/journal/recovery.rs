@@ -1,8 +1,10 @@
 //! Recovery: the newest state there is a snapshot of, and the events since.
 
+use futures::{StreamExt, TryStreamExt, stream};
+
 use super::{EventStream, Journal, Window};
 use crate::snapshot::{Criteria, Snapshot, Snapshots};
-use crate::{PersistenceId, Result};
+use crate::{Error, PersistenceId, Result};
 
 /// What an entity starts from.
 pub struct Recovered {
@@ -14,7 +16,8 @@ pub struct Recovered {
 
 impl Journal {
     /// The newest snapshot and the events behind it. A snapshot that does not decode is passed
-    /// over; where none is left, all events are replayed.
+    /// over; where none is left, all events are replayed. Where one was passed over and events that
+    /// only it knew of are deleted, the events are an error: what is left leads to another state.
     ///
     /// On the `annals` layout that takes two requests and the further pages of the tail, where the
     /// snapshot was saved with what [`append`](Self::append) had answered.
@@ -55,7 +58,7 @@ impl Journal {
     /// # Errors
     /// As the store fails; the events tell their own errors.
     pub async fn recover(&self, id: &PersistenceId, snapshots: &Snapshots) -> Result<Recovered> {
-        let snapshot = snapshots.load(id, Criteria::ALL).await?;
+        let (snapshot, passed_over) = snapshots.load_telling(id, Criteria::ALL).await?;
         let window = match &snapshot {
             None => Some(Window::ALL),
             Some(found) => found.sequence_number.next().map(|from| Window {
@@ -64,10 +67,32 @@ impl Journal {
             }),
         };
         let events = match window {
+            Some(window) if passed_over => self.replay_whole(id, window).await?,
             Some(window) => self.replay(id, window),
-            None => Box::pin(futures::stream::empty()),
+            None => Box::pin(stream::empty()),
         };
         Ok(Recovered { snapshot, events })
+    }
+
+    /// The events of the window, if its first is there or nothing is.
+    async fn replay_whole(&self, id: &PersistenceId, window: Window) -> Result<EventStream> {
+        let id = id.clone();
+        // Asked for before: what is appended meanwhile is not missing.
+        let highest = self.highest(&id).await?;
+        let is_missing = highest >= Some(window.from);
+        let mut events = self.replay(&id, window);
+        let whole = stream::once(async move {
+            let first = events.try_next().await?;
+            let found = first.as_ref().map(|event| event.sequence_number);
+            if found.map_or(is_missing, |found| found > window.from) {
+                let from = window.from;
+                return Err(Error::corrupt(format!(
+                    "a snapshot does not decode and events before it are deleted; an operator must look. id=`{id}`, missing from=`{from}`"
+                )));
+            }
+            Ok(stream::iter(first.map(Ok)).chain(events))
+        });
+        Ok(Box::pin(whole.try_flatten()))
     }
 
     /// The state that rides in the last append, if one does. It is the newest there is: nothing

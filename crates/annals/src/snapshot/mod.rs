@@ -136,18 +136,30 @@ impl Snapshots {
     /// # Errors
     /// As the store fails. One that does not decode is no error: the next older one is taken.
     pub async fn load(&self, id: &PersistenceId, criteria: Criteria) -> Result<Option<Snapshot>> {
+        let (found, _) = self.load_telling(id, criteria).await?;
+        Ok(found)
+    }
+
+    /// As [`load`](Self::load), and whether one was passed over that does not decode.
+    pub(crate) async fn load_telling(
+        &self,
+        id: &PersistenceId,
+        criteria: Criteria,
+    ) -> Result<(Option<Snapshot>, bool)> {
         use futures::StreamExt;
         let mut found = self.find(id, criteria);
+        let mut passed_over = false;
         while let Some(snapshot) = found.next().await {
             match snapshot {
-                Ok(snapshot) => return Ok(Some(snapshot)),
+                Ok(snapshot) => return Ok((Some(snapshot), passed_over)),
                 Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
                     tracing::warn!(%id, %error, "a snapshot does not decode; an older one is used");
+                    passed_over = true;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        Ok((None, passed_over))
     }
 
     /// Those that meet the criteria, newest first. One that does not decode is an error of kind

@@ -9,7 +9,7 @@ use annals::layout::Tables;
 use annals::memory::Memory;
 use annals::settings::Settings;
 use annals::snapshot::{Place, Snapshots};
-use annals::{Codec, Event, ManualClock, NewEvent, Payload, Random};
+use annals::{Codec, ErrorKind, Event, ManualClock, NewEvent, Payload, Random};
 use futures::TryStreamExt;
 
 use crate::journals::{after, id, number, open, replay, window};
@@ -202,6 +202,38 @@ async fn damaged_snapshots_are_passed_over_down_to_the_full_history() {
     }
     let (found, read, _) = bed.recover().await;
     assert_eq!((found, read), (None, (1..=6).collect()));
+}
+
+/// Whoever deletes events trusts the snapshot behind them. If that is damaged, what is left is the
+/// history of another state.
+#[tokio::test]
+async fn a_damaged_snapshot_whose_events_are_deleted_is_told() {
+    for (older, deleted) in [(Some(2), 4), (Some(2), 6), (None, 1), (None, 6)] {
+        let mut bed = Bed::new().await;
+        let table = tables().snapshot;
+        for _ in 0..3 {
+            bed.append(events(2, 100)).await;
+        }
+        for at in older.into_iter().chain([5]) {
+            bed.save(number(at)).await;
+        }
+        bed.journal()
+            .await
+            .delete_to(&id(), number(deleted))
+            .await
+            .unwrap();
+        let all = bed.items_of(&table).await;
+        let n = |item: &&Item| item.get("n").and_then(|n| n.as_u64()) == Some(5);
+        let damaged = all.iter().find(n).unwrap().clone().with("c", vec![1u8]);
+        bed.put(&table, damaged).await;
+        let journal = bed.journal().await;
+        let recovered = journal.recover(&id(), &bed.snapshots).await.unwrap();
+        let at = recovered.snapshot.map(|found| found.sequence_number.get());
+        assert_eq!(at, older);
+        let tail: annals::Result<Vec<Event>> = recovered.events.try_collect().await;
+        let error = tail.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{deleted}: {error}");
+    }
 }
 
 #[tokio::test]
