@@ -8,7 +8,7 @@ use annals::journal::{Append, Appended, Journal, Window};
 use annals::layout::Tables;
 use annals::memory::Memory;
 use annals::settings::Settings;
-use annals::snapshot::{Place, Snapshots};
+use annals::snapshot::{Criteria, Place, Snapshot, Snapshots};
 use annals::{Codec, ErrorKind, Event, ManualClock, NewEvent, Payload, Random};
 use futures::TryStreamExt;
 
@@ -234,6 +234,28 @@ async fn a_damaged_snapshot_whose_events_are_deleted_is_told() {
         let error = tail.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{deleted}: {error}");
     }
+}
+
+#[tokio::test]
+async fn listing_snapshots_costs_two_requests_and_loading_one() {
+    let bed = Bed::new().await;
+    for at in 1..=50 {
+        bed.save(number(at)).await;
+    }
+    bed.counting.take();
+    let all: Vec<Snapshot> = bed
+        .snapshots
+        .find(&id(), Criteria::ALL)
+        .try_collect()
+        .await
+        .unwrap();
+    let numbers = all.iter().map(|found| found.sequence_number.get());
+    assert!(numbers.eq((1..=50).rev()));
+    // 50 of some 380 B, the newest by itself.
+    assert_eq!(bed.spent(), (2, 1 + 5));
+    let newest = bed.snapshots.load(&id(), Criteria::ALL).await.unwrap();
+    assert_eq!(newest.unwrap().sequence_number, number(50));
+    assert_eq!(bed.spent(), (1, 1));
 }
 
 #[tokio::test]

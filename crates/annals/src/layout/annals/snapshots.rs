@@ -1,9 +1,10 @@
 //! Snapshots on the `annals` layout: an item for each, under `s:ID` and its sequence number.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::sealed::{self, Sealed, deletes};
 use crate::items::{
@@ -17,6 +18,8 @@ use crate::{Error, PersistenceId, Random, Result, SequenceNumber, Token};
 const ANCHOR: &str = "f";
 /// How many deletions by time are under way at once: each is a request, on a condition.
 const DELETES_AT_ONCE: usize = 16;
+
+type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
 
 /// Snapshots of the `annals` layout.
 #[derive(Clone, Debug)]
@@ -50,13 +53,36 @@ impl AnnalsSnapshots {
     fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
         let range = SortRange::Between(KeyPart::from(low), KeyPart::from(high));
-        let query = Query::of(partition(id)).within(range).descending();
-        // Where only numbers matter the first one found is the newest: no need to pay for others.
+        Query::of(partition(id)).within(range).descending()
+    }
+
+    fn query_all(&self, query: Query) -> impl Stream<Item = Result<Item>> + Send + Unpin + use<> {
+        query_all(self.items.clone(), self.table.clone(), query)
+    }
+
+    /// The items that the numbers of the criteria mean, newest first. Where only numbers matter the
+    /// first one is what is wanted, mostly: it is asked for alone, and the others in pages when they
+    /// are.
+    fn items(&self, id: &PersistenceId, criteria: Criteria) -> ItemStream {
+        let query = self.query(id, &criteria);
         if criteria.is_timed() {
-            query
-        } else {
-            query.limit(1)
+            return Box::pin(self.query_all(query));
         }
+        let newest = self.query_all(query.limit(1)).take(1);
+        let (snapshots, id) = (self.clone(), id.clone());
+        let found = newest.map(move |item| {
+            let number = item
+                .as_ref()
+                .ok()
+                .map(|item| snapshots.number_of(&id, item));
+            let before = number.and_then(Result::ok).map(|number| number.get() - 1);
+            let before = before.and_then(SequenceNumber::new);
+            let older = before.map(|before| criteria.up_to(before));
+            let older = older.filter(|older| !older.is_empty());
+            let older = older.map(|older| snapshots.query_all(snapshots.query(&id, &older)));
+            stream::iter([item]).chain(stream::iter(older).flatten())
+        });
+        Box::pin(found.flatten())
     }
 
     fn number_of(&self, id: &PersistenceId, item: &Item) -> Result<SequenceNumber> {
@@ -189,13 +215,8 @@ impl SnapshotLayout for AnnalsSnapshots {
     }
 
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
-        let items = query_all(
-            self.items.clone(),
-            self.table.clone(),
-            self.query(id, &criteria),
-        );
         let (snapshots, id) = (self.clone(), id.clone());
-        let found = items.then(move |item| {
+        let found = self.items(&id, criteria).then(move |item| {
             let (snapshots, id) = (snapshots.clone(), id.clone());
             async move { snapshots.open(&id, item?, &criteria).await }
         });
@@ -204,11 +225,7 @@ impl SnapshotLayout for AnnalsSnapshots {
     }
 
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
-        let query = Query {
-            limit: None,
-            ..self.query(id, &criteria)
-        };
-        let mut found = query_all(self.items.clone(), self.table.clone(), query);
+        let mut found = self.query_all(self.query(id, &criteria));
         if criteria.is_timed() {
             let delete = |item| self.delete_timed(id, item, criteria);
             return found.try_for_each_concurrent(DELETES_AT_ONCE, delete).await;
