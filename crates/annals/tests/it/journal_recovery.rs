@@ -375,3 +375,25 @@ async fn a_deletion_cut_off_leaves_a_journal_that_replays() {
         }
     }
 }
+
+/// A deletion that overtakes whoever follows: what it took is passed over, and the rest comes.
+#[tokio::test]
+async fn following_goes_on_behind_a_deletion_that_overtakes_it() {
+    const COMMITS: u64 = 60;
+    let mut bed = Bed::new().await;
+    // Several pages.
+    for _ in 0..COMMITS {
+        bed.append(events(1, 80_000)).await;
+    }
+    let journal = bed.journal().await;
+    let mut followed = journal.follow(&id(), number(1));
+    let first = followed.try_next().await.unwrap().unwrap();
+    assert_eq!(first.sequence_number, number(1));
+    journal.delete_to(&id(), number(COMMITS - 1)).await.unwrap();
+    let mut last = 1;
+    while last < COMMITS {
+        let event = followed.try_next().await.unwrap().unwrap();
+        assert!(event.sequence_number.get() > last);
+        last = event.sequence_number.get();
+    }
+}
