@@ -21,6 +21,7 @@ impl Highest {
         let id = &self.persistence_id;
         let Some(highest) = journal.highest(id).await? else {
             eprintln!("annals: there are no events. id=`{id}`");
+            context.print_cost(&store)?;
             return Ok(ExitCode::from(ABSENT));
         };
         let object = json!({"persistence_id": id.as_str(), "sequence_number": highest.get()});

@@ -51,6 +51,7 @@ impl Replay {
         // Nothing in the window of an id that is there is an answer; an id that is not, is not.
         if printed == 0 && journal.highest(id).await?.is_none() {
             eprintln!("annals: there are no events. id=`{id}`");
+            context.print_cost(&store)?;
             return Ok(ExitCode::from(ABSENT));
         }
         context.print_cost(&store)?;

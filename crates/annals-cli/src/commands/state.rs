@@ -69,6 +69,7 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
     let found = states.get(id).await?;
     let Some((state, value)) = found.and_then(|state| Some((state.clone(), state.value?))) else {
         eprintln!("annals: there is no value. id=`{id}`");
+        context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };
     let (name, payload) = payload::to_json(&value.codec, &value.bytes);

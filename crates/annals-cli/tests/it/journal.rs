@@ -193,6 +193,24 @@ fn costs_are_those_of_the_operation() {
 }
 
 #[test]
+fn what_is_not_there_has_its_cost_too() {
+    with_five(|annals| {
+        for (args, requests) in [
+            (&["highest", "nobody"][..], 1),
+            // Nothing found, and nothing ever appended.
+            (&["replay", "nobody"], 2),
+            (&["snapshot", "load", "nobody"], 1),
+            (&["state", "get", "nobody"], 1),
+        ] {
+            let outcome = annals.run(&[args, &["--cost"]].concat());
+            assert_eq!(outcome.code, Some(1));
+            let cost = &outcome.json()[0]["cost"];
+            assert_eq!(cost["requests"], requests, "{args:?}");
+        }
+    });
+}
+
+#[test]
 fn snapshots_are_saved_loaded_listed_and_deleted() {
     with_five(|annals| {
         for n in ["2", "4", "5"] {
