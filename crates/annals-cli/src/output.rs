@@ -4,6 +4,7 @@
 //! reader that went away ends the command quietly.
 
 use std::error::Error as _;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -40,7 +41,7 @@ impl Output {
     }
 
     /// One result: the object as a JSON line, or the text for people.
-    pub(crate) fn line(self, object: &Json, text: &str) -> Result<()> {
+    pub(crate) fn line(self, object: &impl Display, text: &str) -> Result<()> {
         if self.json {
             print_line(&object.to_string())
         } else {

@@ -5,27 +5,49 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value as Json;
 
-/// What the library can show of it; anything else, and what is not what it says it is, as base64
-/// under another name.
-pub(crate) fn to_json(codec: &Codec, bytes: &[u8]) -> (&'static str, Json) {
-    match codec.to_json(bytes) {
-        Some(json) => ("payload", json),
-        None => ("payload_base64", Json::from(BASE64.encode(bytes))),
+/// What the library can show of it, as JSON; anything else, and what is not what it says it is, as
+/// base64 under another name. JSON itself is shown as it is stored: a parser would round numbers,
+/// and drop the first of two members of one name.
+fn to_json(codec: &Codec, bytes: &[u8]) -> (&'static str, String) {
+    if let Some(text) = std::str::from_utf8(bytes)
+        .ok()
+        .filter(|_| *codec == Codec::Json)
+        && is_json(text).is_ok()
+    {
+        // Only between its tokens can JSON have ends of lines.
+        return ("payload", text.replace(['\n', '\r'], " "));
     }
+    match codec.to_json(bytes) {
+        Some(json) => ("payload", json.to_string()),
+        None => (
+            "payload_base64",
+            Json::from(BASE64.encode(bytes)).to_string(),
+        ),
+    }
+}
+
+/// The line of an object that has members, and of a payload as the last one.
+pub(crate) fn to_line(object: &Json, codec: &Codec, bytes: &[u8]) -> String {
+    let ((name, payload), mut line) = (to_json(codec, bytes), object.to_string());
+    line.pop();
+    line.push_str(&format!(",\"{name}\":{payload}}}"));
+    line
 }
 
 /// The same for people.
 pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
-    match to_json(codec, bytes).1 {
-        Json::String(text) => text,
-        other => other.to_string(),
-    }
+    let (_, json) = to_json(codec, bytes);
+    serde_json::from_str(&json).unwrap_or(json)
+}
+
+fn is_json(text: &str) -> serde_json::Result<()> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map(|_| ())
 }
 
 /// The text, if it is JSON. It is kept as it was typed.
 pub(crate) fn check_json<'a>(text: &'a str, what: &str) -> Result<&'a str> {
     let text = text.trim();
-    serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|cause| {
+    is_json(text).map_err(|cause| {
         Error::invalid(format!("{what} is not JSON; nothing was written")).because(cause)
     })?;
     Ok(text)

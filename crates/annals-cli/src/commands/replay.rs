@@ -88,7 +88,6 @@ async fn print_all(output: Output, events: EventStream) -> Result<u64> {
 fn line_of(output: Output, event: &Event) -> String {
     let stored = &event.data;
     if output.is_json() {
-        let (name, payload) = payload::to_json(&stored.codec, &stored.payload);
         let object = json!({
             "persistence_id": event.persistence_id.as_str(),
             "sequence_number": event.sequence_number.get(),
@@ -97,9 +96,8 @@ fn line_of(output: Output, event: &Event) -> String {
             "tags": stored.tags,
             "metadata": stored.metadata,
             "codec": stored.codec.to_string(),
-            (name): payload,
         });
-        return object.to_string();
+        return payload::to_line(&object, &stored.codec, &stored.payload);
     }
     let (number, time) = (event.sequence_number, payload::time_text(event.time_ms));
     let text = payload::to_text(&stored.codec, &stored.payload);

@@ -196,15 +196,14 @@ async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Re
 
 fn print(output: Output, snapshot: &Stored) -> Result<()> {
     let stored = &snapshot.payload;
-    let (name, payload) = payload::to_json(&stored.codec, &stored.bytes);
     let object = json!({
         "persistence_id": snapshot.persistence_id.as_str(),
         "sequence_number": snapshot.sequence_number.get(),
         "time": snapshot.time_ms,
         "manifest": stored.manifest,
         "codec": stored.codec.to_string(),
-        (name): payload,
     });
+    let object = payload::to_line(&object, &stored.codec, &stored.bytes);
     let (number, time) = (
         snapshot.sequence_number,
         payload::time_text(snapshot.time_ms),

@@ -72,7 +72,6 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };
-    let (name, payload) = payload::to_json(&value.codec, &value.bytes);
     let object = json!({
         "persistence_id": id.as_str(),
         "revision": state.revision,
@@ -80,8 +79,8 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         "tag": state.tag,
         "manifest": value.manifest,
         "codec": value.codec.to_string(),
-        (name): payload,
     });
+    let object = payload::to_line(&object, &value.codec, &value.bytes);
     let (revision, time) = (state.revision, payload::time_text(state.time_ms));
     let text = payload::to_text(&value.codec, &value.bytes);
     context.output.line(

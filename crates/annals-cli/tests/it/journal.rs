@@ -210,6 +210,40 @@ fn what_is_not_there_has_its_cost_too() {
     });
 }
 
+/// A parser would round the numbers and drop one of the members.
+#[test]
+fn json_is_printed_as_it_was_appended() {
+    let annals = Annals::embedded();
+    let typed = [
+        "12345678901234567890123",
+        "0.10000000000000000000001",
+        "1e400",
+        r#"{"a":1,"a":2}"#,
+        r#"{"b":"\u00e9\n","a":[]}"#,
+    ];
+    annals.run(&[&["append", "n"][..], &typed].concat()).ok();
+    annals
+        .run(&["snapshot", "save", "n", "--at", "1", typed[0]])
+        .ok();
+    annals
+        .run(&["state", "put", "n", "--revision", "1", typed[0]])
+        .ok();
+    let check = |args: &[&str], want: &[&str]| {
+        let out = annals.run(args).ok().out;
+        assert_eq!(out.lines().count(), want.len());
+        for (line, want) in out.lines().zip(want) {
+            let end = format!(r#","codec":"json","payload":{want}}}"#);
+            assert!(line.ends_with(&end), "{line}");
+        }
+    };
+    check(&["replay", "n"], &typed);
+    check(&["snapshot", "load", "n"], &typed[..1]);
+    check(&["state", "get", "n"], &typed[..1]);
+    // In one line, however it was typed.
+    annals.run(&["append", "lines", "{\n\"a\":\r\n1}"]).ok();
+    check(&["replay", "lines"], &[r#"{ "a":  1}"#]);
+}
+
 #[test]
 fn snapshots_are_saved_loaded_listed_and_deleted() {
     with_five(|annals| {
