@@ -190,12 +190,17 @@ fn appends_object(row: &AppendsRow) -> Json {
         "events_per_append": row.events,
         "engine_per_second": row.engine.round(),
         "ours_per_second": row.ours.round(),
+        "ours_events_per_second": events_per_second(row).round(),
         "ours_to_engine": hundredths(row.ours_to_engine),
     })
 }
 
+fn events_per_second(row: &AppendsRow) -> f64 {
+    row.ours * row.events as f64
+}
+
 fn appends_text(row: &AppendsRow) -> String {
-    let events_per_second = row.ours * row.events as f64;
+    let events_per_second = events_per_second(row);
     format!(
         "{:>7} {:>7} {:>10.0} {:>10.0} {events_per_second:>10.0} {:>12.2}",
         row.writers, row.events, row.engine, row.ours, row.ours_to_engine,
