@@ -142,9 +142,19 @@ async fn save(
     Ok(ExitCode::SUCCESS)
 }
 
+/// One that does not decode is told and passed over for the next older one.
 async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
-    let found = snapshots.load(id, criteria).await?;
+    let mut all = snapshots.find(id, criteria);
+    let found = loop {
+        match all.next().await.transpose() {
+            Ok(found) => break found,
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                eprintln!("annals: a snapshot does not decode and is passed over: {error}");
+            }
+            Err(error) => return Err(error),
+        }
+    };
     let code = print_found(context.output, id, found)?;
     context.print_cost(&store)?;
     Ok(code)

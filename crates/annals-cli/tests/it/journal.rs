@@ -278,6 +278,30 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
 }
 
 #[test]
+fn a_snapshot_that_does_not_decode_is_told_and_an_older_one_loaded() {
+    let from = Annals::embedded();
+    for n in ["2", "5"] {
+        from.run(&["snapshot", "save", "Cart|1", "--at", n, n]).ok();
+    }
+    let items = from.run(&["export", "annals-snapshot"]).ok().out;
+    // Under another key, it does not match its checksum.
+    let items = items.replace(r#""N":"5""#, r#""N":"6""#);
+    let to = Annals::embedded();
+    to.run(&["tables", "create"]).ok();
+    to.run_with(&["import", "annals-snapshot"], items).ok();
+    let load = |args: &[&str]| to.run(&[&["snapshot", "load", "Cart|1"], args].concat());
+    let found = load(&[]);
+    assert_eq!(found.code, Some(0));
+    assert_eq!(numbers(&found.json()), [2]);
+    assert!(found.err.contains("does not decode"), "{}", found.err);
+    load(&["--max-seq", "5"]).ok();
+    to.run(&["snapshot", "delete", "Cart|1", "--at", "2"]).ok();
+    load(&[]).fails(1, "does not decode");
+    to.run(&["snapshot", "list", "Cart|1"])
+        .fails(5, "does not match its checksum");
+}
+
+#[test]
 fn durable_state_has_revisions() {
     with_five(|annals| {
         let put = |revision: &str, value: &str| {
