@@ -79,16 +79,17 @@ impl AkkaJournal {
     async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
         let known = self.heads.get(id).map(|head| head.last);
         // A try that may have landed is repeated at its place before any other is tried.
-        let mut last = match (self.tries.get(stamped.token), known) {
+        let mut last = match (self.tries.get(id, stamped.token), known) {
             (Some(tried), _) => tried.map_or(0, SequenceNumber::get),
             (None, Some(known)) => known,
             (None, None) => self.tail(id).await?.highest,
         };
         for _ in 0..TRIES_MAX {
-            self.tries.begin(stamped.token, SequenceNumber::new(last));
+            self.tries
+                .begin(id, stamped.token, SequenceNumber::new(last));
             match self.put_behind(id, last, stamped).await? {
                 Put::Landed(appended) => {
-                    self.tries.end(stamped.token);
+                    self.tries.end(id, stamped.token);
                     return Ok(Put::Landed(appended));
                 }
                 Put::Taken(found) => {
@@ -100,7 +101,7 @@ impl AkkaJournal {
                 }
             }
         }
-        self.tries.end(stamped.token);
+        self.tries.end(id, stamped.token);
         Ok(Put::Taken(Vec::new()))
     }
 
