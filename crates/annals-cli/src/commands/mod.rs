@@ -70,6 +70,9 @@ impl Context {
     pub(crate) async fn journal(&self, purpose: Purpose) -> Result<(Journal, Arc<Counting>)> {
         let (store, clock, random) = self.parts_for(purpose).await?;
         let journal = Journal::open(store.clone(), &self.settings, clock, random).await?;
+        if purpose == Purpose::Write {
+            journal.prepare().await?;
+        }
         store.take();
         Ok((journal, store))
     }

@@ -88,6 +88,9 @@ pub struct Stamped {
 /// How events become items and back: what a layout does for the journal.
 #[async_trait]
 pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
+    /// Does what has to be done once before the first append to a new table.
+    async fn prepare(&self) -> Result<()>;
+
     /// Appends, if what is expected to be last is last.
     async fn append(
         &self,
@@ -200,6 +203,16 @@ impl Journal {
             clock,
             random,
         })
+    }
+
+    /// Does what has to be done once before the first append to a new table, and costs nothing
+    /// where it is done. Appending does it too: whoever calls this first finds every append to
+    /// cost the same.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn prepare(&self) -> Result<()> {
+        self.layout.prepare().await
     }
 
     /// Appends events, all or none, if what is expected to be last is last.

@@ -49,7 +49,9 @@ pub(crate) async fn create(items: &dyn Items) {
 pub(crate) async fn open_at(items: Arc<dyn Items>, clock: Arc<dyn Clock>, seed: u64) -> Journal {
     let settings = Settings::default();
     let opened = Journal::open(items, &settings, clock, Random::seeded(seed));
-    opened.await.unwrap()
+    let journal = opened.await.unwrap();
+    journal.prepare().await.unwrap();
+    journal
 }
 
 pub(crate) async fn open(items: &Arc<dyn Items>) -> Journal {

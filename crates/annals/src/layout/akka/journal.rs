@@ -111,6 +111,10 @@ impl AkkaJournal {
 
 #[async_trait]
 impl JournalLayout for AkkaJournal {
+    async fn prepare(&self) -> Result<()> {
+        self.record().await
+    }
+
     async fn append(
         &self,
         id: &PersistenceId,

@@ -29,6 +29,7 @@ impl AnnalsJournal {
         expected: Expected,
         stamped: &Stamped,
     ) -> Result<Appended, AppendError> {
+        self.record().await?;
         let put = match expected {
             Expected::Empty => self.put_behind(id, None, stamped).await?,
             Expected::Last(number) => self.put_behind_proven(id, number, stamped).await?,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
+use tokio::sync::OnceCell;
 
 use super::commit::Commit;
 use super::heads::Heads;
@@ -33,16 +34,17 @@ pub struct AnnalsJournal {
     pub(super) span: Span,
     pub(super) heads: Arc<Heads>,
     pub(super) tries: Arc<Tries>,
+    recorded: Arc<OnceCell<()>>,
 }
 
 impl AnnalsJournal {
-    /// Opens the journal in a table, which gets a record of its own if it has none.
+    /// Opens the journal in a table. Nothing is written before the first append.
     pub(crate) async fn open(
         items: Arc<dyn Items>,
         table: Arc<TableSpec>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let span = record::span_of(&*items, &table).await?;
+        let (span, is_recorded) = record::span_of(&*items, &table).await?;
         Ok(Self {
             items,
             table,
@@ -50,7 +52,14 @@ impl AnnalsJournal {
             span,
             heads: Arc::default(),
             tries: Arc::default(),
+            recorded: Arc::new(OnceCell::new_with(is_recorded.then_some(()))),
         })
+    }
+
+    /// Records what the table was made with, before its first commit.
+    pub(super) async fn record(&self) -> Result<()> {
+        let put = || record::put(&*self.items, &self.table);
+        self.recorded.get_or_try_init(put).await.copied()
     }
 
     pub(super) fn commit_of(&self, id: &PersistenceId, item: &Item) -> Result<Commit> {
@@ -81,6 +90,10 @@ impl AnnalsJournal {
 
 #[async_trait]
 impl JournalLayout for AnnalsJournal {
+    async fn prepare(&self) -> Result<()> {
+        self.record().await
+    }
+
     async fn append(
         &self,
         id: &PersistenceId,

@@ -1,6 +1,7 @@
 //! The table's own record: what was fixed when it was made.
 //!
-//! Promises: of several that open a new table at once, all go by the one record that was put.
+//! Promises: of several that write to a new table at once, all go by the one record that was put.
+//! Reading puts nothing.
 //! Never: changes a record.
 
 use super::keys::{self, Span};
@@ -13,14 +14,33 @@ use crate::{Error, Result};
 const SPAN: Span = Span(1_000);
 const FORMAT: u64 = 1;
 
-/// The span of the table's buckets, recorded now if it never was.
-pub(super) async fn span_of(items: &dyn Items, table: &TableSpec) -> Result<Span> {
+/// The span of the table's buckets, and whether it is recorded. A table without a record has no
+/// commits: whoever puts the first one records the span before.
+pub(super) async fn span_of(items: &dyn Items, table: &TableSpec) -> Result<(Span, bool)> {
     let found = items.get(table, vec![keys::record()]).await?.items;
-    let found = match found.into_iter().next().flatten() {
-        Some(found) => found,
-        None => record(items, table).await?,
-    };
-    let number = |name: &str| found.get(name).and_then(Value::as_u64);
+    match found.into_iter().next().flatten() {
+        Some(found) => Ok((check(&found, table)?, true)),
+        None => Ok((SPAN, false)),
+    }
+}
+
+/// Records the span.
+pub(super) async fn put(items: &dyn Items, table: &TableSpec) -> Result<()> {
+    let record = table.key().item_of(&keys::record());
+    let record = record.with("f", FORMAT).with("s", SPAN.0);
+    match items.put(table, record, Condition::Absent).await {
+        Ok(_) => Ok(()),
+        // Somebody else was quicker; what they wrote counts.
+        Err(WriteError::Refused {
+            existing: Some(existing),
+            ..
+        }) => check(&existing, table).map(|_| ()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn check(record: &Item, table: &TableSpec) -> Result<Span> {
+    let number = |name: &str| record.get(name).and_then(Value::as_u64);
     match (number("f"), number("s")) {
         (Some(FORMAT), Some(SPAN_NUMBER)) => Ok(SPAN),
         (Some(FORMAT), Some(span)) => Err(Error::invalid(format!(
@@ -40,17 +60,3 @@ pub(super) async fn span_of(items: &dyn Items, table: &TableSpec) -> Result<Span
 }
 
 const SPAN_NUMBER: u64 = SPAN.0;
-
-async fn record(items: &dyn Items, table: &TableSpec) -> Result<Item> {
-    let record = table.key().item_of(&keys::record());
-    let record = record.with("f", FORMAT).with("s", SPAN.0);
-    match items.put(table, record.clone(), Condition::Absent).await {
-        Ok(_) => Ok(record),
-        // Somebody else was quicker; what they wrote counts.
-        Err(WriteError::Refused {
-            existing: Some(existing),
-            ..
-        }) => Ok(*existing),
-        Err(error) => Err(error.into()),
-    }
-}
