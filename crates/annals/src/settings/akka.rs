@@ -21,7 +21,8 @@ pub enum SnapshotOrder {
     /// The one of the highest sequence number.
     #[default]
     SequenceNumber,
-    /// The one that was saved last, by the clocks of those who saved: what the plugin takes.
+    /// The one that was saved last, by the clocks of those who saved, unless bounds of sequence
+    /// numbers are given: what the plugin takes.
     Timestamp,
 }
 

@@ -1,7 +1,8 @@
 //! Snapshots on the `akka` layout: an item for each, under `NAME-P-ID` and its sequence number.
 //!
 //! Promises: both generations that the plugin ever wrote are read; the newest is the one of the
-//! highest number, or, where that is asked for, the one that was saved last; every page is read.
+//! highest number, or, where the settings say so and no number is asked for, the one that was saved
+//! last; every page is read.
 //! A deletion that fails is told.
 //! Trusts: that the table's index over time, where it is asked for, is a local one.
 
@@ -59,32 +60,31 @@ impl AkkaSnapshots {
         format!("{}-P-{id}", self.name)
     }
 
+    /// Whether the newest is the one that was saved last. Where numbers are asked for, the plugin
+    /// goes by number whatever the clocks say, and so do we.
+    fn goes_by_time(&self, criteria: &Criteria) -> bool {
+        self.order == SnapshotOrder::Timestamp && !criteria.is_numbered()
+    }
+
     /// Those between the bounds of number, or of time, newest first.
     fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let query = Query::of(self.partition(id)).descending();
-        match self.order {
-            SnapshotOrder::SequenceNumber => {
-                let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
-                query.within(between(low, high))
-            }
-            SnapshotOrder::Timestamp => {
-                // The JVM's longs end before our numbers do.
-                let high = criteria.max_time_ms.min(SequenceNumber::LAST.get());
-                query
-                    .on(BY_TIME)
-                    .within(between(criteria.min_time_ms, high))
-            }
+        if self.goes_by_time(criteria) {
+            // The JVM's longs end before our numbers do.
+            let high = criteria.max_time_ms.min(SequenceNumber::LAST.get());
+            query
+                .on(BY_TIME)
+                .within(between(criteria.min_time_ms, high))
+        } else {
+            let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
+            query.within(between(low, high))
         }
     }
 
     /// A page of one where the first one found is the one that is wanted.
     fn query_newest(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let query = self.query(id, criteria);
-        let (is_timed, is_numbered) = (criteria.is_timed(), criteria.is_numbered());
-        let is_first = match self.order {
-            SnapshotOrder::SequenceNumber => !is_timed,
-            SnapshotOrder::Timestamp => !is_numbered,
-        };
+        let is_first = self.goes_by_time(criteria) || !criteria.is_timed();
         if is_first { query.limit(1) } else { query }
     }
 
