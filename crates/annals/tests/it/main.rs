@@ -1,6 +1,7 @@
 //! The library from outside: stores against the conformance suite, decorators, house rules.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod akka_fixtures;
 mod bench;
 mod conformance;
 mod counting;
@@ -13,6 +14,7 @@ mod journal_model;
 mod journal_parts;
 mod journal_recovery;
 mod journals;
+mod jvm_lines;
 mod large_payloads;
 mod properties;
 mod sim;
