@@ -1,7 +1,8 @@
 //! The client of DynamoDB against an emulator in this process, and against scripted faults.
 //!
 //! Where `ANNALS_TEST_DYNAMODB` names an endpoint (`http://127.0.0.1:8000`), whatever needs a
-//! server runs there instead of on the emulator.
+//! server runs there instead of on the emulator. With `ANNALS_TEST_JVM` as well, the JVM's own
+//! plugins are started and share tables with us there.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -11,6 +12,9 @@ mod client;
 mod conformance;
 mod costs;
 mod faults;
+mod jvm;
+#[path = "../../../annals/tests/it/jvm_lines.rs"]
+mod jvm_lines;
 mod processes;
 mod script;
 mod server;

@@ -1,0 +1,222 @@
+//! Both sides of the same tables, and what each of them sees there.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use annals::items::Items;
+use annals::journal::{Append, Appended, Expected, Journal, Window};
+use annals::layout::Layout;
+use annals::settings::{Format, Settings, SnapshotOrder};
+use annals::snapshot::Snapshots;
+use annals::{Event, NewEvent, Payload, PersistenceId, Random, SequenceNumber, SystemClock};
+use annals_aws::DynamoDb;
+use futures::TryStreamExt;
+use serde_json::{Value as Json, json};
+
+use super::program::{PLUGINS, Session};
+use crate::{jvm_lines, server};
+
+/// Journals as each plugin has them here, by name and shards: one as is the default, and one with
+/// so few shards that a third hundred overwrites the mark of the first.
+const JOURNALS: [(&str, u32); PLUGINS.len()] = [("journal", 10), ("Other-journal", 2)];
+
+/// The JVM and we, on tables of their own.
+pub(super) struct Both {
+    jvm: Session,
+    pub(super) store: Arc<DynamoDb>,
+    pub(super) settings: Settings,
+}
+
+/// Runs a test with each plugin in turn, or says that it does not.
+pub(super) async fn with_each_plugin(test: impl AsyncFn(&mut Both)) {
+    if std::env::var("ANNALS_TEST_JVM").is_err() || server::is_emulator() {
+        println!("skipped: the plugins on the JVM; scripts/conformance runs them");
+        return;
+    }
+    for plugin in 0..PLUGINS.len() {
+        let mut both = Both::open(plugin).await;
+        test(&mut both).await;
+        for table in both.settings.layout.tables(&both.settings).unwrap().all() {
+            assert!(both.store.drop_table(table.name()).await.unwrap());
+        }
+    }
+}
+
+impl Both {
+    async fn open(plugin: usize) -> Self {
+        let (endpoint, store) = (server::endpoint().await, server::open().await);
+        let mut jvm = Session::of(plugin, &endpoint);
+        let (name, shards) = JOURNALS[plugin];
+        let (journal, snapshot) = (
+            server::unique("jvm-journal"),
+            server::unique("jvm-snapshot"),
+        );
+        jvm.ask(json!({"do": "open", "settings": {
+            "dynamodb-journal.journal-table": journal.as_str(),
+            "dynamodb-journal.journal-name": name,
+            "dynamodb-journal.sequence-shards": shards.to_string(),
+            "dynamodb-snapshot-store.snapshot-table": snapshot.as_str(),
+        }}));
+        jvm.ask(json!({"do": "create-tables"}));
+        let settings = Settings {
+            layout: Layout::Akka,
+            journal_table: Some(journal),
+            snapshot_table: Some(snapshot),
+            journal_name: name.to_owned(),
+            sequence_shards: shards,
+            ..server::settings(&endpoint)
+        };
+        Self {
+            jvm,
+            store,
+            settings,
+        }
+    }
+
+    /// Whose plugin.
+    pub(super) fn plugin(&self) -> &'static str {
+        self.jvm.plugin()
+    }
+
+    /// From here on, we write this generation of items.
+    pub(super) fn write_format(&mut self, format: Format) {
+        self.settings.format = format;
+    }
+
+    /// Our journal as a process opens it that has just started.
+    pub(super) async fn journal(&self) -> Journal {
+        let clock = Arc::new(SystemClock::new());
+        let random = Random::from_machine();
+        let opened = Journal::open(self.store.clone(), &self.settings, clock, random);
+        opened.await.unwrap()
+    }
+
+    pub(super) fn snapshots(&self, order: SnapshotOrder) -> Snapshots {
+        let settings = Settings {
+            snapshot_order: order,
+            ..self.settings.clone()
+        };
+        let clock = Arc::new(SystemClock::new());
+        let random = Random::from_machine();
+        Snapshots::open(self.store.clone(), &settings, clock, random).unwrap()
+    }
+
+    /// The JVM's answer to a request about an id.
+    #[track_caller]
+    pub(super) fn ask(&mut self, id: &PersistenceId, mut request: Json) -> Json {
+        request["persistenceId"] = id.as_str().into();
+        self.jvm.ask(request)
+    }
+
+    /// The ids that the JVM lists.
+    pub(super) fn their_ids(&mut self, scan: bool) -> Json {
+        let mut answer = self.jvm.ask(json!({"do": "ids", "scan": scan}));
+        answer["persistenceIds"].take()
+    }
+
+    /// The JVM appends; answers the number of the last event.
+    #[track_caller]
+    pub(super) fn they_append(&mut self, id: &PersistenceId, events: &[Json], atomic: bool) -> u64 {
+        let request = json!({"do": "append", "events": events, "atomic": atomic});
+        let answer = self.ask(id, request);
+        let numbers = answer["sequenceNrs"].as_array().unwrap();
+        assert_eq!(numbers.len(), events.len());
+        numbers.last().unwrap().as_u64().unwrap()
+    }
+
+    #[track_caller]
+    pub(super) fn they_delete(&mut self, id: &PersistenceId, to: u64) {
+        self.ask(id, json!({"do": "delete", "to": to}));
+    }
+
+    /// What the JVM recovers: its events, and the highest number.
+    #[track_caller]
+    pub(super) fn they_see(&mut self, id: &PersistenceId) -> (Vec<Json>, u64) {
+        let mut answer = self.ask(id, json!({"do": "replay"}));
+        let Json::Array(events) = answer["events"].take() else {
+            panic!("{answer}");
+        };
+        (events, answer["highest"].as_u64().unwrap())
+    }
+
+    /// What we replay: the events, and the highest number.
+    pub(super) async fn we_see(&self, id: &PersistenceId) -> (Vec<Event>, u64) {
+        let journal = self.journal().await;
+        let events = journal.replay(id, Window::ALL).try_collect::<Vec<_>>();
+        let events = events.await.unwrap();
+        let highest = journal.highest(id).await.unwrap();
+        (events, highest.map_or(0, SequenceNumber::get))
+    }
+
+    /// Both sides see the same history: numbers, serializers, manifests and values, and the same
+    /// highest number. `ours` are numbers that only we deliver. Answers the highest number.
+    pub(super) async fn agree(&mut self, id: &PersistenceId, ours: &[u64]) -> u64 {
+        let (theirs, their_highest) = self.they_see(id);
+        let (mut events, highest) = self.we_see(id).await;
+        let plugin = self.jvm.plugin();
+        assert_eq!(highest, their_highest, "{plugin} {id}");
+        let numbers = |event: &Event| event.sequence_number.get();
+        for number in ours {
+            let at = events.iter().position(|event| numbers(event) == *number);
+            events.remove(at.unwrap_or_else(|| panic!("{plugin} {id}: {number} is missing")));
+        }
+        let found: Vec<u64> = events.iter().map(numbers).collect();
+        let want = theirs
+            .iter()
+            .map(|line| line["sequenceNr"].as_u64().unwrap());
+        assert_eq!(found, Vec::from_iter(want), "{plugin} {id}");
+        for (event, line) in events.into_iter().zip(&theirs) {
+            jvm_lines::check(line, &Payload::from(event.data));
+        }
+        highest
+    }
+
+    /// The JVM recovers these, and they are all there is.
+    #[track_caller]
+    pub(super) fn they_recover(&mut self, id: &PersistenceId, want: &[Json]) {
+        let (events, _) = self.they_see(id);
+        let of_line = |line: &Json| json!({"type": line["type"], "value": line["value"]});
+        let found: Vec<Json> = events.iter().map(of_line).collect();
+        assert_eq!(found, want, "{} {id}", self.jvm.plugin());
+    }
+}
+
+pub(super) fn id(text: &str) -> PersistenceId {
+    text.parse().unwrap()
+}
+
+pub(super) fn after(last: u64) -> Expected {
+    SequenceNumber::new(last).map_or(Expected::Empty, Expected::Last)
+}
+
+pub(super) fn number(n: u64) -> SequenceNumber {
+    SequenceNumber::new(n).unwrap()
+}
+
+/// The events for lines of type and value.
+pub(super) fn events(lines: &[Json]) -> Vec<NewEvent> {
+    let event = |line: &Json| jvm_lines::event_of(line["type"].as_str().unwrap(), &line["value"]);
+    lines.iter().map(event).collect()
+}
+
+/// We append behind an event, all in one go.
+pub(super) async fn we_append(
+    journal: &Journal,
+    id: &PersistenceId,
+    (expected, append): (Expected, impl Into<Append> + Debug),
+) -> Appended {
+    let appended = journal.append(id, expected, append.into()).await;
+    appended.unwrap()
+}
+
+/// We append one after the other; answers the number of the last event.
+pub(super) async fn we_append_each(journal: &Journal, id: &PersistenceId, lines: &[Json]) -> u64 {
+    let mut last = 0;
+    for event in events(lines) {
+        last = we_append(journal, id, (Expected::Any, event))
+            .await
+            .last
+            .get();
+    }
+    last
+}

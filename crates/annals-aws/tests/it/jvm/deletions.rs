@@ -1,0 +1,105 @@
+//! We delete, the JVM goes on, and the reverse. Our deletions leave emptied items below the low
+//! mark, which the plugin never reads.
+
+use super::both::{Both, after, events, id, number, we_append, with_each_plugin};
+use super::texts;
+
+/// Who deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    We,
+    They,
+}
+
+async fn delete(both: &mut Both, side: Side, (name, to): (&str, u64)) {
+    match side {
+        Side::We => {
+            let journal = both.journal().await;
+            journal.delete_to(&id(name), number(to)).await.unwrap();
+        }
+        Side::They => both.they_delete(&id(name), to),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn either_deletes_and_both_go_on() {
+    use Side::{They, We};
+    with_each_plugin(async |both| {
+        for (at, sides) in [[We, They, We], [They, We, They], [We, We, We]]
+            .into_iter()
+            .enumerate()
+        {
+            let name = format!("deleted-{at}");
+            let id = id(&name);
+            let journal = both.journal().await;
+            we_append(&journal, &id, (after(0), events(&texts("ours", 90)))).await;
+            both.they_append(&id, &texts("theirs", 70), false);
+            // Whole histories, the middle of a hundred, a hundred and more, and everything.
+            for (side, to, left) in [(sides[0], 90, 70), (sides[1], 99, 61), (sides[2], 130, 30)] {
+                delete(both, side, (&name, to)).await;
+                let (events, _) = both.they_see(&id);
+                assert_eq!(events.len(), left, "{side:?} {to}");
+                assert_eq!(both.agree(&id, &[]).await, 160);
+            }
+            assert_eq!(both.they_append(&id, &texts("theirs", 45), true), 205);
+            both.agree(&id, &[]).await;
+            delete(both, sides[0], (&name, u64::MAX >> 1)).await;
+            assert_eq!(both.they_see(&id).0.len(), 0);
+            assert_eq!(both.agree(&id, &[]).await, 205);
+            let journal = both.journal().await;
+            we_append(&journal, &id, (after(205), events(&texts("ours", 2)))).await;
+            assert_eq!(both.they_append(&id, &texts("theirs", 1), false), 208);
+            assert_eq!(both.agree(&id, &[]).await, 208);
+            assert_eq!(both.they_see(&id).0.len(), 3);
+        }
+    })
+    .await;
+}
+
+/// The plugin drops what is left of a batch; we deliver it, since it was acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_deletion_leaves_of_a_batch_only_we_deliver() {
+    with_each_plugin(async |both| {
+        for side in [Side::We, Side::They] {
+            for is_ours in [true, false] {
+                let name = format!("cut-{side:?}-{is_ours}");
+                let (id, journal) = (id(&name), both.journal().await);
+                both.they_append(&id, &texts("theirs", 96), false);
+                let batch = texts("batch", 8);
+                let last = match is_ours {
+                    true => {
+                        let append = (after(96), events(&batch));
+                        we_append(&journal, &id, append).await.last.get()
+                    }
+                    false => both.they_append(&id, &batch, true),
+                };
+                assert_eq!(last, 104);
+                both.agree(&id, &[]).await;
+                delete(both, side, (&name, 101)).await;
+                assert_eq!(both.agree(&id, &[102, 103, 104]).await, 104);
+                we_append(&journal, &id, (after(104), events(&texts("ours", 2)))).await;
+                assert_eq!(both.they_append(&id, &texts("theirs", 2), true), 108);
+                both.agree(&id, &[102, 103, 104]).await;
+            }
+        }
+    })
+    .await;
+}
+
+/// Nothing is left of an id that was purged: for the JVM, too, its numbers begin anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purged_id_begins_anew_for_both() {
+    with_each_plugin(async |both| {
+        let (id, journal) = (id("purged"), both.journal().await);
+        both.they_append(&id, &texts("theirs", 150), false);
+        journal.delete_to(&id, number(20)).await.unwrap();
+        we_append(&journal, &id, (after(150), events(&texts("ours", 60)))).await;
+        journal.purge(&id).await.unwrap();
+        assert_eq!(both.agree(&id, &[]).await, 0);
+        assert_eq!(both.they_append(&id, &texts("theirs", 1), false), 1);
+        assert_eq!(both.agree(&id, &[]).await, 1);
+        we_append(&journal, &id, (after(1), events(&texts("ours", 2)))).await;
+        assert_eq!(both.agree(&id, &[]).await, 3);
+    })
+    .await;
+}

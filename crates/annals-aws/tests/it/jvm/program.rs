@@ -1,0 +1,85 @@
+//! A program of `interop/` that runs: a request is a line, its answer another.
+//!
+//! One of each serves all tests of this process, one test at a time; it ends with our end of its
+//! input. Starting it builds it where that is still to be done.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value as Json, json};
+
+/// The plugins there are programs for.
+pub(super) const PLUGINS: [&str; 2] = ["pekko", "akka"];
+
+static RUNNING: [Mutex<Option<Jvm>>; PLUGINS.len()] = [Mutex::new(None), Mutex::new(None)];
+
+/// A running program.
+#[derive(Debug)]
+pub(super) struct Jvm {
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+/// The program of one of [`PLUGINS`], which nobody else uses meanwhile.
+pub(super) struct Session {
+    running: MutexGuard<'static, Option<Jvm>>,
+    plugin: &'static str,
+}
+
+impl Session {
+    /// Starts the program where it is not running yet.
+    pub(super) fn of(plugin: usize, endpoint: &str) -> Self {
+        // A test that failed has had its answers: the next one can go on.
+        let mut running = RUNNING[plugin]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        running.get_or_insert_with(|| Jvm::start(PLUGINS[plugin], endpoint));
+        let plugin = PLUGINS[plugin];
+        Self { running, plugin }
+    }
+
+    pub(super) fn plugin(&self) -> &'static str {
+        self.plugin
+    }
+
+    /// The answer to a request, which must succeed.
+    #[track_caller]
+    pub(super) fn ask(&mut self, request: Json) -> Json {
+        let answer = self.running.as_mut().unwrap().ask(&request);
+        assert_eq!(answer["ok"], json!(true), "{request} was answered {answer}");
+        answer
+    }
+}
+
+impl Jvm {
+    fn start(plugin: &str, endpoint: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut run = Command::new(root.join("interop").join(plugin).join("run"));
+        run.arg(endpoint)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut process = run.spawn().expect("interop/ has a program for each plugin");
+        Self {
+            requests: process.stdin.take().unwrap(),
+            answers: BufReader::new(process.stdout.take().unwrap()),
+            process,
+        }
+    }
+
+    /// The program answers every request, after its own patience with a failure.
+    fn ask(&mut self, request: &Json) -> Json {
+        let said = writeln!(self.requests, "{request}");
+        let mut answer = String::new();
+        let heard = said.and_then(|()| self.answers.read_line(&mut answer));
+        match heard {
+            Ok(bytes) if bytes > 0 => serde_json::from_str(&answer).unwrap(),
+            ended => {
+                let status = self.process.wait();
+                panic!("the JVM is gone, its reason is above: {status:?} {ended:?}")
+            }
+        }
+    }
+}

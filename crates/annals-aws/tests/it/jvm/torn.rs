@@ -1,0 +1,100 @@
+//! A writer of ours dies within a batch: both pass over what it left, and the history goes on.
+
+use std::sync::Arc;
+
+use annals::items::{Condition, Item, Items, Scan, Value, scan_all};
+use annals::journal::{Expected, Journal};
+use annals::memory::Memory;
+use annals::{PersistenceId, Random, SystemClock};
+use futures::TryStreamExt;
+
+use super::both::{Both, after, events, id, number, we_append, we_append_each, with_each_plugin};
+use super::texts;
+
+/// Events before the batch, so that it goes over a boundary: 95 to 105.
+const BEFORE: usize = 94;
+const BATCH: usize = 11;
+
+/// Writes a history that ends in the first members of a batch, in the order they are put in.
+async fn leave_torn(both: &Both, id: &PersistenceId, members: usize) {
+    let journal = both.journal().await;
+    we_append_each(&journal, id, &texts("ours", BEFORE)).await;
+    // Elsewhere, the batch lands whole: its items are what the dead writer would have put.
+    let elsewhere = Arc::new(Memory::new());
+    let table = both.settings.layout.tables(&both.settings).unwrap().journal;
+    let created = elsewhere.create_table(&table, Default::default()).await;
+    created.unwrap();
+    let clock = Arc::new(SystemClock::new());
+    let random = Random::from_machine();
+    let copy = Journal::open(elsewhere.clone(), &both.settings, clock, random).await;
+    let copy = copy.unwrap();
+    we_append_each(&copy, id, &texts("ours", BEFORE)).await;
+    let torn = events(&texts("torn", BATCH));
+    we_append(&copy, id, (after(BEFORE as u64), torn)).await;
+    let all = scan_all(elsewhere, Arc::new(table.clone()), Scan::whole());
+    let mut batch: Vec<Item> = all.try_collect().await.unwrap();
+    batch.retain(|item| item.get("cnt").is_some());
+    batch.sort_by_key(|item| item.get("idx").and_then(Value::as_u64));
+    assert_eq!(batch.len(), BATCH);
+    for item in batch.into_iter().take(members) {
+        let put = both.store.put(&table, item, Condition::Absent).await;
+        put.unwrap();
+    }
+}
+
+/// Only the first member, or all but the last, or up to the boundary.
+const MEMBERS: [usize; 3] = [1, BATCH - 1, 5];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jvm_goes_on_behind_a_batch_that_we_left_torn() {
+    with_each_plugin(async |both| {
+        for members in MEMBERS {
+            let id = id(&format!("they-go-on-{members}"));
+            leave_torn(both, &id, members).await;
+            let (seen, highest) = both.they_see(&id);
+            assert_eq!(seen.len(), BEFORE);
+            // The high mark of the batch's hundred was never put: the JVM does not look behind it.
+            assert_eq!(highest, 99.min((BEFORE + members) as u64));
+            let (seen, highest) = both.we_see(&id).await;
+            assert_eq!((seen.len(), highest), (BEFORE, (BEFORE + members) as u64));
+            go_on(both, &id).await;
+        }
+    })
+    .await;
+}
+
+/// In turn, as the history has it: the JVM takes the next number it knows of, which may be one of
+/// the dead batch's, over what is there.
+async fn go_on(both: &mut Both, id: &PersistenceId) {
+    both.they_append(id, &texts("theirs", 1), false);
+    both.agree(id, &[]).await;
+    let journal = both.journal().await;
+    we_append(&journal, id, (Expected::Any, events(&texts("ours", 3)))).await;
+    both.agree(id, &[]).await;
+    both.they_append(id, &texts("theirs", 3), true);
+    both.agree(id, &[]).await;
+    assert_eq!(both.they_see(id).0.len(), BEFORE + 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn we_go_on_behind_a_batch_that_we_left_torn() {
+    with_each_plugin(async |both| {
+        for members in MEMBERS {
+            let id = id(&format!("we-go-on-{members}"));
+            leave_torn(both, &id, members).await;
+            let journal = both.journal().await;
+            let append = (after(BEFORE as u64), events(&texts("ours", 2)));
+            let appended = we_append(&journal, &id, append).await;
+            // Its last number is taken, so that it can never become whole.
+            assert_eq!(appended.first.get(), (BEFORE + BATCH) as u64);
+            assert_eq!(both.agree(&id, &[]).await, 106);
+            both.they_append(&id, &texts("theirs", 3), true);
+            assert_eq!(both.agree(&id, &[]).await, 109);
+            assert_eq!(both.they_see(&id).0.len(), BEFORE + 5);
+            journal.delete_to(&id, number(106)).await.unwrap();
+            assert_eq!(both.agree(&id, &[]).await, 109);
+            assert_eq!(both.they_see(&id).0.len(), 3);
+        }
+    })
+    .await;
+}
