@@ -158,7 +158,7 @@ pub(crate) enum Command {
     Highest(highest::Highest),
     /// Print whose events there are
     Ids(ids::Ids),
-    /// Delete the events of an id up to a number
+    /// Delete the events of an id up to a number, or every trace of it
     Delete(delete::Delete),
     /// Save, load, list or delete snapshots
     #[command(subcommand)]

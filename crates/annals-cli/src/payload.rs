@@ -53,6 +53,29 @@ pub(crate) fn check_json<'a>(text: &'a str, what: &str) -> Result<&'a str> {
     Ok(text)
 }
 
+/// The bytes of what was typed for a codec: JSON and text as they were typed, a single value as
+/// JSON, and base64 for every codec that shows no values.
+pub(crate) fn from_typed(codec: &Codec, text: &str, what: &str) -> Result<Vec<u8>> {
+    let refused = |wants: &str| {
+        Error::invalid(format!(
+            "{what} is not {wants}; nothing was written. codec=`{codec}`"
+        ))
+    };
+    match codec {
+        Codec::Json => Ok(check_json(text, what)?.as_bytes().to_vec()),
+        Codec::Text => Ok(text.as_bytes().to_vec()),
+        shown if shown.has_values() => {
+            let value = serde_json::from_str(text).ok();
+            let bytes = value.and_then(|value| shown.bytes_of(&value));
+            bytes.ok_or_else(|| refused("a value of its codec, as JSON has it"))
+        }
+        _ => {
+            let bytes = BASE64.decode(text.trim());
+            bytes.map_err(|cause| refused("base64, as its codec takes").because(cause))
+        }
+    }
+}
+
 /// A moment for people.
 pub(crate) fn time_text(time_ms: u64) -> String {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(time_ms).unwrap_or(i64::MAX));

@@ -46,6 +46,34 @@ impl Codec {
             Self::Bytes | Self::Cbor | Self::Protobuf => None,
         }
     }
+
+    /// The bytes of a value, as [`to_json`](Self::to_json) shows it. `None` where the codec shows
+    /// none, or cannot hold this one.
+    ///
+    /// ```
+    /// use annals::Codec;
+    ///
+    /// let int = Codec::Other("int".into());
+    /// assert_eq!(int.bytes_of(&42.into()).unwrap(), [42, 0, 0, 0]);
+    /// assert!(int.bytes_of(&(1u64 << 31).into()).is_none());
+    /// ```
+    pub fn bytes_of(&self, value: &Json) -> Option<Vec<u8>> {
+        match self {
+            Self::Json => Some(value.to_string().into_bytes()),
+            Self::Text => value.as_str().map(|text| text.as_bytes().to_vec()),
+            Self::Other(name) => Scalar::named(name)?.bytes_of(value),
+            Self::Bytes | Self::Cbor | Self::Protobuf => None,
+        }
+    }
+
+    /// Whether its bytes are shown as values, and values become its bytes.
+    pub fn has_values(&self) -> bool {
+        match self {
+            Self::Json | Self::Text => true,
+            Self::Other(name) => Scalar::named(name).is_some(),
+            Self::Bytes | Self::Cbor | Self::Protobuf => false,
+        }
+    }
 }
 
 /// A single value as the JVM's serializers write it, a codec of its own by name.
@@ -84,6 +112,18 @@ impl Scalar {
                 [1] => Some(true.into()),
                 _ => None,
             },
+        }
+    }
+
+    /// The bytes of a value; none where it is not one of these, or out of range.
+    fn bytes_of(self, value: &Json) -> Option<Vec<u8>> {
+        match self {
+            Self::Long => Some(value.as_i64()?.to_le_bytes().to_vec()),
+            Self::Int => {
+                let int = i32::try_from(value.as_i64()?).ok()?;
+                Some(int.to_le_bytes().to_vec())
+            }
+            Self::Boolean => Some(vec![u8::from(value.as_bool()?)]),
         }
     }
 }
@@ -130,6 +170,41 @@ mod tests {
         assert_eq!(shown("int", &[1, 2, 0, 0]).unwrap(), "513");
         assert_eq!(shown("boolean", &[1]).unwrap(), "true");
         assert_eq!(shown("boolean", &[0]).unwrap(), "false");
+    }
+
+    #[test]
+    fn what_is_shown_becomes_the_same_bytes_again() {
+        for (name, bytes) in [
+            ("json", &b"{\"n\":1}"[..]),
+            ("text", "ünï\n".as_bytes()),
+            ("long", &i64::MIN.to_le_bytes()),
+            ("int", &i32::MAX.to_le_bytes()),
+            ("boolean", &[1]),
+        ] {
+            let codec: Codec = name.parse().unwrap();
+            assert!(codec.has_values(), "{name}");
+            let shown = codec.to_json(bytes).unwrap();
+            assert_eq!(codec.bytes_of(&shown).unwrap(), bytes, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_a_codec_cannot_hold_are_refused() {
+        for (name, value) in [
+            ("long", "9223372036854775808"),
+            ("long", "1.5"),
+            ("long", "\"1\""),
+            ("int", "-2147483649"),
+            ("int", "true"),
+            ("boolean", "1"),
+            ("text", "1"),
+            ("bytes", "\"AA==\""),
+            ("mine", "1"),
+        ] {
+            let codec: Codec = name.parse().unwrap();
+            let value: Json = serde_json::from_str(value).unwrap();
+            assert_eq!(codec.bytes_of(&value), None, "{name} {value}");
+        }
     }
 
     #[test]

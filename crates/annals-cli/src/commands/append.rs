@@ -15,8 +15,13 @@ use crate::payload;
 pub(crate) struct Append {
     /// Whose events
     persistence_id: PersistenceId,
-    /// The events, each a JSON value [default: JSON lines on standard input]
+    /// The events, each as --codec has it [default: lines on standard input, empty ones left out]
+    #[arg(allow_negative_numbers = true)]
     events: Vec<String>,
+    /// What the events are, and how they are typed: json, a JSON value; text, as it is; long, int,
+    /// boolean, a JSON number or boolean; any other name, as bytes, cbor, protobuf or akka:N, base64
+    #[arg(long, value_name = "C", default_value = "json")]
+    codec: Codec,
     /// Append only behind the event of this number; 0: only where there is none yet
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
@@ -85,8 +90,8 @@ impl Append {
     }
 
     fn event(&self, text: &str, place: usize) -> Result<NewEvent> {
-        let text = payload::check_json(text, &format!("event {place}"))?;
-        let event = NewEvent::new(Codec::Json, text.to_owned()).manifest(&self.manifest);
+        let bytes = payload::from_typed(&self.codec, text, &format!("event {place}"))?;
+        let event = NewEvent::new(self.codec.clone(), bytes).manifest(&self.manifest);
         Ok(NewEvent {
             tags: self.tags.clone(),
             ..event
@@ -97,7 +102,7 @@ impl Append {
 fn read_lines() -> Result<Vec<String>> {
     if io::stdin().is_terminal() {
         return Err(Error::invalid(
-            "no events; say them behind the id, or pipe JSON lines in",
+            "no events; say them behind the id, or pipe lines in",
         ));
     }
     let text = io::read_to_string(io::stdin())

@@ -1,4 +1,4 @@
-//! `annals delete`: events up to a number. Their numbers stay taken.
+//! `annals delete`: events up to a number, whose numbers stay taken; or every trace of an id.
 
 use std::process::ExitCode;
 
@@ -7,25 +7,43 @@ use serde_json::json;
 
 use super::{Context, Purpose};
 
-/// Delete the events of an id up to a number, for good. Their numbers are never used again.
+/// Delete the events of an id for good: those up to a number, whose numbers are never used again; or,
+/// with --purge, every trace of the id.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Delete {
     /// Whose events
     persistence_id: PersistenceId,
     /// Up to this number
-    #[arg(long, value_name = "N")]
-    to: SequenceNumber,
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present = "purge",
+        conflicts_with = "purge"
+    )]
+    to: Option<SequenceNumber>,
+    /// All events, marks, and that there ever were any: numbers begin anew. Only while nobody uses
+    /// the id. Its snapshots stay: delete them too, they are of events that are no more
+    #[arg(long)]
+    purge: bool,
 }
 
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let (journal, store) = context.journal(Purpose::Read).await?;
-        let (id, to) = (&self.persistence_id, self.to);
-        journal.delete_to(id, to).await?;
-        let object = json!({"persistence_id": id.as_str(), "deleted_to": to.get()});
-        context
-            .output
-            .line(&object, &format!("{id} is deleted up to {to}"))?;
+        let id = &self.persistence_id;
+        let (object, text) = match self.to {
+            Some(to) => {
+                journal.delete_to(id, to).await?;
+                let object = json!({"persistence_id": id.as_str(), "deleted_to": to.get()});
+                (object, format!("{id} is deleted up to {to}"))
+            }
+            None => {
+                journal.purge(id).await?;
+                let object = json!({"persistence_id": id.as_str(), "purged": true});
+                (object, format!("{id} is purged; its numbers begin anew"))
+            }
+        };
+        context.output.line(&object, &text)?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -5,16 +5,25 @@ use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
 
-use crate::run::{Annals, on_every_store};
+use crate::run::{Annals, on_every_store_with};
+
+const ANNALS: [&str; 2] = ["--layout", "annals"];
+const AKKA: [&str; 2] = ["--layout", "akka"];
 
 fn numbers(lines: &[Json]) -> Vec<u64> {
     let number = |line: &Json| line["sequence_number"].as_u64().unwrap();
     lines.iter().map(number).collect()
 }
 
-/// A store with tables, and five events: three one by one, two together.
+/// On every store and on each layout that has a journal, as [`with_five_on`].
 fn with_five(scenario: impl Fn(&Annals)) {
-    on_every_store(|annals| {
+    with_five_on(ANNALS, &scenario);
+    with_five_on(AKKA, &scenario);
+}
+
+/// A store with tables, and five events: three one by one, two together.
+fn with_five_on(layout: [&str; 2], scenario: impl Fn(&Annals)) {
+    on_every_store_with(&layout, |annals| {
         annals.run(&["tables", "create"]).ok();
         for n in 1..=3 {
             let (expect, event) = ((n - 1).to_string(), format!("{{\"n\":{n}}}"));
@@ -130,6 +139,8 @@ fn what_is_not_there_is_answered_with_exit_code_1() {
         annals
             .run(&["snapshot", "load", "nobody"])
             .fails(1, "no such snapshot");
+    });
+    with_five_on(ANNALS, |annals| {
         annals
             .run(&["state", "get", "nobody"])
             .fails(1, "there is no value");
@@ -163,7 +174,7 @@ fn deleted_events_are_gone_and_their_numbers_stay_taken() {
 
 #[test]
 fn costs_are_those_of_the_operation() {
-    with_five(|annals| {
+    with_five_on(ANNALS, |annals| {
         let cost = |args: &[&str]| {
             annals
                 .run(&[args, &["--cost"]].concat())
@@ -303,7 +314,7 @@ fn a_snapshot_that_does_not_decode_is_told_and_an_older_one_loaded() {
 
 #[test]
 fn durable_state_has_revisions() {
-    with_five(|annals| {
+    with_five_on(ANNALS, |annals| {
         let put = |revision: &str, value: &str| {
             annals.run(&[
                 "state",
@@ -382,7 +393,7 @@ fn following_prints_what_comes() {
 
 #[test]
 fn a_state_rides_in_an_append_and_is_loaded_from_there() {
-    with_five(|annals| {
+    with_five_on(ANNALS, |annals| {
         let load = || annals.run(&["snapshot", "load", "Cart|1", "--riding", "--cost"]);
         load().fails(1, "no such snapshot");
         let append = |state: &str| annals.run(&["append", "Cart|1", "--snapshot", state, "{}"]);
@@ -398,5 +409,144 @@ fn a_state_rides_in_an_append_and_is_loaded_from_there() {
         annals
             .run(&["append", "Cart|1", "--snapshot", "{", "{}"])
             .fails(2, "the state");
+    });
+}
+
+/// What each codec takes, and how that is shown again.
+const TYPED: [(&str, &str, &str); 9] = [
+    ("json", r#" {"n": 1} "#, r#"{"n":1}"#),
+    ("text", " as it is ", r#"" as it is ""#),
+    ("long", "-9223372036854775808", "-9223372036854775808"),
+    ("int", "-2", "-2"),
+    ("boolean", "true", "true"),
+    ("bytes", "AAH/gA==", ""),
+    ("cbor", "oA==", ""),
+    ("protobuf", "CgFh", ""),
+    ("akka:70001", "AGE=", ""),
+];
+
+#[test]
+fn events_of_any_codec_are_appended_and_shown() {
+    with_five(|annals| {
+        for (codec, typed, shown) in TYPED {
+            let args = [
+                "append",
+                codec,
+                "--codec",
+                codec,
+                "--manifest",
+                "a.B",
+                typed,
+            ];
+            annals.run(&args).ok();
+            let piped = ["append", codec, "--codec", codec, "--manifest", "a.B"];
+            annals.run_with(&piped, format!("{typed}\n\n{typed}")).ok();
+            let lines = annals.run(&["replay", codec]).ok().json();
+            assert_eq!(lines.len(), 3);
+            for line in lines {
+                assert_eq!(
+                    (&line["codec"], &line["manifest"]),
+                    (&codec.into(), &"a.B".into())
+                );
+                match shown {
+                    "" => assert_eq!(line["payload_base64"], typed),
+                    shown => assert_eq!(line["payload"], shown.parse::<Json>().unwrap()),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_a_codec_does_not_take_is_refused_whole() {
+    with_five(|annals| {
+        for (codec, good, bad, says) in [
+            (
+                "long",
+                "1",
+                "9223372036854775808",
+                "event 2 is not a value of its codec",
+            ),
+            ("long", "1", "one", "event 2 is not a value of its codec"),
+            (
+                "int",
+                "1",
+                "-2147483649",
+                "event 2 is not a value of its codec",
+            ),
+            (
+                "boolean",
+                "true",
+                "1",
+                "event 2 is not a value of its codec",
+            ),
+            ("bytes", "AA==", "AA=", "event 2 is not base64"),
+            ("akka:7", "AA==", "{}", "event 2 is not base64"),
+        ] {
+            let args = ["append", "Cart|1", "--codec", codec, good, bad];
+            annals.run(&args).fails(2, says);
+        }
+        assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 5);
+    });
+    with_five_on(AKKA, |annals| {
+        let args = ["append", "Cart|1", "--codec", "mine", "AA=="];
+        annals.run(&args).fails(2, "no serializer for the codec");
+    });
+}
+
+#[test]
+fn a_purged_id_begins_anew() {
+    with_five(|annals| {
+        let purged = annals.run(&["delete", "Cart|1", "--purge"]).ok().json();
+        assert_eq!(
+            purged,
+            [json!({"persistence_id": "Cart|1", "purged": true})]
+        );
+        annals
+            .run(&["highest", "Cart|1"])
+            .fails(1, "there are no events");
+        assert_eq!(annals.run(&["ids"]).ok().out, "");
+        let again = ["append", "Cart|1", "--expect", "0", "{}"];
+        assert_eq!(numbers(&annals.run(&again).ok().json()), [1]);
+        annals.run(&["delete", "nobody", "--purge"]).ok();
+        let both = ["delete", "Cart|1", "--purge", "--to", "1"];
+        annals.run(&both).fails(2, "cannot be used with");
+        annals
+            .run(&["delete", "Cart|1"])
+            .fails(2, "required arguments");
+        assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 1);
+    });
+}
+
+/// A journal that an application on the JVM keeps in a table of its own name.
+#[test]
+fn tables_of_akka_go_by_the_names_that_are_given() {
+    on_every_store_with(&AKKA, |annals| {
+        let named = |args: &[&str]| {
+            let names = [
+                "--journal-table",
+                "theirs",
+                "--snapshot-table",
+                "theirs-too",
+            ];
+            annals.run(&[args, &names, &["--journal-name", "shop"]].concat())
+        };
+        named(&["tables", "create"]).ok();
+        named(&["append", "Cart|1", "--codec", "text", "opened"]).ok();
+        named(&["snapshot", "save", "Cart|1", "--at", "1", "{}"]).ok();
+        assert_eq!(
+            named(&["replay", "Cart|1"]).ok().json()[0]["payload"],
+            "opened"
+        );
+        let items = named(&["export", "theirs"]).ok().json();
+        let event = items
+            .iter()
+            .find(|line| line["Item"]["seq"]["N"] == "1")
+            .unwrap();
+        assert_eq!(event["Item"]["par"]["S"], "shop-P-Cart|1-0");
+        assert_eq!(event["Item"]["ev_ser_id"]["N"], "20");
+        annals
+            .run(&["replay", "Cart|1"])
+            .fails(2, "table does not exist");
     });
 }

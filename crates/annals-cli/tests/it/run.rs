@@ -85,6 +85,13 @@ impl Annals {
         }
     }
 
+    /// With these flags in every run.
+    pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
+        self.store
+            .extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
     pub(crate) fn with_access_key(mut self, key: &str) -> Self {
         self.access_key = key.to_owned();
         self
@@ -99,7 +106,7 @@ impl Annals {
         std::fs::write(self.folder.path().join(name), text).unwrap();
     }
 
-    /// The flags that name the store.
+    /// The flags of every run: those that name the store, and more.
     pub(crate) fn store_args(&self) -> &[String] {
         &self.store
     }
@@ -215,6 +222,11 @@ pub(crate) fn dynamodb() -> String {
 
 /// Runs a scenario on every store.
 pub(crate) fn on_every_store(scenario: impl Fn(&Annals)) {
-    scenario(&Annals::embedded());
-    scenario(&Annals::at(&dynamodb()));
+    on_every_store_with(&[], scenario);
+}
+
+/// Runs a scenario on every store, with these flags in every run.
+pub(crate) fn on_every_store_with(flags: &[&str], scenario: impl Fn(&Annals)) {
+    scenario(&Annals::embedded().with_flags(flags));
+    scenario(&Annals::at(&dynamodb()).with_flags(flags));
 }
