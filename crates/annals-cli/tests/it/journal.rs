@@ -550,3 +550,44 @@ fn tables_of_akka_go_by_the_names_that_are_given() {
             .fails(2, "table does not exist");
     });
 }
+
+/// The golden items of the plugin's own tables, as an export of them would be.
+#[test]
+fn what_the_jvm_wrote_is_imported_and_read() {
+    let golden = |name: &str| {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let file = format!("annals/tests/fixtures/pekko/{name}.jsonl");
+        crates.unwrap().join(file).to_str().unwrap().to_owned()
+    };
+    on_every_store_with(&AKKA, |annals| {
+        annals.run(&["tables", "create"]).ok();
+        for (table, file) in [
+            ("akka-persistence", golden("journal")),
+            ("akka-persistence-snapshot", golden("snapshot")),
+        ] {
+            assert_eq!(annals.run(&["import", table, &file]).code, Some(0));
+        }
+        let lines = annals.run(&["replay", "payloads"]).ok().json();
+        assert_eq!(lines.len(), 22);
+        assert_eq!(lines[9]["payload"], json!(i64::MAX));
+        assert_eq!(lines[15]["manifest"], "interop.Events$Json");
+        assert_eq!(
+            lines[15]["payload"],
+            json!({"text": "json ünïcödé 😀", "number": 1})
+        );
+        assert_eq!(lines[19]["codec"], "akka:70001");
+        assert_eq!(
+            numbers(&annals.run(&["highest", "wrapped"]).ok().json()),
+            [1_210]
+        );
+        assert_eq!(annals.run(&["ids"]).ok().json().len(), 44);
+        let other = [
+            "snapshot",
+            "load",
+            "three-shards",
+            "--journal-name",
+            "other",
+        ];
+        assert_eq!(annals.run(&other).ok().json()[0]["payload"], "at 300");
+    });
+}
