@@ -56,6 +56,10 @@ impl Both {
             "dynamodb-journal.journal-name": name,
             "dynamodb-journal.sequence-shards": shards.to_string(),
             "dynamodb-snapshot-store.snapshot-table": snapshot.as_str(),
+            // A busy machine may take long to answer; no test waits for these limits to pass.
+            "dynamodb-journal.circuit-breaker.call-timeout": "100s",
+            "dynamodb-journal.recovery-event-timeout": "100s",
+            "dynamodb-snapshot-store.circuit-breaker.call-timeout": "100s",
         }}));
         jvm.ask(json!({"do": "create-tables"}));
         let settings = Settings {
