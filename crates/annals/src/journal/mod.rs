@@ -188,8 +188,7 @@ impl Journal {
                 Arc::new(crate::layout::AnnalsJournal::open(items, table, clock.clone()).await?)
             }
             Layout::Akka => {
-                let opened =
-                    crate::layout::AkkaJournal::open(items, settings, clock.clone(), &random);
+                let opened = crate::layout::AkkaJournal::open(items, settings, clock.clone());
                 Arc::new(opened.await?)
             }
             other @ Layout::J5ik2o => {

@@ -1,6 +1,7 @@
 //! What writers and readers of a journal were told, and whether it can all be true: nothing
 //! acknowledged is missing or changed, nothing refused is visible, no number is used twice, batches
-//! are whole, the highest is right.
+//! are whole, the highest is right, and nothing stands between an append and what its writer believed
+//! last. Where numbers may be skipped, what was ever seen must be in every read that passes it.
 //!
 //! For tests in which several writers append to a few ids while things go wrong. Each event's
 //! payload carries a [`label`]; the record is told how each append ended and what each read found,
@@ -29,6 +30,8 @@ pub struct Attempt {
     pub id: usize,
     /// How many events it has.
     pub count: u64,
+    /// Which number its writer believed last; `None` where it did not say.
+    pub expected: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -44,6 +47,8 @@ pub struct Record {
     pub deleted: Vec<u64>,
     /// Up to where a deletion of each id was begun.
     pub deletion_tried: Vec<u64>,
+    /// Whether the layout may skip numbers: those of appends that never became whole.
+    pub may_skip: bool,
     /// What cannot be, a line each.
     pub violations: Vec<String>,
 }
@@ -69,9 +74,10 @@ fn parse_label(label: &str) -> (usize, u64, u64) {
 }
 
 impl Record {
-    /// An empty record of so many ids.
-    pub fn of(ids: usize) -> Self {
+    /// An empty record of so many ids, on a layout that may skip numbers or not.
+    pub fn of(ids: usize, may_skip: bool) -> Self {
         Self {
+            may_skip,
             deleted: vec![0; ids],
             deletion_tried: vec![0; ids],
             ..Self::default()
@@ -96,11 +102,18 @@ impl Record {
         let begun = Attempt {
             id,
             count,
+            expected: None,
             outcome: Outcome::Unknown,
         };
         if self.attempts.insert(attempt, begun).is_some() {
             self.violated(format!("append {attempt} is begun twice"));
         }
+    }
+
+    /// Notes what the writer of a begun append believes last; 0: nothing.
+    pub fn expects(&mut self, attempt: usize, last: u64) {
+        let begun = self.attempts.get_mut(&attempt).expect("a begun append");
+        begun.expected = Some(last);
     }
 
     /// Notes how a begun append ended; answers what was begun.
@@ -152,13 +165,31 @@ impl Record {
 
     /// Notes the numbers and labels of events that were read, which must follow one another.
     pub fn saw_labels(&mut self, id: usize, read: Vec<(u64, String)>) {
-        let is_successor = |pair: &[(u64, String)]| pair[0].0 + 1 == pair[1].0;
-        if !read.windows(2).all(is_successor) {
-            self.violated(format!("id {id}: events are left out"));
+        let is_successor = |pair: &[(u64, String)]| self.follows(id, pair[0].0, pair[1].0);
+        if let Some(pair) = read.windows(2).find(|pair| !is_successor(pair)) {
+            let (before, behind) = (pair[0].0, pair[1].0);
+            let what = format!("id {id}: events are left out between {before} and {behind}");
+            self.violated(what);
         }
         for (number, label) in read {
             self.saw(id, number, label);
         }
+    }
+
+    /// Whether a number may be the next behind another that a reader meets.
+    pub fn follows(&self, id: usize, before: u64, number: u64) -> bool {
+        match self.may_skip {
+            false => before + 1 == number,
+            true => before < number && self.seen_between(id, before, number).is_none(),
+        }
+    }
+
+    /// The first number between two others at which an event was ever seen.
+    fn seen_between(&self, id: usize, before: u64, number: u64) -> Option<u64> {
+        let between = self
+            .seen
+            .range((id, before + 1)..(id, number.max(before + 1)));
+        between.map(|((_, number), _)| *number).next()
     }
 
     /// Checks what was ever seen of an id, deleted by now or not: nothing refused, and each append
@@ -179,6 +210,17 @@ impl Record {
                 wrong.push(format!("id {id}: {label} was seen at {number}: {begun:?}"));
             }
         }
+        for (attempt, first) in stood {
+            let begun = self.attempts.get(&attempt);
+            let Some(expected) = begun.and_then(|begun| begun.expected) else {
+                continue;
+            };
+            if let Some(between) = self.seen_between(id, expected, first) {
+                wrong.push(format!(
+                    "id {id}: append {attempt} believed {expected} last, stands at {first}, and {between} is between"
+                ));
+            }
+        }
         self.violations.append(&mut wrong);
     }
 
@@ -189,7 +231,11 @@ impl Record {
         let deleted = self.deletion_tried[id].min(highest);
         let numbers: Vec<u64> = events.iter().map(|e| e.sequence_number.get()).collect();
         let want: Vec<u64> = (deleted + 1..=highest).collect();
-        if numbers != want {
+        let is_right = match self.may_skip {
+            false => numbers == want,
+            true => numbers.iter().all(|n| (deleted + 1..=highest).contains(n)),
+        };
+        if !is_right {
             self.violated(format!("id {id}: {numbers:?} instead of {want:?}"));
         }
         let mut stands: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();

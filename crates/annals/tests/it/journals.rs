@@ -54,9 +54,16 @@ pub(crate) async fn open_at(items: Arc<dyn Items>, clock: Arc<dyn Clock>, seed: 
     journal
 }
 
-pub(crate) async fn open(items: &Arc<dyn Items>) -> Journal {
+/// A journal with these settings, at a time that stands still.
+pub(crate) async fn open_as(items: &Arc<dyn Items>, settings: &Settings) -> Journal {
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    open_at(items.clone(), clock, Random::from_machine().bits()).await
+    let random = Random::from_machine();
+    let opened = Journal::open(items.clone(), settings, clock, random);
+    opened.await.unwrap()
+}
+
+pub(crate) async fn open(items: &Arc<dyn Items>) -> Journal {
+    open_as(items, &Settings::default()).await
 }
 
 pub(crate) async fn append(journal: &Journal, last: u64, events: Vec<NewEvent>) {

@@ -105,7 +105,7 @@ pub(super) struct Told {
 impl Told {
     pub(super) fn new() -> Self {
         Self {
-            record: Record::of(IDS),
+            record: Record::of(IDS, false),
             met: Met::default(),
             passed_over: [0; IDS],
         }

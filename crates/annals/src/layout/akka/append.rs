@@ -9,27 +9,21 @@
 //! told from one by somebody else.
 //! Never: overwrites a key, nor frees one.
 
-use std::time::Duration;
-
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::journal::{AkkaJournal, Head};
-use super::keys::{PARTITION, hundred};
-use super::lookup::Tail;
+use super::proof::Proof;
 use super::row::{NewRow, Place, Row};
 use crate::items::{Condition, Item, WriteError};
-use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped, Window};
+use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// How often an append is tried while others keep being quicker.
 const TRIES_MAX: usize = 32;
 /// How many events of a batch are put at once.
 const AT_ONCE: usize = 25;
-/// How often and how long somebody else's batch is waited for before it is given up for dead.
-const LOOKS: u32 = 4;
-const PAUSE: Duration = Duration::from_millis(50);
 /// The most events of one append: each is a request.
-const EVENTS_MAX: usize = 10_000;
+pub(super) const EVENTS_MAX: usize = 10_000;
 
 /// How an append ended.
 enum Put {
@@ -43,14 +37,6 @@ enum Rows {
     Landed(Appended),
     /// Somebody else's row is where one of ours was to be.
     Taken(Box<Row>),
-}
-
-/// Where an append may be put.
-enum Proof {
-    At(Head),
-    /// It has landed before.
-    Landed(Appended),
-    Taken(Vec<Event>),
 }
 
 impl AkkaJournal {
@@ -122,108 +108,26 @@ impl AkkaJournal {
                 Rows::Taken(row) => row,
             };
             // An event of its own right behind: the writer lags by one, which the refusal repairs.
-            if row.batch.is_none() && row.number.get() == head.next && head.next == last + 1 {
-                let event = row.event(id)?.map(|(event, _)| event);
-                if let Some(event) = event.filter(|_| !row.is_gone()) {
-                    self.learn(
-                        id,
-                        Head {
-                            last: head.next,
-                            next: head.next + 1,
-                            high: head.high,
-                        },
-                    );
-                    return Ok(Put::Taken(vec![event]));
-                }
+            let is_next = row.number.get() == head.next && head.next == last + 1;
+            if is_next
+                && row.batch.is_none()
+                && !row.is_gone()
+                && let Some((event, _)) = row.event(id)?
+            {
+                self.learn(
+                    id,
+                    Head {
+                        last: head.next,
+                        next: head.next + 1,
+                        high: head.high,
+                    },
+                );
+                return Ok(Put::Taken(vec![event]));
             }
         }
         Err(Error::unavailable(
             "other writers keep being quicker; try again",
         ))
-    }
-
-    /// Finds out whether the event of a number is last, and where its successor goes.
-    async fn prove(&self, id: &PersistenceId, last: u64, stamped: &Stamped) -> Result<Proof> {
-        let mut tail = self.tail(id).await?;
-        let mut looks = 0;
-        loop {
-            // Deleted events were there too.
-            if last > tail.highest || last + 1 < tail.marks.low {
-                return Ok(Proof::Taken(Vec::new()));
-            }
-            let found = self.found_behind(id, last, &tail).await?;
-            match found.first() {
-                Some(first) if first.token == stamped.token => {
-                    return self.landed(id, &tail, &found).await.map(Proof::Landed);
-                }
-                Some(_) => return Ok(Proof::Taken(found)),
-                None => {}
-            }
-            let Some(open) = tail.open() else {
-                return Ok(Proof::At(head_of(&tail, last)));
-            };
-            if open.token()? == stamped.token {
-                let mut head = head_of(&tail, last);
-                head.next = open.number.get() - open.batch.map_or(0, |place| place.index);
-                return Ok(Proof::At(head));
-            }
-            if looks == LOOKS {
-                return Ok(Proof::At(head_of(&tail, last)));
-            }
-            looks += 1;
-            self.clock.sleep(PAUSE * looks).await;
-            let now = self.tail(id).await?;
-            if now.highest != tail.highest {
-                looks = 1;
-            }
-            tail = now;
-        }
-    }
-
-    /// The first events that count behind a number, of one append.
-    async fn found_behind(&self, id: &PersistenceId, last: u64, tail: &Tail) -> Result<Vec<Event>> {
-        let from = match SequenceNumber::new(last + 1) {
-            Some(from) if last < tail.highest => from,
-            _ => return Ok(Vec::new()),
-        };
-        let mut events = super::replay::start(self.clone(), id.clone(), Window::from(from));
-        let mut found: Vec<Event> = Vec::new();
-        while let Some(event) = events.try_next().await? {
-            let is_next = found.first().is_none_or(|first| first.token == event.token);
-            if !is_next || found.len() == EVENTS_MAX {
-                break;
-            }
-            found.push(event);
-        }
-        Ok(found)
-    }
-
-    /// An append that landed before, its answer lost.
-    async fn landed(&self, id: &PersistenceId, tail: &Tail, found: &[Event]) -> Result<Appended> {
-        let ends = found.first().zip(found.last());
-        let (first, last) = ends.ok_or_else(|| Error::unavailable("nothing was found"))?;
-        let end = last.sequence_number.get();
-        let head = Head {
-            last: end,
-            next: end + 1,
-            high: tail.marks.high,
-        };
-        self.acknowledge(id, head).await?;
-        Ok(Appended {
-            first: first.sequence_number,
-            last: last.sequence_number,
-            time_ms: first.time_ms,
-            has_snapshot: false,
-        })
-    }
-
-    /// Raises the high mark where that is due, and remembers what is last.
-    async fn acknowledge(&self, id: &PersistenceId, mut head: Head) -> Result<()> {
-        if hundred(head.last) * PARTITION > head.high {
-            head.high = self.raise_high(id, head.last).await?;
-        }
-        self.learn(id, head);
-        Ok(())
     }
 
     async fn put_rows(&self, id: &PersistenceId, head: Head, stamped: &Stamped) -> Result<Rows> {
@@ -278,8 +182,8 @@ impl AkkaJournal {
                     Error::unavailable("the store refused an event for nothing; try again")
                 })?;
                 let row = Row::of(&self.keys, *existing)?;
-                let is_ours = !row.is_gone() && row.batch == place;
-                match is_ours && row.token()? == stamped.token {
+                // Also where it was deleted meanwhile.
+                match row.batch == place && row.token()? == stamped.token {
                     true => Ok(Ok(row.time_ms())),
                     false => Ok(Err(row)),
                 }
@@ -303,7 +207,7 @@ impl AkkaJournal {
                 id,
                 number: number(id, first.saturating_add(index))?,
                 batch: (last > 0).then_some(Place { index, last }),
-                writer: self.writer(stamped.token),
+                token: stamped.token,
                 time_ms: stamped.time_ms,
                 causation: stamped.append.causation.as_deref(),
                 correlation: stamped.append.correlation.as_deref(),
@@ -320,14 +224,6 @@ impl AkkaJournal {
             }
         });
         rows.collect()
-    }
-}
-
-fn head_of(tail: &Tail, last: u64) -> Head {
-    Head {
-        last,
-        next: tail.next,
-        high: tail.marks.high,
     }
 }
 

@@ -67,9 +67,49 @@ impl Batches {
         if is_whole { rows } else { Vec::new() }
     }
 
+    /// Which rows are to be read again before this one is pushed: not all of a batch was met that
+    /// this row ends or stands behind of. Rows are not read all at one moment: while some are, others
+    /// may come where has been looked already.
+    pub(super) fn doubts(&self, row: &Row) -> Option<(u64, u64)> {
+        let number = row.number.get();
+        let of_row = row
+            .batch
+            .map(|place| (row.begin(), row.begin() + place.last));
+        let pending = self.pending.as_ref();
+        match (pending, of_row) {
+            // Its last member.
+            (_, Some((begin, end))) if number == end => {
+                let met = pending.filter(|pending| pending.end == end);
+                let met = met.map_or(0, |pending| pending.rows.len() as u64);
+                let deleted = self.low.saturating_sub(begin);
+                (met + deleted < end - begin).then_some((begin.max(self.low), number))
+            }
+            (Some(pending), of_row) if of_row.is_none_or(|(_, end)| end != pending.end) => {
+                let begin = pending.rows.first().map_or(number, Row::begin);
+                // A row of somebody else's inside of a batch says that it never becomes whole.
+                let is_behind = row.begin() > pending.end;
+                is_behind.then_some((begin.max(self.low), row.begin() - 1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Forgets the members that were met of a batch that is read again.
+    pub(super) fn restart(&mut self) {
+        self.pending = None;
+    }
+
     /// Where the batch ends whose members are being collected.
     pub(super) fn awaited(&self) -> Option<u64> {
         self.pending.as_ref().map(|pending| pending.end)
+    }
+
+    /// Notes the batch of a row that is not to be delivered.
+    pub(super) fn claim(&mut self, row: &Row) {
+        let end = row
+            .batch
+            .map_or(0, |place| row.begin().saturating_add(place.last));
+        self.claimed = self.claimed.max(end);
     }
 
     /// Whether a number that is not there belongs to a batch that was met.

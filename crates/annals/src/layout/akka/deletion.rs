@@ -3,6 +3,10 @@
 //! The plugin removes the items. An emptied one costs the same to write and keeps its number taken:
 //! a writer of ours that was frozen meanwhile is refused, where it would otherwise put an event
 //! below the low mark, acknowledge it and lose it. The plugin never reads below the low mark.
+//! Rows are read before they are emptied, for what an emptied one keeps of them.
+//!
+//! Numbers without a row are left alone: they may be of a batch that is under way, whose writer is
+//! to be stopped at its last member or not at all.
 //!
 //! Promises: a replay never sees a history that is deleted in part; a deletion that was cut off
 //! goes on where it was with the next one, whoever makes it.
@@ -31,9 +35,16 @@ impl AkkaJournal {
             return Ok(());
         }
         for (from, to) in by_hundreds(marks.done + 1, marks.low - 1) {
-            let emptied = (from..=to).map(|number| Write::Put(Row::gone(&self.keys, id, number)));
-            let emptied: Vec<_> = emptied.collect();
-            self.items.write(&self.table, emptied).await?;
+            let mut emptied = Vec::new();
+            for item in self.items_between(id, from, to).await? {
+                let row = Row::of(&self.keys, item)?;
+                if !row.is_gone() {
+                    emptied.push(Write::Put(row.emptied()?));
+                }
+            }
+            if !emptied.is_empty() {
+                self.items.write(&self.table, emptied).await?;
+            }
         }
         self.end_deletion(id, marks.low).await
     }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::keys::Keys;
-use super::row::Writer;
 use super::{deletion, ids, record, replay, verify};
 use crate::items::{Item, Items, TableSpec};
 use crate::journal::{
@@ -21,7 +20,7 @@ use crate::journal::{
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::Settings;
-use crate::{Clock, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::{Clock, PersistenceId, Result, SequenceNumber};
 
 /// What this process knows of an id: by having written or read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +41,6 @@ pub struct AkkaJournal {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: Arc<Settings>,
     pub(super) keys: Keys,
-    /// What tells this journal's events from those of others.
-    pub(super) incarnation: Token,
     pub(super) heads: Arc<Known<PersistenceId, Head>>,
     pub(super) tries: Arc<Tries>,
     pub(super) recorded: Arc<tokio::sync::OnceCell<()>>,
@@ -58,7 +55,6 @@ impl AkkaJournal {
         items: Arc<dyn Items>,
         settings: &Settings,
         clock: Arc<dyn Clock>,
-        random: &Random,
     ) -> Result<Self> {
         let spec = settings.layout.tables(settings)?.journal;
         let keys = Keys::new(&settings.journal_name, settings.sequence_shards)?;
@@ -69,18 +65,10 @@ impl AkkaJournal {
             clock,
             settings: Arc::new(settings.clone()),
             keys,
-            incarnation: Token::draw(random),
             heads: Arc::default(),
             tries: Arc::default(),
             recorded: Arc::default(),
         })
-    }
-
-    pub(super) fn writer(&self, token: Token) -> Writer {
-        Writer {
-            incarnation: self.incarnation,
-            token,
-        }
     }
 
     /// Remembers where an id's history ends.

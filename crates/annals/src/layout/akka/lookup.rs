@@ -1,11 +1,13 @@
 //! Finding the end of an id's history: the marks, then the last row, and always one look behind it.
 //!
 //! Promises: the highest number that was ever used, whatever the plugin failed to mark, as long as
-//! no whole hundred of numbers is missing; three requests, in two rounds.
+//! no whole hundred of numbers is missing; three requests, in two rounds. The next number never
+//! becomes smaller, also not by a deletion: two writers that prove the same event last at different
+//! times want the same number, or the later one a larger one.
 //! Trusts: that a writer of ours raises the high mark before it acknowledges.
 
 use super::journal::AkkaJournal;
-use super::keys::hundred;
+use super::keys::{PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
 use crate::items::Query;
@@ -23,11 +25,11 @@ pub(super) struct Tail {
     pub(super) next: u64,
 }
 
-/// Where the batch ends that a row is part of, if its last member must still come.
+/// Where the batch ends that a row is part of, if its last member must still come. Deleted rows
+/// count: whoever found the batch open before wants its last member's number.
 pub(super) fn open_end(row: &Row) -> Option<u64> {
     let place = row.batch.filter(|place| place.index < place.last)?;
-    let end = row.number.get() - place.index + place.last;
-    Some(end).filter(|_| !row.is_gone())
+    Some(row.begin() + place.last)
 }
 
 impl Tail {
@@ -58,22 +60,54 @@ impl AkkaJournal {
         self.tail_behind(id, marks).await
     }
 
-    async fn tail_behind(&self, id: &PersistenceId, marks: Marks) -> Result<Tail> {
+    async fn tail_behind(&self, id: &PersistenceId, mut marks: Marks) -> Result<Tail> {
         let mut at = hundred(marks.used());
         let look = |hundred| self.row(self.keys.last_of(id, hundred));
         let (mut last, mut behind) = futures::try_join!(look(at), look(at + 1))?;
-        while let Some(row) = behind {
-            at += 1;
-            last = Some(row);
-            behind = look(at + 1).await?;
+        loop {
+            while let Some(row) = behind {
+                at += 1;
+                last = Some(row);
+                behind = look(at + 1).await?;
+            }
+            // Whoever took the number of a long batch's last member may not have marked it yet.
+            let far = last.as_ref().and_then(open_end).map(hundred);
+            let Some(far) = far.filter(|far| *far > at + 1) else {
+                break;
+            };
+            behind = look(far).await?;
+            if behind.is_none() {
+                break;
+            }
+            at = far - 1;
+            // Replays do not look that far: nobody is to be told of it before they do.
+            marks.high = self.raise_high(id, far * PARTITION).await?;
         }
-        // Marks that ought to be there may be in shards that these settings do not know.
-        let is_behind = at > hundred(marks.high) && at >= u64::from(self.keys.shards);
-        let is_gone = last.is_none() && marks.high > 0 && marks.low <= marks.high;
-        if (last.is_some() && is_behind) || is_gone {
-            self.check_shards(id).await?;
-        }
+        self.check_marks(id, marks, last.is_some().then_some(at))
+            .await?;
         Ok(Tail::of(marks, last))
+    }
+
+    /// Looks for marks in shards that these settings do not know where some seem to be missing:
+    /// behind the marks rows go on, or where the marks point there is nothing. `at` is the hundred
+    /// of the last row.
+    pub(super) async fn check_marks(
+        &self,
+        id: &PersistenceId,
+        marks: Marks,
+        at: Option<u64>,
+    ) -> Result<()> {
+        let shards = u64::from(self.keys.shards);
+        let used = hundred(marks.used());
+        let is_doubtful = match at {
+            Some(at) => at > hundred(marks.high) && at >= shards,
+            None if marks.used() == 0 => return self.check_unknown(id).await,
+            None => marks.low <= marks.high || used + 1 >= shards,
+        };
+        match is_doubtful {
+            true => self.check_shards(id).await,
+            false => Ok(()),
+        }
     }
 
     /// The first row that a query brings.

@@ -18,6 +18,8 @@ const TRIES_MAX: usize = 16;
 const DONE: &str = "done";
 /// How many shards behind ours are looked at where marks seem to be missing.
 const PROBED_MAX: u32 = 100;
+/// Over how many shards the plugin spreads marks unless it is told otherwise.
+const PLUGIN_SHARDS: u32 = 10;
 
 /// What the marks of an id say; 0 where there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +124,22 @@ impl AkkaJournal {
     /// Fails where marks are found in shards that these settings do not know. To be called where
     /// the marks and the events do not agree.
     pub(super) async fn check_shards(&self, id: &PersistenceId) -> Result<()> {
-        let behind = self.keys.shards..self.keys.shards.saturating_add(PROBED_MAX);
+        self.check_shards_to(id, self.keys.shards.saturating_add(PROBED_MAX))
+            .await
+    }
+
+    /// The same where an id seems to be new. With fewer shards than the plugin has of itself, all
+    /// that is left of an id may be marks that are not seen; to look for them costs no more than
+    /// the plugin's number of shards does anyway.
+    pub(super) async fn check_unknown(&self, id: &PersistenceId) -> Result<()> {
+        match self.keys.shards < PLUGIN_SHARDS {
+            true => self.check_shards_to(id, PLUGIN_SHARDS).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn check_shards_to(&self, id: &PersistenceId, end: u32) -> Result<()> {
+        let behind = self.keys.shards..end;
         let keys: Vec<_> = behind
             .clone()
             .flat_map(|shard| {

@@ -11,6 +11,7 @@ mod keys;
 mod lookup;
 mod marks;
 mod message;
+mod proof;
 mod record;
 mod replay;
 mod row;

@@ -8,6 +8,7 @@
 use futures::future::BoxFuture;
 use futures::stream::{self, FuturesOrdered, StreamExt, TryStreamExt};
 
+use super::append::EVENTS_MAX;
 use super::batches::Batches;
 use super::journal::{AkkaJournal, Head};
 use super::keys::{PARTITION, by_hundreds, hundred};
@@ -18,7 +19,33 @@ use super::writers::Writers;
 use crate::items::{Item, Value};
 use crate::journal::{EventStream, Window};
 use crate::settings::Gaps;
-use crate::{Error, Event, PersistenceId, Result};
+use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
+
+/// Over how many hundreds a batch can reach.
+const BATCH_HUNDREDS: usize = EVENTS_MAX / PARTITION as usize + 1;
+
+/// The first events that count behind a number, of one append; `None` where some behind it are
+/// deleted, so that nobody can tell whether those found are the first.
+pub(super) async fn first_append(
+    journal: &AkkaJournal,
+    id: &PersistenceId,
+    from: SequenceNumber,
+) -> Result<Option<Vec<Event>>> {
+    let mut reader = Reader::begin(journal.clone(), id.clone(), Window::from(from)).await?;
+    let mut found: Vec<Event> = Vec::new();
+    while let Some(events) = reader.next().await? {
+        for event in events {
+            if found
+                .first()
+                .is_some_and(|first| first.token != event.token)
+            {
+                return Ok(Some(found).filter(|_| !reader.is_cut));
+            }
+            found.push(event);
+        }
+    }
+    Ok(Some(found).filter(|_| !reader.is_cut))
+}
 
 /// The events of the window. Nothing is read before the first poll.
 pub(super) fn start(journal: AkkaJournal, id: PersistenceId, window: Window) -> EventStream {
@@ -56,6 +83,8 @@ struct Reader {
     left: u64,
     has_delivered: bool,
     has_ended: bool,
+    /// Whether events that the window asks for are deleted.
+    is_cut: bool,
     /// The next hundred to be asked for.
     ask: u64,
     asked: FuturesOrdered<Asked>,
@@ -78,6 +107,7 @@ impl Reader {
             left: window.max,
             has_delivered: false,
             has_ended: start > to,
+            is_cut: start > from,
             ask: hundred(start),
             asked: FuturesOrdered::new(),
             journal,
@@ -100,7 +130,7 @@ impl Reader {
         while !self.has_ended {
             self.read_ahead();
             let out = match self.asked.next().await.transpose()? {
-                Some((at, items)) if !items.is_empty() || at <= hundred(self.marks.high) => {
+                Some((at, items)) if !items.is_empty() || at <= self.reach() => {
                     self.take_all(items).await?
                 }
                 // Behind the last hundred, or behind the window.
@@ -112,6 +142,13 @@ impl Reader {
             }
         }
         Ok(None)
+    }
+
+    /// The last hundred that is known to be worth a look: as the high mark says, or where a batch
+    /// ends whose last number somebody may have taken who has not raised the mark yet.
+    fn reach(&self) -> u64 {
+        let awaited = self.batches.awaited().unwrap_or(0);
+        hundred(self.marks.high.max(awaited))
     }
 
     /// Asks for the hundreds that the high mark promises, and for one behind them.
@@ -135,6 +172,10 @@ impl Reader {
         let mut out = Vec::new();
         for item in items {
             let row = Row::of(&self.journal.keys, item)?;
+            // Read again together with a row before.
+            if row.number.get() < self.next {
+                continue;
+            }
             if self.last.is_none() {
                 out.extend(self.before(&row).await?);
             }
@@ -146,24 +187,27 @@ impl Reader {
     /// The members before the window of a batch that it cuts at its beginning.
     async fn before(&mut self, first: &Row) -> Result<Vec<Event>> {
         let (start, low) = (self.start, self.marks.low.max(1));
-        let begin = begin_of(first).max(low);
+        let begin = first.begin().max(low);
         if begin < start {
             self.next = begin;
             return self.fetch(begin, start - 1).await;
         }
-        if first.number.get() > start && start > low {
-            self.look_back(low, start - 1).await?;
+        if first.number.get() > start {
+            self.look_back().await?;
         }
         Ok(Vec::new())
     }
 
-    /// Where the window begins with missing numbers, a batch before it may claim them.
-    async fn look_back(&mut self, low: u64, before: u64) -> Result<()> {
-        let hundreds: Vec<_> = by_hundreds(low, before).collect();
-        for (from, to) in hundreds.into_iter().rev() {
-            let items = self.journal.items_between(&self.id, from, to).await?;
-            if let Some(item) = items.into_iter().next_back() {
-                self.batches.push(Row::of(&self.journal.keys, item)?);
+    /// Where the window begins with missing numbers, a batch before it may claim them; also one of
+    /// which all that is left is deleted.
+    async fn look_back(&mut self) -> Result<()> {
+        let before = self.start - 1;
+        let hundreds: Vec<_> = by_hundreds(1, before).collect();
+        for (from, to) in hundreds.into_iter().rev().take(BATCH_HUNDREDS) {
+            let query = self.journal.keys.between(&self.id, from, to);
+            let row = self.journal.row(query.descending().limit(1)).await?;
+            if let Some(row) = row {
+                self.batches.claim(&row);
                 return Ok(());
             }
         }
@@ -182,12 +226,40 @@ impl Reader {
     }
 
     /// Takes the next row; answers the events that are known to count by it.
+    ///
+    /// Hundreds, and pages of them, are read at different moments: what was appended between them is
+    /// met in part. So wherever rows seem to be missing before this one they are read again, once.
+    /// All that counts before a row was there when the row was put.
     async fn take(&mut self, row: Row) -> Result<Vec<Event>> {
+        let mut out = Vec::new();
+        let is_missing = self.next < row.begin() && !self.batches.claims(row.begin() - 1);
+        let missing = is_missing.then(|| (self.next, row.begin() - 1));
+        let doubts = match row.is_gone() {
+            true => None,
+            false => self.batches.doubts(&row).or(missing),
+        };
+        if let Some((from, to)) = doubts {
+            self.batches.restart();
+            self.next = from;
+            for (from, to) in by_hundreds(from, to) {
+                for item in self.journal.items_between(&self.id, from, to).await? {
+                    out.extend(self.settle(Row::of(&self.journal.keys, item)?).await?);
+                }
+            }
+        }
+        if row.number.get() >= self.next {
+            out.extend(self.settle(row).await?);
+        }
+        Ok(out)
+    }
+
+    /// Takes a row before which nothing is to be looked for any more.
+    async fn settle(&mut self, row: Row) -> Result<Vec<Event>> {
         let number = row.number.get();
         if row.is_gone() {
-            return self.pass_over(number);
+            return self.pass_over(&row);
         }
-        let begin = begin_of(&row);
+        let begin = row.begin();
         if self.next < begin && !self.batches.claims(begin - 1) {
             self.miss((self.next, begin - 1)).await?;
         }
@@ -207,12 +279,15 @@ impl Reader {
     }
 
     /// A row that was emptied by a deletion that began after the marks were read.
-    fn pass_over(&mut self, number: u64) -> Result<Vec<Event>> {
+    fn pass_over(&mut self, row: &Row) -> Result<Vec<Event>> {
+        let number = row.number.get();
         if self.has_delivered {
             return Err(self.overtaken());
         }
+        self.is_cut = true;
         self.writers = Writers::new(self.journal.settings.replay_filter);
         self.batches = Batches::above(number + 1);
+        self.batches.claim(row);
         self.next = number + 1;
         Ok(Vec::new())
     }
@@ -242,6 +317,9 @@ impl Reader {
         if self.ask <= hundred(to) {
             // A hundred behind the last was found empty: this is the end of the history.
             self.check_end(self.marks.high).await?;
+            if self.last.is_none() && self.marks.used() == 0 {
+                self.journal.check_unknown(&self.id).await?;
+            }
             self.learn();
             return Ok(Vec::new());
         }
@@ -251,8 +329,11 @@ impl Reader {
             None => Vec::new(),
         };
         if self.next <= to {
+            if self.last.is_none() {
+                self.look_back().await?;
+            }
             let known = match self.first_behind(to).await? {
-                Some(row) => begin_of(&row) - 1,
+                Some(row) => row.begin() - 1,
                 None => self.marks.high,
             };
             self.check_end(known.min(to)).await?;
@@ -280,8 +361,9 @@ impl Reader {
             Some(row) if self.last_event > 0 && open_end(row).is_none() => {
                 (self.last_event, row.number.get() + 1)
             }
-            // Read from the beginning on, and nothing was there.
-            None if self.window.from.get() <= self.marks.low.max(1) => (used, 1),
+            // Read from the beginning on, and nothing was ever there. Where everything is deleted,
+            // the last row may be of a batch that is under way.
+            None if self.window.from.get() == 1 && used == 0 && !self.is_cut => (0, 1),
             _ => return,
         };
         let head = Head {
@@ -309,12 +391,6 @@ impl Reader {
             "events were deleted while they were read; replay again. id=`{id}`"
         ))
     }
-}
-
-/// Where the batch of a row begins, or the row itself.
-fn begin_of(row: &Row) -> u64 {
-    let number = row.number.get();
-    row.batch.map_or(number, |place| number - place.index)
 }
 
 fn number_in(item: &Item) -> u64 {

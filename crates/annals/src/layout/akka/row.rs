@@ -18,6 +18,8 @@ use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumb
 const ADAPTER: &str = "adapter-manifest";
 /// On an item whose event was deleted: its number stays taken.
 const GONE: &str = "deleted";
+/// The first half of the uuids of our writers.
+const OURS: &str = "616e6e61-6c73-8000";
 /// What the plugin adds up for keys and the like.
 const FIXED_BYTES: usize = 26;
 
@@ -36,30 +38,13 @@ pub(super) struct Row {
     pub(super) item: Item,
 }
 
-/// Who wrote an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Writer {
-    /// This journal, since it was opened.
-    pub(super) incarnation: Token,
-    /// This append.
-    pub(super) token: Token,
-}
-
-impl Writer {
-    /// As the JVM side writes it: the text of a uuid, whose last half is the append's token.
-    pub(super) fn uuid(self) -> String {
-        let (a, b) = (
-            u64::from_be_bytes(self.incarnation.to_bytes()),
-            u64::from_be_bytes(self.token.to_bytes()),
-        );
-        let (low, high) = (b >> 48, b & 0xFFFF_FFFF_FFFF);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{low:04x}-{high:012x}",
-            a >> 32,
-            (a >> 16) & 0xFFFF,
-            a & 0xFFFF
-        )
-    }
+/// Who wrote an event, as the JVM side writes it: the text of a uuid, whose last half is the
+/// append's token. Nothing of the journal is in it: when another process goes on with an append that
+/// was cut off, its events still come of one writer, or the filter for replays would drop some.
+pub(super) fn writer_uuid(token: Token) -> String {
+    let bits = u64::from_be_bytes(token.to_bytes());
+    let (low, high) = (bits >> 48, bits & 0xFFFF_FFFF_FFFF);
+    format!("{OURS}-{low:04x}-{high:012x}")
 }
 
 /// The token in a writer's uuid: its last 16 digits. Other texts get one of their own.
@@ -77,7 +62,7 @@ pub(super) struct NewRow<'a> {
     pub(super) id: &'a PersistenceId,
     pub(super) number: SequenceNumber,
     pub(super) batch: Option<Place>,
-    pub(super) writer: Writer,
+    pub(super) token: Token,
     pub(super) time_ms: u64,
     pub(super) causation: Option<&'a str>,
     pub(super) correlation: Option<&'a str>,
@@ -117,7 +102,7 @@ impl NewRow<'_> {
 
     /// The attributes of generation B; answers their size as the plugin reckons it.
     fn fill(&self, item: &mut Item, serialized: &Serialized, adapter: &str) -> usize {
-        let uuid = self.writer.uuid();
+        let uuid = writer_uuid(self.token);
         let texts = [
             ("persistence_id", self.id.as_str()),
             ("writer_uuid", &uuid),
@@ -141,7 +126,7 @@ impl NewRow<'_> {
             sequence_number: self.number.get(),
             persistence_id: self.id.to_string(),
             adapter_manifest,
-            writer_uuid: self.writer.uuid(),
+            writer_uuid: writer_uuid(self.token),
             timestamp_ms: Some(self.time_ms),
             metadata: None,
             is_deleted: false,
@@ -201,15 +186,26 @@ impl Row {
         })
     }
 
-    /// The item that keeps a number taken whose event was deleted. The plugin never sees it: it
-    /// stands below the low mark.
-    pub(super) fn gone(keys: &Keys, id: &PersistenceId, number: u64) -> Item {
-        let key = keys.event(id, number);
-        let item = Item::new().with("par", key.partition).with(GONE, true);
-        match key.sort {
-            Some(sort) => item.with("num", sort),
-            None => item,
+    /// The item that keeps the number taken when the event is deleted. The plugin never sees it: it
+    /// stands below the low mark. It still tells which append it came with, so that an append whose
+    /// answer was lost is known again, and its place there, so that a batch that is under way while
+    /// it is deleted still ends where everybody thought it would.
+    pub(super) fn emptied(&self) -> Result<Item> {
+        let mut item = Item::new().with(GONE, true);
+        for name in ["par", "num", "idx", "cnt", "time"] {
+            if let Some(value) = self.item.get(name) {
+                item.insert(name, value.clone());
+            }
         }
+        item.insert("writer_uuid", self.writer_uuid()?);
+        Ok(item)
+    }
+
+    /// Where the batch of this row begins, or the row itself.
+    pub(super) fn begin(&self) -> u64 {
+        let number = self.number.get();
+        self.batch
+            .map_or(number, |place| number.saturating_sub(place.index))
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -99,7 +99,7 @@ impl Checker<'_> {
 
     /// Puts an emptied item in the place of a row, if that is still there.
     async fn empty(&self, row: &Row) -> Result<()> {
-        let gone = Row::gone(&self.journal.keys, self.id, row.number.get());
+        let gone = row.emptied()?;
         let content = ["event", "pay"].into_iter();
         let mut content = content.filter_map(|name| Some((name, row.item.get(name)?.clone())));
         let condition = match content.next() {

@@ -22,13 +22,12 @@ use std::sync::{Arc, Mutex};
 use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::Append;
-use annals::memory::Memory;
+use annals::layout::Layout;
 use annals::settings::Settings;
 use annals::tck::aftermath::Aftermath;
 use annals::tck::record::{Outcome, Record, label};
 use annals::{Codec, ManualClock, NewEvent, Random};
 
-use crate::journals::open_at;
 use process::{Process, World, id, noise};
 use snapshot_record::SnapshotRecord;
 use state_record::StateRecord;
@@ -38,6 +37,7 @@ use told::Told;
 /// How many persistence ids there are.
 const IDS: usize = 2;
 const SEEDS: u64 = 1_000;
+const AKKA_SEEDS: u64 = 300;
 const PROCESSES: usize = 3;
 const STEPS: usize = 18;
 
@@ -61,20 +61,25 @@ async fn disturb(handles: Vec<Arc<Faulty>>, random: Random) {
     }
 }
 
-/// In some worlds the first id is about to enter its second bucket.
+/// In some worlds the first id is about to enter its second bucket, or another hundred.
 async fn prepare(world: &World, random: &Random) {
-    let settings = Settings::default();
-    for table in settings.layout.tables(&settings).unwrap().all() {
+    let settings = &world.settings;
+    for table in settings.layout.tables(settings).unwrap().all() {
         let created = world.items.create_table(table, Default::default());
         created.await.unwrap();
     }
-    if random.below(12) == 0 {
-        let count = 996 + random.below(6);
+    let count = match (world.is_akka(), random.below(12)) {
+        (true, 0) => Some(990 + random.below(12)),
+        (true, 1..6) => Some(88 + random.below(14)),
+        (false, 0) => Some(996 + random.below(6)),
+        _ => None,
+    };
+    if let Some(count) = count {
         let attempt = world.record().begin(0, count);
         let events = (0..count)
             .map(|place| NewEvent::new(Codec::Bytes, label(attempt, place, count)))
             .collect::<Vec<_>>();
-        let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
+        let journal = world.open(0).await;
         let appended = journal
             .append(&id(0), crate::journals::after(0), Append::of(events))
             .await
@@ -100,16 +105,16 @@ impl End {
     }
 }
 
-async fn run(seed: u64, guard: Guard, noise: Arc<[u8]>) -> End {
+async fn run(seed: u64, (layout, guard): Bent, noise: Arc<[u8]>) -> End {
     let random = Random::seeded(seed);
     let world = Arc::new(World {
-        items: Arc::new(Tampered {
-            inner: Arc::new(Memory::new()),
-            guard,
-            random: Random::seeded(random.bits()),
-        }),
+        items: Arc::new(Tampered::new(guard, Random::seeded(random.bits()))),
         clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
-        record: Mutex::new(Record::of(IDS)),
+        settings: Settings {
+            layout,
+            ..Settings::default()
+        },
+        record: Mutex::new(Record::of(IDS, layout == Layout::Akka)),
         snapshots: Mutex::default(),
         states: Mutex::default(),
         // In some worlds large ones follow each other.
@@ -142,7 +147,7 @@ async fn run(seed: u64, guard: Guard, noise: Arc<[u8]>) -> End {
         }
     }
     let mut record = std::mem::take(&mut *world.record());
-    let open = async || open_at(world.items.clone(), world.clock.clone(), 0).await;
+    let open = async || world.open(0).await;
     for index in 0..IDS {
         let aftermath = Aftermath {
             index,
@@ -152,10 +157,12 @@ async fn run(seed: u64, guard: Guard, noise: Arc<[u8]>) -> End {
         aftermath.check(&mut record, open).await;
     }
     *world.record() = record;
-    for index in 0..IDS {
-        snapshots::check(&world, &open().await, index, &random).await;
+    if !world.is_akka() {
+        for index in 0..IDS {
+            snapshots::check(&world, &open().await, index, &random).await;
+        }
+        states::check(&world, &random).await;
     }
-    states::check(&world, &random).await;
     End {
         journal: std::mem::take(&mut world.record()),
         snapshots: std::mem::take(&mut world.snapshots()),
@@ -164,24 +171,36 @@ async fn run(seed: u64, guard: Guard, noise: Arc<[u8]>) -> End {
 }
 
 /// One seed on a runtime of its own, so that nothing of another decides how it runs.
-fn run_alone(seed: u64, guard: Guard, noise: &Arc<[u8]>) -> End {
+fn run_alone(seed: u64, bent: Bent, noise: &Arc<[u8]>) -> End {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    runtime.block_on(run(seed, guard, noise.clone()))
+    runtime.block_on(run(seed, bent, noise.clone()))
 }
+
+/// A layout, and which of its guards is taken away.
+type Bent = (Layout, Guard);
 
 #[test]
 fn every_promise_is_kept() {
+    check_kept(Layout::Annals, SEEDS);
+}
+
+#[test]
+fn every_promise_is_kept_on_the_akka_layout() {
+    check_kept(Layout::Akka, AKKA_SEEDS);
+}
+
+fn check_kept(layout: Layout, seeds: u64) {
     let seeds = match setting("ANNALS_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..setting("ANNALS_SEEDS").unwrap_or(SEEDS),
+        None => 0..setting("ANNALS_SEEDS").unwrap_or(seeds),
     };
     let noise = noise();
     let runs = seeds.end - seeds.start;
     let mut met = Met::default();
     for seed in seeds {
-        let end = run_alone(seed, Guard::Kept, &noise);
+        let end = run_alone(seed, (layout, Guard::Kept), &noise);
         if runs == 1 {
             println!("{end:#?}");
         }
@@ -191,7 +210,8 @@ fn every_promise_is_kept() {
     }
     println!("{met:?}");
     // A simulation that meets nothing proves nothing.
-    assert!(runs < 100 || met.is_enough(runs), "{met:?}");
+    let is_enough = met.is_enough(layout, runs);
+    assert!(runs < 100 || is_enough, "{met:?}");
 }
 
 /// How often what the simulation is about has happened.
@@ -280,11 +300,12 @@ impl Met {
         self.states.add_found(end.states.found);
     }
 
-    fn is_enough(&self, runs: u64) -> bool {
+    fn is_enough(&self, layout: Layout, runs: u64) -> bool {
         let of_journal = self.acked > 5 * runs && self.refused > runs;
         let cut_off = self.cut_off > runs / 10 && self.unknown > runs / 10;
         let others = self.snapshots.is_enough(runs) && self.states.is_enough(runs);
-        of_journal && cut_off && others && self.states.refused > runs
+        let has_others = layout == Layout::Akka || (others && self.states.refused > runs);
+        of_journal && cut_off && has_others
     }
 }
 
@@ -292,51 +313,88 @@ impl Met {
 fn the_same_seed_ends_the_same() {
     let noise = noise();
     for seed in 0..5 {
-        let ends = [(); 2].map(|()| run_alone(seed, Guard::NoCondition, &noise));
+        let bent = (Layout::Annals, Guard::NoCondition);
+        let ends = [(); 2].map(|()| run_alone(seed, bent, &noise));
         let [one, other] = ends.map(|end| format!("{end:?}"));
         assert_eq!(one, other, "seed {seed}");
     }
 }
 
 /// The guard is there for something: without it the promises do not hold.
-fn check_missed(guard: Guard) {
+fn check_missed(layout: Layout, guard: Guard) {
     let noise = noise();
-    let mut runs = (0..200).map(|seed| run_alone(seed, guard, &noise).violations());
+    let bent = (layout, guard);
+    let mut runs = (0..200).map(|seed| run_alone(seed, bent, &noise).violations());
     let broken = runs.find(|violations| !violations.is_empty());
     println!("{}", broken.expect("the guard is missed").join("\n"));
 }
 
 #[test]
 fn without_the_condition_events_are_lost() {
-    check_missed(Guard::NoCondition);
+    check_missed(Layout::Annals, Guard::NoCondition);
 }
 
 #[test]
 fn without_the_token_a_lost_answer_is_a_conflict() {
-    check_missed(Guard::NoToken);
+    check_missed(Layout::Annals, Guard::NoToken);
 }
 
 #[test]
 fn without_marks_numbers_are_used_twice() {
-    check_missed(Guard::NoMarks);
+    check_missed(Layout::Annals, Guard::NoMarks);
 }
 
 #[test]
 fn without_the_condition_on_revisions_states_are_lost() {
-    check_missed(Guard::NoRevisions);
+    check_missed(Layout::Annals, Guard::NoRevisions);
 }
 
 #[test]
 fn without_the_emptied_item_revisions_are_used_twice() {
-    check_missed(Guard::NoEmptied);
+    check_missed(Layout::Annals, Guard::NoEmptied);
 }
 
 #[test]
 fn a_snapshot_that_is_not_replaced_is_missed() {
-    check_missed(Guard::NoReplacing);
+    check_missed(Layout::Annals, Guard::NoReplacing);
 }
 
 #[test]
 fn another_snapshot_than_the_newest_is_noticed() {
-    check_missed(Guard::OldestFirst);
+    check_missed(Layout::Annals, Guard::OldestFirst);
+}
+
+#[test]
+fn without_the_condition_events_of_the_akka_layout_are_lost() {
+    check_missed(Layout::Akka, Guard::NoCondition);
+}
+
+#[test]
+fn without_the_token_a_lost_answer_on_the_akka_layout_is_a_conflict() {
+    check_missed(Layout::Akka, Guard::NoToken);
+}
+
+#[test]
+fn without_emptied_items_numbers_of_the_akka_layout_are_used_twice() {
+    check_missed(Layout::Akka, Guard::NoEmptied);
+}
+
+#[test]
+fn a_batch_of_the_akka_layout_whose_last_member_is_not_put_last_is_noticed() {
+    check_missed(Layout::Akka, Guard::LastNotLast);
+}
+
+/// Seeds under which something was wrong once.
+#[test]
+fn seeds_that_failed_on_the_akka_layout_do_not() {
+    let noise = noise();
+    // An emptied row was taken for a damaged one; a window inside of a dead batch for a gap; events
+    // of a conflict began behind deleted ones; a batch cut by a deletion; an append that ended a
+    // long batch landed twice; two processes gave the events of one append two writers.
+    for seed in [
+        0, 4, 5, 6, 11, 13, 19, 23, 27, 42, 51, 63, 96, 99, 116, 131, 140,
+    ] {
+        let violations = run_alone(seed, (Layout::Akka, Guard::Kept), &noise).violations();
+        assert!(violations.is_empty(), "{seed}: {violations:?}");
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Append, AppendError, Appended, Expected, Journal, Verify, Window};
+use annals::layout::Layout;
 use annals::settings::Settings;
 use annals::snapshot::Snapshots;
 use annals::state::States;
@@ -28,6 +29,8 @@ const LARGE_BYTES: usize = 420_000;
 pub(super) struct World {
     pub(super) items: Arc<dyn Items>,
     pub(super) clock: Arc<ManualClock>,
+    /// Whose tables.
+    pub(super) settings: Settings,
     pub(super) record: Mutex<Record>,
     pub(super) snapshots: Mutex<SnapshotRecord>,
     pub(super) states: Mutex<StateRecord>,
@@ -48,6 +51,17 @@ impl World {
 
     pub(super) fn states(&self) -> MutexGuard<'_, StateRecord> {
         self.states.lock().unwrap()
+    }
+
+    pub(super) fn is_akka(&self) -> bool {
+        self.settings.layout == Layout::Akka
+    }
+
+    /// A journal as a process opens it that starts when all is over.
+    pub(super) async fn open(&self, seed: u64) -> Journal {
+        let (items, clock) = (self.items.clone(), self.clock.clone());
+        let opened = Journal::open(items, &self.settings, clock, Random::seeded(seed));
+        opened.await.unwrap()
     }
 
     pub(super) fn open_snapshots(&self, items: Arc<dyn Items>, random: &Random) -> Snapshots {
@@ -91,9 +105,8 @@ pub(super) struct Process {
 async fn open(world: &World, handle: &Arc<Faulty>, random: &Random) -> Journal {
     for _ in 0..1_000 {
         handle.revive();
-        let settings = Settings::default();
         let (items, clock) = (handle.clone(), world.clock.clone());
-        if let Ok(journal) = Journal::open(items, &settings, clock, random.clone()).await {
+        if let Ok(journal) = Journal::open(items, &world.settings, clock, random.clone()).await {
             return journal;
         }
     }
@@ -119,7 +132,11 @@ impl Process {
     pub(super) async fn run(mut self, steps: usize) {
         for _ in 0..steps {
             let index = self.random.below(IDS as u64) as usize;
-            match self.random.below(32) {
+            // Of the other layouts' tables there are journals only.
+            match self
+                .random
+                .below(if self.world.is_akka() { 16 } else { 32 })
+            {
                 0 | 1 => self.delete(index).await,
                 2 | 3 => self.look(index).await,
                 4 => self.highest(index).await,
@@ -168,9 +185,9 @@ impl Process {
     }
 
     fn draw(&self, index: usize) -> (usize, Append) {
-        let count = 1 + self.random.below(3);
+        let count = self.draw_count();
         let attempt = self.world.record().begin(index, count);
-        let is_large = self.random.below(150) == 0;
+        let is_large = !self.world.is_akka() && self.random.below(150) == 0;
         let events = (0..count).map(|place| {
             let mut payload = label(attempt, place, count).into_bytes();
             if is_large {
@@ -181,6 +198,15 @@ impl Process {
         });
         let append = Append::of(events.collect::<Vec<_>>());
         (attempt, append.token(self.journal.token()))
+    }
+
+    /// How many events an append has. Where each is an item, long ones are cut in more ways.
+    fn draw_count(&self) -> u64 {
+        match self.world.is_akka().then(|| self.random.below(40)) {
+            Some(0) => 60 + self.random.below(260),
+            Some(1..12) => 2 + self.random.below(8),
+            _ => 1 + self.random.below(3),
+        }
     }
 
     /// Notes how an append ended; answers what is last now, if that is known.
@@ -200,11 +226,14 @@ impl Process {
                 let mut record = self.world.record();
                 record.refused(attempt);
                 record.saw_all(index, &conflict.found);
-                let first = conflict
-                    .found
-                    .first()
-                    .map(|e| after(e.sequence_number.get() - 1));
-                if first.is_some_and(|first| first != conflict.expected) {
+                let first = conflict.found.first().map(|e| e.sequence_number.get());
+                let expected = match conflict.expected {
+                    Expected::Last(number) => Some(number.get()),
+                    Expected::Empty => Some(0),
+                    Expected::Any => None,
+                };
+                let follows = first.zip(expected);
+                if follows.is_some_and(|(first, last)| !record.follows(index, last, first)) {
                     record.violated(format!("found does not follow: {conflict:?}"));
                 }
                 Some(conflict.found.last().map(|e| e.sequence_number.get()))
@@ -218,6 +247,9 @@ impl Process {
 
     async fn append(&mut self, index: usize, expected: Expected) {
         let (attempt, append) = self.draw(index);
+        if expected != Expected::Any {
+            self.world.record().expects(attempt, self.believed[index]);
+        }
         for _ in 0..TRIES {
             let outcome = self
                 .journal
@@ -240,6 +272,7 @@ impl Process {
     async fn append_twice_at_once(&mut self, index: usize) {
         let (attempt, append) = self.draw(index);
         let expected = after(self.believed[index]);
+        self.world.record().expects(attempt, self.believed[index]);
         let items: Arc<dyn Items> = self.world.items.clone();
         let random = Random::seeded(self.random.bits());
         let other = Arc::new(Faulty::new(items, random.clone(), Faults::bad_day()));

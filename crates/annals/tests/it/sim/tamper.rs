@@ -1,12 +1,13 @@
 //! A store that takes one of the guards away, to show what each is for.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use annals::Random;
 use annals::items::{
     BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, Query, Scan,
     TableName, TableSpec, Value, Write, WriteError,
 };
+use annals::memory::Memory;
 use async_trait::async_trait;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,30 @@ pub(super) enum Guard {
     NoReplacing,
     /// Snapshots are found in the other order.
     OldestFirst,
+    /// The members of a batch that stand between its first and its last are put behind the last.
+    LastNotLast,
+}
+
+/// How often others get a turn while members of a batch are held back.
+const HELD_BACK: u64 = 60;
+
+fn is_akka_event(table: &TableSpec, item: &Item) -> bool {
+    table.name().as_str() == "akka-persistence" && item.get("event").is_some()
+}
+
+/// The place of an event of the akka layout in its batch, and the last place.
+fn place_of(item: &Item) -> Option<(u64, u64)> {
+    Some((item.get("idx")?.as_u64()?, item.get("cnt")?.as_u64()?))
+}
+
+/// An event of the akka layout with the uuid of another writer.
+fn with_writer(item: Item, bits: u64) -> Item {
+    let uuid = format!(
+        "616e6e61-6c73-8000-{:04x}-{:012x}",
+        bits >> 48,
+        bits << 16 >> 16
+    );
+    item.with("writer_uuid", uuid)
 }
 
 fn is_of(table: &TableSpec, what: &str) -> bool {
@@ -38,6 +63,49 @@ pub(super) struct Tampered {
     pub(super) inner: Arc<dyn Items>,
     pub(super) guard: Guard,
     pub(super) random: Random,
+    /// Members of batches that are held back, by their writer.
+    pub(super) held: Mutex<Vec<(String, Item)>>,
+}
+
+impl Tampered {
+    pub(super) fn new(guard: Guard, random: Random) -> Self {
+        Self {
+            inner: Arc::new(Memory::new()),
+            guard,
+            random,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Puts the last member of a batch, and some time later those that were held back.
+    async fn put_last_first(&self, table: &TableSpec, item: Item) -> Result<Cost, WriteError> {
+        let writer = writer_of(&item);
+        let mut answer = self.inner.put(table, item, Condition::Absent).await?;
+        for _ in 0..self.random.below(HELD_BACK) {
+            tokio::task::yield_now().await;
+        }
+        let held = {
+            let mut held = self.held.lock().unwrap();
+            let (mine, others) = held.drain(..).partition(|(of, _)| *of == writer);
+            *held = others;
+            let mine: Vec<(String, Item)> = mine;
+            mine
+        };
+        for (_, item) in held {
+            match self.inner.put(table, item, Condition::Absent).await {
+                Ok(cost) => answer = cost,
+                Err(WriteError::Refused { existing, .. })
+                    if existing.as_deref().map(writer_of).as_ref() == Some(&writer) => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn writer_of(item: &Item) -> String {
+    let writer = item.get("writer_uuid").and_then(Value::as_str);
+    writer.unwrap_or_default().to_owned()
 }
 
 fn blob_of(item: &Item) -> Option<Vec<u8>> {
@@ -82,7 +150,18 @@ impl Items for Tampered {
     ) -> Result<Cost, WriteError> {
         let is_new = item.get("c").is_some() && condition == Condition::Absent;
         let is_commit = is_new && is_of(table, "journal");
+        let is_event = is_akka_event(table, &item) && condition == Condition::Absent;
         match self.guard {
+            Guard::NoCondition if is_event => condition = Condition::Always,
+            Guard::NoToken if is_event => item = with_writer(item, self.random.bits()),
+            Guard::LastNotLast if is_event => match place_of(&item) {
+                Some((at, last)) if 0 < at && at < last => {
+                    self.held.lock().unwrap().push((writer_of(&item), item));
+                    return Ok(Cost::request());
+                }
+                Some((at, last)) if at == last => return self.put_last_first(table, item).await,
+                _ => {}
+            },
             Guard::NoCondition if is_commit => condition = Condition::Always,
             Guard::NoToken if is_commit => {
                 let token = self.random.bits().to_be_bytes();
@@ -119,6 +198,9 @@ impl Items for Tampered {
             Write::Put(item)
                 if self.guard == Guard::NoMarks && is_of(table, "journal") && is_mark(&item) =>
             {
+                Write::Delete(table.key_of(&item).unwrap())
+            }
+            Write::Put(item) if self.guard == Guard::NoEmptied && item.get("deleted").is_some() => {
                 Write::Delete(table.key_of(&item).unwrap())
             }
             other => other,
