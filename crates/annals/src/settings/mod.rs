@@ -70,6 +70,9 @@ pub struct Settings {
     pub snapshot_order: SnapshotOrder,
     /// What a replay does where numbers are missing (layout `akka`).
     pub gaps: Gaps,
+    /// Whether the JVM side deletes events of the same ids (layout `akka`). Then deletions remove
+    /// items as it does, and every append looks once more before it is acknowledged.
+    pub jvm_deletes: bool,
     /// Events of two writers in one history (layout `akka`).
     pub replay_filter: ReplayFilterSettings,
     /// Limits that are checked before DynamoDB would (layout `akka`).
@@ -99,6 +102,7 @@ impl Default for Settings {
             format: Format::default(),
             snapshot_order: SnapshotOrder::default(),
             gaps: Gaps::default(),
+            jvm_deletes: false,
             replay_filter: ReplayFilterSettings::default(),
             aws_api_limits: AwsApiLimits::default(),
             embedded: EmbeddedSettings::default(),

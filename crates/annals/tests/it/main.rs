@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod akka_fixtures;
+mod akka_jvm_deletes;
 mod bench;
 mod conformance;
 mod counting;

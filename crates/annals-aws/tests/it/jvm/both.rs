@@ -88,6 +88,11 @@ impl Both {
     }
 
     /// Our journal as a process opens it that has just started.
+    /// From now on our journals are told that the JVM deletes events of the same ids.
+    pub(super) fn expect_deletions(&mut self) {
+        self.settings.jvm_deletes = true;
+    }
+
     pub(super) async fn journal(&self) -> Journal {
         let clock = Arc::new(SystemClock::new());
         let random = Random::from_machine();

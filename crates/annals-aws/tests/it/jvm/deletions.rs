@@ -1,5 +1,6 @@
 //! We delete, the JVM goes on, and the reverse. Our deletions leave emptied items below the low
-//! mark, which the plugin does not replay, but looks at for the highest number.
+//! mark, which the plugin does not replay, but looks at for the highest number: where it deletes the
+//! same ids as well, we are told so, and remove them as it does.
 
 use annals::journal::Expected;
 
@@ -106,12 +107,12 @@ async fn a_purged_id_begins_anew_for_both() {
     .await;
 }
 
-/// The plugin looks for the highest number in the last hundred, also below the low mark, and takes
-/// what we emptied there for the end. It then uses numbers again that nobody replays.
+/// The plugin looks for the highest number in the last hundred, also below the low mark: what we
+/// emptied there it would take for the end, and use numbers again that nobody replays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails: emptied items in the last hundred mislead the plugin (decision 10)"]
 async fn the_jvm_deletes_the_rest_behind_what_we_deleted() {
     with_each_plugin(async |both| {
+        both.expect_deletions();
         for before in [5, 105] {
             let id = id(&format!("the-rest-{before}"));
             let journal = both.journal().await;
@@ -130,11 +131,11 @@ async fn the_jvm_deletes_the_rest_behind_what_we_deleted() {
 }
 
 /// What the JVM deletes it removes, and with that frees the numbers: a journal of ours that was open
-/// all the while, and remembers the id as it was, is not refused.
+/// all the while, and remembers the id as it was, would not be refused. It looks once more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails: what a journal remembers outlives a deletion by the JVM (decision 10)"]
 async fn an_open_journal_notices_what_the_jvm_deleted_meanwhile() {
     with_each_plugin(async |both| {
+        both.expect_deletions();
         let (id, journal) = (id("stale"), both.journal().await);
         we_append(&journal, &id, (after(0), events(&texts("ours", 5)))).await;
         let last = both.they_append(&id, &texts("theirs", 3), false);

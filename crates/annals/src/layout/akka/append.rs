@@ -7,7 +7,7 @@
 //! Promises: of writers that believe the same event last one wins; what is acknowledged is whole,
 //! and the high mark is known to be raised to its hundred. A refusal by our own earlier success is
 //! told from one by somebody else.
-//! Never: overwrites a key, nor frees one.
+//! Never: overwrites a key. Frees one only where it found it below the low mark.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -37,6 +37,8 @@ enum Rows {
     Landed(Appended),
     /// Somebody else's row is where one of ours was to be.
     Taken(Box<Row>),
+    /// The place was freed by a deletion, below the low mark. Nothing was left there.
+    Below,
 }
 
 impl AkkaJournal {
@@ -106,6 +108,7 @@ impl AkkaJournal {
             let row = match self.put_rows(id, head, stamped).await? {
                 Rows::Landed(appended) => return Ok(Put::Landed(appended)),
                 Rows::Taken(row) => row,
+                Rows::Below => continue,
             };
             // An event of its own right behind: the writer lags by one, which the refusal repairs.
             let is_next = row.number.get() == head.next && head.next == last + 1;
@@ -155,6 +158,10 @@ impl AkkaJournal {
         match (first, taken) {
             (_, Some(row)) | (Err(row), None) => Ok(Rows::Taken(Box::new(row))),
             (Ok(time_ms), None) => {
+                if self.settings.jvm_deletes && !self.is_above(id, head).await? {
+                    self.take_back(id, head.next, stamped).await?;
+                    return Ok(Rows::Below);
+                }
                 let landed = Head {
                     last: end,
                     next: end + 1,
@@ -169,6 +176,39 @@ impl AkkaJournal {
                 }))
             }
         }
+    }
+
+    /// Whether what was put behind a head is above the low mark. What is removed frees its key, so
+    /// that a put alone does not prove it. Nearly always the last event before it is still there.
+    async fn is_above(&self, id: &PersistenceId, head: Head) -> Result<bool> {
+        if head.last > 0 {
+            let key = self.keys.event(id, head.last);
+            let found = self.items.get(&self.table, vec![key]).await?.items;
+            if let Some(item) = found.into_iter().flatten().next()
+                && !Row::of(&self.keys, item)?.is_gone()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(self.marks(id).await?.low <= head.next)
+    }
+
+    /// Removes what an append has just put, unless something else is there by now.
+    async fn take_back(&self, id: &PersistenceId, first: u64, stamped: &Stamped) -> Result<()> {
+        for item in self.rows(id, first, stamped)? {
+            let content = ["event", "pay"].into_iter();
+            let mut content = content.filter_map(|name| Some((name, item.get(name)?.clone())));
+            let Some((name, value)) = content.next() else {
+                continue;
+            };
+            let condition = Condition::Equals(name.to_owned(), value);
+            let key = self.table.key_of(&item)?;
+            match self.items.delete(&self.table, key, condition).await {
+                Ok(_) | Err(WriteError::Refused { .. }) => {}
+                Err(WriteError::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Puts a row; answers when it was appended, or what is there instead.

@@ -2,7 +2,10 @@
 //!
 //! The plugin removes the items. An emptied one costs the same to write and keeps its number taken:
 //! a writer of ours that was frozen meanwhile is refused, where it would otherwise put an event
-//! below the low mark, acknowledge it and lose it. The plugin never reads below the low mark.
+//! below the low mark, acknowledge it and lose it. The plugin replays nothing below the low mark.
+//! But it takes the last item of the last hundred for the end, and were it to remove the items
+//! behind an emptied one, for the wrong end: where it deletes too (`jvm-deletes`), items are removed
+//! here as there, and appends look once more instead (`append.rs`).
 //! Rows are read before they are emptied, for what an emptied one keeps of them.
 //!
 //! Numbers without a row are left alone: they may be of a batch that is under way, whose writer is
@@ -35,15 +38,18 @@ impl AkkaJournal {
             return Ok(());
         }
         for (from, to) in by_hundreds(marks.done + 1, marks.low - 1) {
-            let mut emptied = Vec::new();
+            let mut writes = Vec::new();
             for item in self.items_between(id, from, to).await? {
                 let row = Row::of(&self.keys, item)?;
-                if !row.is_gone() {
-                    emptied.push(Write::Put(row.emptied()?));
+                if self.settings.jvm_deletes {
+                    let key = self.keys.event(id, row.number.get());
+                    writes.push(Write::Delete(key));
+                } else if !row.is_gone() {
+                    writes.push(Write::Put(row.emptied()?));
                 }
             }
-            if !emptied.is_empty() {
-                self.items.write(&self.table, emptied).await?;
+            if !writes.is_empty() {
+                self.items.write(&self.table, writes).await?;
             }
         }
         self.end_deletion(id, marks.low).await
