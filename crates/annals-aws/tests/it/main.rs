@@ -20,5 +20,4 @@ mod script;
 mod server;
 mod settling;
 mod tables;
-mod tck;
 mod verbs;

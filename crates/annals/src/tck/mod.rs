@@ -36,6 +36,77 @@ pub struct Property {
     act: fn(Setup) -> BoxFuture<'static, ()>,
 }
 
+impl Property {
+    /// Checks this property alone.
+    ///
+    /// # Panics
+    /// Where it does not hold, when its tables are dropped.
+    pub async fn check(&self, items: Arc<dyn Items>, layout: Layout) {
+        let setup = Setup::new(items, layout).await;
+        let setup = setup.expect("tables for a property");
+        let acting = AssertUnwindSafe((self.act)(setup.clone()));
+        let ended = acting.catch_unwind().await;
+        let dropped = setup.drop_tables().await;
+        if let Err(panic) = ended {
+            std::panic::resume_unwind(panic);
+        }
+        dropped.expect("the property's tables are dropped");
+    }
+}
+
+/// Properties that belong together, and the layouts that have what they are about.
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    /// What they are about.
+    pub name: &'static str,
+    /// Where they must hold.
+    pub layouts: &'static [Layout],
+    /// The properties.
+    pub properties: &'static [Property],
+}
+
+const BOTH: &[Layout] = &[Layout::Annals, Layout::Akka];
+
+/// Every list. Whoever tests a store takes them all: what is added here is run everywhere.
+#[rustfmt::skip]
+pub const LISTS: &[List] = &[
+    List { name: "journal", layouts: BOTH, properties: journal::PROPERTIES },
+    List { name: "snapshot", layouts: BOTH, properties: snapshot::PROPERTIES },
+    List { name: "state", layouts: &[Layout::Annals], properties: state::PROPERTIES },
+];
+
+/// One property on one layout: a test for every store.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Where.
+    pub layout: Layout,
+    /// The name of its list.
+    pub list: &'static str,
+    /// What.
+    pub property: Property,
+}
+
+impl Case {
+    /// What a test of it is called: `akka::memory::journal::j1_replays_all_events`.
+    pub fn name_on(&self, store: &str) -> String {
+        let (layout, list, property) = (self.layout, self.list, self.property.name);
+        format!("{layout}::{store}::{list}::{property}")
+    }
+}
+
+/// Every property of every list, on each of the list's layouts.
+pub fn cases() -> impl Iterator<Item = Case> {
+    LISTS.iter().flat_map(|list| {
+        list.layouts.iter().flat_map(move |&layout| {
+            list.properties.iter().map(move |&property| Case {
+                layout,
+                list: list.name,
+                property,
+            })
+        })
+    })
+}
+
 /// What a property is checked on: a store, a layout, tables of its own and a clock of its own.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -116,17 +187,8 @@ impl Setup {
 pub async fn run(properties: &[Property], items: Arc<dyn Items>, layout: Layout) {
     let mut failures = Vec::new();
     for property in properties {
-        let setup = Setup::new(items.clone(), layout)
-            .await
-            .expect("tables for a property");
-        let ended = AssertUnwindSafe((property.act)(setup.clone()))
-            .catch_unwind()
-            .await;
-        setup
-            .drop_tables()
-            .await
-            .expect("the property's tables are dropped");
-        if let Err(panic) = ended {
+        let check = AssertUnwindSafe(property.check(items.clone(), layout));
+        if let Err(panic) = check.catch_unwind().await {
             failures.push(format!(
                 "{}: {}",
                 property.name,

@@ -19,7 +19,6 @@ mod jvm_lines;
 mod large_payloads;
 mod properties;
 mod sim;
-mod tck;
 mod tidy;
 mod verify;
 

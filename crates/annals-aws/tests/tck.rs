@@ -1,0 +1,34 @@
+//! Every property on every layout, on DynamoDB, each a test of its own:
+//! `cargo test -p annals-aws --test tck j18`.
+//!
+//! On an emulator in this process, or on the server that `ANNALS_TEST_DYNAMODB` names.
+#![allow(clippy::unwrap_used)]
+
+#[path = "it/server.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod server;
+
+use annals::tck;
+use libtest_mimic::{Arguments, Trial};
+use tokio::runtime::Builder;
+
+fn on_dynamodb(case: tck::Case) {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let items = server::open().await;
+        case.property.check(items, case.layout).await;
+    });
+}
+
+fn main() {
+    let trials = tck::cases().map(|case| {
+        Trial::test(case.name_on("dynamodb"), move || {
+            on_dynamodb(case);
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}

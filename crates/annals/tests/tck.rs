@@ -1,0 +1,47 @@
+//! Every property on every layout and on the stores of this crate, each a test of its own:
+//! `cargo test -p annals --test tck j18` runs one everywhere, `akka::memory` those of one place.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use annals::embedded::Embedded;
+use annals::memory::Memory;
+use annals::tck;
+use libtest_mimic::{Arguments, Trial};
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+
+fn run(runtime: &mut Builder, check: impl Future<Output = ()>) {
+    let runtime = runtime.enable_all().build();
+    runtime.expect("a runtime").block_on(check);
+}
+
+fn on_memory(case: tck::Case) {
+    let check = case.property.check(Arc::new(Memory::new()), case.layout);
+    run(&mut Builder::new_current_thread(), check);
+}
+
+fn on_embedded(case: tck::Case) {
+    let folder = TempDir::new().expect("a folder");
+    run(Builder::new_multi_thread().worker_threads(2), async {
+        let items = Embedded::open(folder.path(), &Default::default());
+        let items = Arc::new(items.expect("a store"));
+        case.property.check(items, case.layout).await;
+    });
+}
+
+type Store = (&'static str, fn(tck::Case));
+
+const STORES: [Store; 2] = [("memory", on_memory), ("embedded", on_embedded)];
+
+fn main() {
+    let trials = STORES.into_iter().flat_map(|(store, check)| {
+        tck::cases().map(move |case| {
+            Trial::test(case.name_on(store), move || {
+                check(case);
+                Ok(())
+            })
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}
