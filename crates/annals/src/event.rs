@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -120,6 +121,10 @@ pub struct Event {
     pub time_ms: u64,
     /// Which append it came with.
     pub token: Token,
+    /// What caused that append, if it said so; shared by its events.
+    pub causation: Option<Arc<str>>,
+    /// What that append belongs to, if it said so; shared by its events.
+    pub correlation: Option<Arc<str>>,
     /// What was appended.
     pub data: NewEvent,
 }

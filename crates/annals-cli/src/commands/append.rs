@@ -31,6 +31,18 @@ pub(crate) struct Append {
     /// A tag on each of the events; may be said again
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
+    /// The number of the shape that the events have
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    schema: u32,
+    /// A name and a value on each of the events; may be said again
+    #[arg(long = "metadata", value_name = "KEY=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// What caused the events: the id of a command or an event, say
+    #[arg(long, value_name = "C")]
+    causation: Option<String>,
+    /// What the events belong to: the id of a request or an order, say
+    #[arg(long, value_name = "C")]
+    correlation: Option<String>,
     /// The state the events lead to, a JSON value: kept beside them where that costs nothing
     #[arg(long, value_name = "STATE")]
     snapshot: Option<String>,
@@ -50,6 +62,8 @@ impl Append {
             .map(|(text, place)| self.event(text, place));
         let events = events.collect::<Result<Vec<_>>>()?;
         let append = Appending {
+            causation: self.causation.clone(),
+            correlation: self.correlation.clone(),
             snapshot: self.snapshot()?,
             ..Appending::of(events)
         };
@@ -93,10 +107,20 @@ impl Append {
         let bytes = payload::from_typed(&self.codec, text, &format!("event {place}"))?;
         let event = NewEvent::new(self.codec.clone(), bytes).manifest(&self.manifest);
         Ok(NewEvent {
+            schema: self.schema,
             tags: self.tags.clone(),
+            metadata: self.metadata.iter().cloned().collect(),
             ..event
         })
     }
+}
+
+/// A name and a value, which may hold further `=`.
+fn pair(text: &str) -> Result<(String, String)> {
+    let pair = text.split_once('=');
+    let (name, value) =
+        pair.ok_or_else(|| Error::invalid(format!("metadata is KEY=VALUE. metadata=`{text}`")))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn read_lines() -> Result<Vec<String>> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use annals::journal::{EventStream, Window};
 use annals::{Event, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, Output, print_line};
@@ -88,15 +88,29 @@ async fn print_all(output: Output, events: EventStream) -> Result<u64> {
 fn line_of(output: Output, event: &Event) -> String {
     let stored = &event.data;
     if output.is_json() {
-        let object = json!({
+        let mut object = json!({
             "persistence_id": event.persistence_id.as_str(),
             "sequence_number": event.sequence_number.get(),
             "time": event.time_ms,
             "manifest": stored.manifest,
             "tags": stored.tags,
             "metadata": stored.metadata,
-            "codec": stored.codec.to_string(),
         });
+        // What most events do not have is there only where they do.
+        let cause = [
+            ("causation", &event.causation),
+            ("correlation", &event.correlation),
+        ];
+        let cause = cause.into_iter().filter_map(|(name, text)| {
+            let text = text.as_deref()?;
+            Some((name, json!(text)))
+        });
+        let schema = (stored.schema > 0).then(|| ("schema", json!(stored.schema)));
+        let codec = ("codec", json!(stored.codec.to_string()));
+        if let Json::Object(members) = &mut object {
+            let added = schema.into_iter().chain(cause).chain([codec]);
+            members.extend(added.map(|(name, value)| (name.to_owned(), value)));
+        }
         return payload::to_line(&object, &stored.codec, &stored.payload);
     }
     let (number, time) = (event.sequence_number, payload::time_text(event.time_ms));

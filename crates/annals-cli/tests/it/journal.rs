@@ -84,6 +84,46 @@ fn what_is_appended_is_replayed() {
 }
 
 #[test]
+fn what_is_known_of_events_is_replayed_where_there_is_any() {
+    with_five(|annals| {
+        let known =
+            "--causation c-1 --correlation d-1 --schema 7 --metadata by=alice --metadata k=";
+        let args: Vec<&str> = known.split(' ').collect();
+        let args = [
+            &["append", "Cart|1"],
+            &args[..],
+            &["--metadata", "e=a=b", "{}", "{}"],
+        ]
+        .concat();
+        annals.run(&args).ok();
+        let lines = annals.run(&["replay", "Cart|1", "--from", "5"]).ok().json();
+        assert_eq!(numbers(&lines), [5, 6, 7]);
+        for name in ["causation", "correlation", "schema"] {
+            assert_eq!(lines[0].get(name), None);
+        }
+        for line in &lines[1..] {
+            assert_eq!(line["causation"], "c-1");
+            assert_eq!(line["correlation"], "d-1");
+            assert_eq!(line["schema"], 7);
+            let metadata = json!({"by": "alice", "e": "a=b", "k": ""});
+            assert_eq!(line["metadata"], metadata);
+        }
+        let long = "x".repeat(1_025);
+        for (name, value, says) in [
+            ("--metadata", "alice", "metadata is KEY=VALUE"),
+            ("--schema", "-1", "--schema"),
+            ("--causation", long.as_str(), "at most 1024 bytes"),
+        ] {
+            let said = format!("{name}={value}");
+            annals
+                .run(&["append", "Cart|1", &said, "{}"])
+                .fails(2, says);
+        }
+        assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 7);
+    });
+}
+
+#[test]
 fn an_append_that_expects_something_else_is_a_conflict() {
     with_five(|annals| {
         for expect in ["0", "3", "4", "6", "1000000"] {

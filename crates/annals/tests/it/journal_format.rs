@@ -22,6 +22,9 @@ use crate::journals::{create, number, open_at};
 
 /// Commits up to so many bytes are damaged in every way a byte can be.
 const SHORT: usize = 64;
+/// What the golden commit `whole` says of its cause, and no other does.
+const CAUSATION: &str = "c-1";
+const CORRELATION: &str = "d-1";
 
 struct Golden {
     name: String,
@@ -56,6 +59,8 @@ fn event_of(json: &Json, id: &PersistenceId) -> Event {
         sequence_number: number(json["number"].as_u64().unwrap()),
         time_ms: json["time_ms"].as_u64().unwrap(),
         token: token(&text("token")),
+        causation: None,
+        correlation: None,
         data,
     }
 }
@@ -70,11 +75,18 @@ fn golden() -> Vec<Golden> {
         let id: PersistenceId = id.parse().unwrap();
         let items: Vec<Json> = serde_json::from_str(items).unwrap();
         let events: Vec<Json> = serde_json::from_str(events).unwrap();
+        let mut events: Vec<Event> = events.iter().map(|e| event_of(e, &id)).collect();
+        if name == "whole" {
+            for event in &mut events {
+                event.causation = Some(CAUSATION.into());
+                event.correlation = Some(CORRELATION.into());
+            }
+        }
         Golden {
             name: name.to_owned(),
             blobs: blobs.split(' ').map(unhex).collect(),
             items: items.iter().map(|i| item_from_json(i).unwrap()).collect(),
-            events: events.iter().map(|e| event_of(e, &id)).collect(),
+            events,
             id,
         }
     });
@@ -141,8 +153,8 @@ async fn golden_commits_are_written() {
         match golden.name.as_str() {
             "one" => {}
             "whole" => {
-                append.causation = Some("c-1".to_owned());
-                append.correlation = Some("d-1".to_owned());
+                append.causation = Some(CAUSATION.to_owned());
+                append.correlation = Some(CORRELATION.to_owned());
             }
             "riding" => append.snapshot = Some(riding_state()),
             "cut" => events

@@ -6,6 +6,7 @@
 //! Never: writes `idx` and `cnt` on a lone event: the plugin would pass it over.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::keys::Keys;
 use super::message::Message;
@@ -217,6 +218,11 @@ impl Row {
         value.unwrap_or_default()
     }
 
+    fn shared(&self, name: &str) -> Option<Arc<str>> {
+        let value = self.item.get(name).and_then(Value::as_str);
+        value.map(Arc::from)
+    }
+
     fn lacks(&self, name: &str) -> Error {
         let (id, number) = (self.text("persistence_id"), self.number);
         Error::corrupt(format!(
@@ -270,6 +276,8 @@ impl Row {
             sequence_number: self.number,
             time_ms: self.time_ms().max(time_ms),
             token: token_of(&writer),
+            causation: self.shared("causation"),
+            correlation: self.shared("correlation"),
             data: self.with_ours(payload, adapter),
         };
         Ok(Some((event, writer)))

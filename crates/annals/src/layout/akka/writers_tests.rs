@@ -9,6 +9,8 @@ fn event(number: u64) -> Event {
         sequence_number: SequenceNumber::new(number).unwrap(),
         time_ms: 0,
         token: Token::from_bytes([0; 8]),
+        causation: None,
+        correlation: None,
         data: NewEvent::default(),
     }
 }

@@ -5,6 +5,8 @@
 //! much of a commit is deleted, the numbers it takes stay the same.
 //! Never: reads or writes the store.
 
+use std::sync::Arc;
+
 use super::blob::{self, Blob, Body, BodyBytes, Header, PartsRecord};
 use super::keys::{self, PartsOf, Span};
 use super::packing::{pack, unpack};
@@ -263,6 +265,10 @@ impl Commit {
         let skipped = header.count.checked_sub(events.len() as u64);
         let skipped = skipped.filter(|skipped| *skipped <= header.gone);
         let skipped = skipped.ok_or_else(|| Error::corrupt("stored commit lacks events"))?;
+        // Made once, whoever has how many events.
+        let shared = |text: &Option<String>| text.as_deref().map(Arc::<str>::from);
+        let causation = shared(&header.causation);
+        let correlation = shared(&header.correlation);
         let numbered = events.into_iter().zip(skipped..);
         let numbered = numbered.filter(|(_, place)| *place >= header.gone);
         let numbered = numbered.map(|(data, place)| {
@@ -273,6 +279,8 @@ impl Commit {
                 sequence_number: number,
                 time_ms: header.time_ms,
                 token: header.token,
+                causation: causation.clone(),
+                correlation: correlation.clone(),
                 data,
             })
         });

@@ -261,7 +261,7 @@ pub async fn any_text_is_an_id_of_its_own(setup: Setup) {
     }
 }
 
-/// Payload, codec, manifest, schema, tags, metadata, time and token.
+/// Payload, codec, manifest, schema, tags, metadata, time, token, cause and what it belongs to.
 pub async fn events_are_carried_whole(setup: Setup) {
     let journal = setup.journal().await;
     let payloads: [(Codec, &[u8]); 6] = [
@@ -283,8 +283,8 @@ pub async fn events_are_carried_whole(setup: Setup) {
         .collect();
     let token = journal.token();
     let append = Append {
-        causation: Some("c".into()),
-        correlation: Some("d".into()),
+        causation: Some("c-1".into()),
+        correlation: Some("é".into()),
         ..Append::of(events.clone()).token(token)
     };
     let appended = journal
@@ -300,6 +300,15 @@ pub async fn events_are_carried_whole(setup: Setup) {
     for (event, want) in found.iter().zip(&events) {
         assert_eq!(&event.data, want);
         assert_eq!((event.token, event.time_ms), (token, appended.time_ms));
+        assert_eq!(event.causation.as_deref(), Some("c-1"));
+        assert_eq!(event.correlation.as_deref(), Some("é"));
+    }
+    let bare = Expected::Last(appended.last);
+    let bare = journal.append(&id(), bare, text("bare")).await;
+    let window = Window::from(bare.expect("an append").first);
+    let found = journal.replay(&id(), window).try_collect::<Vec<Event>>();
+    for event in found.await.expect("a replay") {
+        assert_eq!((event.causation, event.correlation), (None, None));
     }
 }
 
