@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::run::{Annals, on_every_store_with};
 
-const ANNALS: [&str; 2] = ["--layout", "annals"];
+pub(crate) const ANNALS: [&str; 2] = ["--layout", "annals"];
 const AKKA: [&str; 2] = ["--layout", "akka"];
 
 fn numbers(lines: &[Json]) -> Vec<u64> {
@@ -22,7 +22,7 @@ fn with_five(scenario: impl Fn(&Annals)) {
 }
 
 /// A store with tables, and five events: three one by one, two together.
-fn with_five_on(layout: [&str; 2], scenario: impl Fn(&Annals)) {
+pub(crate) fn with_five_on(layout: [&str; 2], scenario: impl Fn(&Annals)) {
     on_every_store_with(&layout, |annals| {
         annals.run(&["tables", "create"]).ok();
         for n in 1..=3 {
@@ -209,55 +209,6 @@ fn deleted_events_are_gone_and_their_numbers_stay_taken() {
             annals.run(&["ids", "--prefix", "x"]).ok().json(),
             [] as [Json; 0]
         );
-    });
-}
-
-#[test]
-fn costs_are_those_of_the_operation() {
-    with_five_on(ANNALS, |annals| {
-        let cost = |args: &[&str]| {
-            annals
-                .run(&[args, &["--cost"]].concat())
-                .ok()
-                .json()
-                .pop()
-                .unwrap()
-        };
-        let want = |requests: u64, write: u64, read: u64| json!({"cost": {"requests": requests, "write_units": write, "read_units": read}});
-        assert_eq!(
-            cost(&["append", "new", "--expect", "0", "{}"]),
-            want(1, 1, 0)
-        );
-        assert_eq!(cost(&["replay", "Cart|1"]), want(1, 0, 1));
-        assert_eq!(cost(&["highest", "Cart|1"]), want(1, 0, 1));
-        assert_eq!(
-            cost(&["snapshot", "save", "a", "--at", "1", "{}"]),
-            want(1, 1, 0)
-        );
-        assert_eq!(cost(&["snapshot", "load", "a"]), want(1, 0, 1));
-        assert_eq!(
-            cost(&["state", "put", "a", "--revision", "1", "{}"]),
-            want(1, 1, 0)
-        );
-        assert_eq!(cost(&["state", "get", "a"]), want(1, 0, 1));
-    });
-}
-
-#[test]
-fn what_is_not_there_has_its_cost_too() {
-    with_five(|annals| {
-        for (args, requests) in [
-            (&["highest", "nobody"][..], 1),
-            // Nothing found, and nothing ever appended.
-            (&["replay", "nobody"], 2),
-            (&["snapshot", "load", "nobody"], 1),
-            (&["state", "get", "nobody"], 1),
-        ] {
-            let outcome = annals.run(&[args, &["--cost"]].concat());
-            assert_eq!(outcome.code, Some(1));
-            let cost = &outcome.json()[0]["cost"];
-            assert_eq!(cost["requests"], requests, "{args:?}");
-        }
     });
 }
 

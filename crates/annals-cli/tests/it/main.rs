@@ -10,6 +10,7 @@ mod bad_lines;
 mod bench;
 mod config;
 mod copying;
+mod costs;
 mod full_disk;
 mod journal;
 mod run;
