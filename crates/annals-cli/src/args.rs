@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use annals::items::TableName;
 use annals::layout::Layout;
-use clap::error::ErrorKind;
+use clap::error::{ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -49,7 +49,14 @@ pub(crate) fn problem(error: &clap::Error) -> Option<String> {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
     }
-    let text = error.render().to_string();
+    let mut text = error.render().to_string();
+    for (_, typed) in error.context() {
+        if let ContextValue::String(typed) = typed
+            && let Some(short) = shortened(typed)
+        {
+            text = text.replace(typed.as_str(), &short);
+        }
+    }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     // A paragraph for the problem and one for each tip; how the command is used comes last.
     let told = text
@@ -59,6 +66,13 @@ pub(crate) fn problem(error: &clap::Error) -> Option<String> {
         .filter(|part| !part.is_empty());
     let told = told.chain(["see annals --help".to_owned()]);
     Some(told.collect::<Vec<_>>().join("; "))
+}
+
+/// The beginning of what was typed, where it is too long to be told whole.
+fn shortened(typed: &str) -> Option<String> {
+    const CHARS_MAX: usize = 60;
+    let (cut, _) = typed.char_indices().nth(CHARS_MAX)?;
+    Some(format!("{}…", typed.get(..cut)?))
 }
 
 /// A value that may be empty, which is as good as none: scripts pass on variables that are not

@@ -150,6 +150,7 @@ fn bad_events_and_ids_are_refused_whole() {
             let outcome = annals.run(&["append", id, "{}"]);
             assert_eq!(outcome.code, Some(2), "{outcome:?}");
             assert!(outcome.err.contains("1 to 2000 bytes"), "{outcome:?}");
+            assert!(outcome.err.len() < 300, "{outcome:?}");
         }
         annals
             .run(&["append", "a", "--expect", "9223372036854775808", "{}"])
@@ -357,6 +358,18 @@ fn a_layout_without_a_journal_says_so() {
     let annals = Annals::embedded();
     let args = ["append", "a", "{}", "--layout", "j5ik2o"];
     annals.run(&args).fails(2, "choose annals or akka");
+}
+
+/// Nobody else could append to it meanwhile.
+#[test]
+fn an_embedded_store_is_not_followed() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "Cart|1", "{}"]).ok();
+    let outcome = annals.run(&["replay", "Cart|1", "--follow"]);
+    assert_eq!(outcome.out, "");
+    outcome.fails(2, "only the process that has an embedded store open");
+    let help = annals.run(&["replay", "--help"]).ok().out;
+    assert!(help.contains("On DynamoDB only"), "{help}");
 }
 
 /// Follows until it has seen what was appended after it began.
