@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use annals::journal::{EventStream, Window};
 use annals::settings::StoreKind;
-use annals::{Error, Event, PersistenceId, Result, SequenceNumber};
+use annals::{Event, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
 use serde_json::{Value as Json, json};
 
@@ -29,8 +29,8 @@ pub(crate) struct Replay {
     /// No more than so many
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     max: Option<u64>,
-    /// Then every event that comes, until this is ended. On DynamoDB only: one process at a time
-    /// has an embedded store open, so nobody could append to it meanwhile
+    /// Then every event that comes, until this is ended. For DynamoDB: one process at a time has
+    /// an embedded store open, so nobody can append to it meanwhile
     #[arg(long)]
     follow: bool,
 }
@@ -38,9 +38,9 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         if self.follow && context.settings.store == StoreKind::Embedded {
-            return Err(Error::invalid(
-                "only the process that has an embedded store open appends to it, so nothing would come; leave --follow out, follow in that process (Journal::follow), or use --dynamodb",
-            ));
+            eprintln!(
+                "annals: an embedded store is open in one process at a time, so nobody can append while this follows; follow in the process that appends (Journal::follow), or use --dynamodb"
+            );
         }
         let (journal, store) = context.journal(Purpose::Read).await?;
         let id = &self.persistence_id;
