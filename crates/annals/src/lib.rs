@@ -26,6 +26,7 @@ pub mod snapshot;
 pub mod state;
 #[cfg(feature = "testing")]
 pub mod tck;
+pub mod verify;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use codec::Codec;

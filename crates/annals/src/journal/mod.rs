@@ -10,12 +10,10 @@
 mod append;
 mod follow;
 mod recovery;
-mod verify;
 
+pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use recovery::Recovered;
-pub(crate) use verify::Findings;
-pub use verify::{Finding, Problem, Remedy, Verify};
 
 use std::fmt;
 use std::pin::Pin;
@@ -279,6 +277,16 @@ impl Journal {
     /// Reads the whole table.
     pub fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.layout.persistence_ids(prefix)
+    }
+
+    /// What is wrong with the events of an id. Reads all of them, also behind one that does not
+    /// parse; with [`Verify::Repair`] what is safe is repaired, which wants nobody to delete events
+    /// of the id meanwhile.
+    ///
+    /// # Errors
+    /// As the store fails. What is wrong is no error.
+    pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
+        self.layout.verify(id, verify).await
     }
 
     /// Finds what large appends left behind that were cut off before they landed, if it is older

@@ -13,6 +13,7 @@ pub use place::Place;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::Stream;
@@ -20,6 +21,7 @@ use futures::Stream;
 use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
+use crate::verify::{Finding, Verify};
 use crate::{Clock, Error, Payload, PersistenceId, Random, Result, SequenceNumber};
 
 /// Snapshots as they come, newest first. An error ends it.
@@ -51,6 +53,13 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes those that meet the criteria.
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()>;
+
+    /// Finds what large snapshots left behind, and deletes it where that is wanted. A layout whose
+    /// snapshots leave nothing has nothing to do.
+    async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        let _ = (older_than, verify);
+        Ok(Vec::new())
+    }
 }
 
 /// Where snapshots are kept.
@@ -98,7 +107,12 @@ impl Snapshots {
     ) -> Result<Self> {
         let table = Arc::new(settings.layout.tables(settings)?.snapshot);
         let layout: Arc<dyn SnapshotLayout> = match settings.layout {
-            Layout::Annals => Arc::new(crate::layout::AnnalsSnapshots::new(items, table, random)),
+            Layout::Annals => Arc::new(crate::layout::AnnalsSnapshots::open(
+                items,
+                table,
+                clock.clone(),
+                random,
+            )),
             Layout::Akka => Arc::new(crate::layout::AkkaSnapshots::new(items, table, settings)?),
             other @ Layout::J5ik2o => {
                 return Err(Error::invalid(format!(
@@ -180,5 +194,15 @@ impl Snapshots {
             return Ok(());
         }
         self.layout.delete(id, criteria).await
+    }
+
+    /// Finds what large snapshots left behind that were cut off before they were saved, replaced or
+    /// deleted, if it is older than so long, and deletes it where that is wanted. Reads the whole
+    /// table.
+    ///
+    /// # Errors
+    /// `Invalid` for less than an hour: what is that young may still be under way.
+    pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        self.layout.orphans(older_than, verify).await
     }
 }

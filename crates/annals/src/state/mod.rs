@@ -9,12 +9,14 @@ pub use changes::StateStream;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
+use crate::verify::{Finding, Verify};
 use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
 
 /// The count of an entity's writes: 1 for the first, one more for each, deletions included.
@@ -100,6 +102,13 @@ pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
 
     /// Writes the state, if the revision before it is there.
     async fn put(&self, state: State) -> Result<(), StateError>;
+
+    /// Finds what large values left behind, and deletes it where that is wanted. A layout whose
+    /// values leave nothing has nothing to do.
+    async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        let _ = (older_than, verify);
+        Ok(Vec::new())
+    }
 }
 
 /// Where durable state is kept.
@@ -156,7 +165,8 @@ impl States {
                 settings.layout
             )));
         };
-        let layout = crate::layout::AnnalsStates::new(items, Arc::new(table), random);
+        let table = Arc::new(table);
+        let layout = crate::layout::AnnalsStates::open(items, table, clock.clone(), random);
         Ok(Self {
             layout: Arc::new(layout),
             clock,
@@ -217,6 +227,16 @@ impl States {
             }
         }
         Ok(())
+    }
+
+    /// Finds what large values left behind that were cut off before they were written, replaced or
+    /// deleted, if it is older than so long, and deletes it where that is wanted. Reads the whole
+    /// table.
+    ///
+    /// # Errors
+    /// `Invalid` for less than an hour: what is that young may still be under way.
+    pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        self.layout.orphans(older_than, verify).await
     }
 
     async fn put(

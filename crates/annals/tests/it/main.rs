@@ -18,6 +18,8 @@ mod journals;
 mod jvm_lines;
 mod large_payloads;
 mod properties;
+mod sealed_format;
+mod sealed_parts;
 mod sim;
 mod tidy;
 mod verify;

@@ -5,7 +5,7 @@ use super::keys::{PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
 use crate::items::{Condition, Item, Value, WriteError};
-use crate::journal::{Finding, Findings, Problem, Verify};
+use crate::verify::{Finding, Findings, Problem, Verify};
 use crate::{PersistenceId, Result};
 
 const LOST: &str = "what was there is not to be had from anywhere here";

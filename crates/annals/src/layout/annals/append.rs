@@ -6,9 +6,10 @@
 //! Never: overwrites a key.
 
 use super::blob::Header;
-use super::commit::{Commit, Written};
+use super::body::Written;
+use super::commit::Commit;
 use super::journal::AnnalsJournal;
-use crate::items::{Condition, Write, WriteError};
+use crate::items::{Condition, WriteError};
 use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
@@ -112,22 +113,14 @@ impl AnnalsJournal {
         last: Option<SequenceNumber>,
         stamped: &Stamped,
     ) -> Result<Put> {
-        let begun = self.begin(stamped.time_ms);
-        // Only where a writer stood still: then its parts may have been swept before it landed.
-        let parts_again = || commit_behind(id, last, stamped)?.write(self.span);
-        let commit = commit_behind(id, last, stamped)?;
+        let (table, commit) = (self.parted(), commit_behind(id, last, stamped)?);
+        let begun = table.begin(stamped.time_ms);
         let (first, last) = (commit.first, commit.last()?);
-        let Written {
-            item,
-            parts,
-            has_snapshot,
-        } = commit.write(self.span)?;
-        let taking_back = self.write_parts(parts, begun).await?;
+        let (Written { item, mut parts }, has_snapshot) = commit.write(self.span)?;
+        table.write(&parts, begun).await?;
         match self.items.put(&self.table, item, Condition::Absent).await {
             Ok(_) => {
-                if !taking_back.is_empty() && self.is_late(begun) {
-                    self.write_parts_again(parts_again()?.parts).await?;
-                }
+                table.settle(&parts, begun, false).await?;
                 Ok(Put::Landed(Appended {
                     first,
                     last,
@@ -141,14 +134,14 @@ impl AnnalsJournal {
                     Error::unavailable("the store refused a commit for nothing; try again")
                 })?;
                 let existing = self.commit_of(id, &existing)?;
-                self.take_back(&existing, taking_back).await;
+                let kept = existing.part_keys();
+                table.take_back(&parts, &kept).await;
                 if existing.token() != stamped.token {
                     return Ok(Put::Taken(Some(Box::new(existing))));
                 }
                 // Our own, whose answer was lost.
-                if !existing.part_keys().is_empty() && self.is_late(begun) {
-                    self.write_parts_again(parts_again()?.parts).await?;
-                }
+                parts.retain(|part| self.table.key_of(part).is_ok_and(|key| kept.contains(&key)));
+                table.settle(&parts, begun, false).await?;
                 Ok(Put::Landed(Appended {
                     first,
                     last: existing.last()?,
@@ -156,16 +149,6 @@ impl AnnalsJournal {
                     has_snapshot: existing.blob.header.snapshot.is_some(),
                 }))
             }
-        }
-    }
-
-    /// Deletes the parts of a refused commit, unless they are those of the commit that is there.
-    /// What cannot be deleted now is swept later; the refusal is the answer either way.
-    async fn take_back(&self, existing: &Commit, mut parts: Vec<Write>) {
-        let kept = existing.part_keys();
-        parts.retain(|part| !matches!(part, Write::Delete(key) if kept.contains(key)));
-        if !parts.is_empty() {
-            let _ = self.items.write(&self.table, parts).await;
         }
     }
 }

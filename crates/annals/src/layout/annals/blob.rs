@@ -1,8 +1,7 @@
-//! The bytes of a commit: a header, then events, then a checksum.
+//! The bytes of a commit: its header and its events (`docs/format.md`).
 //!
-//! Promises: what was written reads back the same; any damage to the bytes, and any commit found
-//! under another's key, is told as `Corrupt`. Formats are only ever added (`docs/format.md`).
-//! Trusts: a CRC-32 to tell damage; it is no defence against forgery.
+//! Promises: what was written reads back the same.
+//! Trusts: the frame around them to tell damage.
 //! Never: reads the store.
 
 use std::collections::BTreeMap;
@@ -11,24 +10,10 @@ use bytes::Bytes;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 
-use super::packing::checksum;
+use super::body::{Body, PartsRecord};
+use super::frame::{Encoded, Out, Read, frame, unframe};
 use crate::items::Key;
 use crate::{Codec, Error, NewEvent, Payload, Result, SequenceNumber, Token};
-
-const FORMAT: u8 = 1;
-/// The format byte, the kind byte and the checksum.
-const FRAME_BYTES: usize = 2 + CHECKSUM_BYTES;
-const CHECKSUM_BYTES: usize = 4;
-
-/// What the second byte says about the body.
-const KIND_PLAIN: u8 = 0;
-const KIND_ZSTD: u8 = 1;
-const KIND_PARTS: u8 = 2;
-const KIND_DELETED: u8 = 3;
-
-type Out<'a> = Encoder<&'a mut Vec<u8>>;
-type Written = std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>>;
-type Read<T> = std::result::Result<T, minicbor::decode::Error>;
 
 /// What a commit says of itself besides its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,33 +32,6 @@ pub(super) struct Header {
     pub(super) snapshot: Option<Payload>,
 }
 
-/// Where the events are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Body {
-    /// Here.
-    Here(BodyBytes),
-    /// In items of their own.
-    Parts(PartsRecord),
-    /// Nowhere: they were deleted.
-    Deleted,
-}
-
-/// Events as bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BodyBytes {
-    pub(super) bytes: Vec<u8>,
-    pub(super) is_zstd: bool,
-}
-
-/// What the commit knows of its parts, so that a missing or damaged one is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PartsRecord {
-    pub(super) parts: u32,
-    pub(super) bytes: u64,
-    pub(super) checksum: u32,
-    pub(super) is_zstd: bool,
-}
-
 /// A commit as stored under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blob {
@@ -83,25 +41,17 @@ pub(super) struct Blob {
 
 /// The bytes of a commit to be stored under `key`.
 pub(super) fn encode(blob: &Blob, key: &Key) -> Vec<u8> {
-    let (kind, body): (u8, &[u8]) = match &blob.body {
-        Body::Here(body) if body.is_zstd => (KIND_ZSTD, &body.bytes),
-        Body::Here(body) => (KIND_PLAIN, &body.bytes),
-        Body::Parts(_) => (KIND_PARTS, &[]),
-        Body::Deleted => (KIND_DELETED, &[]),
-    };
-    let mut bytes = Vec::with_capacity(FRAME_BYTES + 40 + body.len());
-    bytes.extend_from_slice(&[FORMAT, kind]);
-    let written = write_header(&mut Encoder::new(&mut bytes), blob);
-    // Writing to memory has no way to fail.
-    debug_assert!(written.is_ok());
-    bytes.extend_from_slice(body);
-    let checksum = checksum(key, &bytes);
-    bytes.extend_from_slice(&checksum.to_be_bytes());
-    bytes
+    frame(key, &blob.body, |out| write_header(out, blob))
+}
+
+/// The commit that was stored under `key`.
+pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<Blob> {
+    let (header, body) = unframe(("commit", key), bytes, read_header)?;
+    Ok(Blob { header, body })
 }
 
 /// What each place after the third means; the last ones are left out while they say nothing.
-fn write_header(out: &mut Out<'_>, blob: &Blob) -> Written {
+fn write_header(out: &mut Out<'_>, blob: &Blob) -> Encoded {
     let header = &blob.header;
     let parts = match &blob.body {
         Body::Parts(parts) => Some(parts),
@@ -131,8 +81,8 @@ fn write_header(out: &mut Out<'_>, blob: &Blob) -> Written {
             },
             2 => match parts {
                 Some(parts) => {
-                    out.array(4)?.u32(parts.parts)?.u64(parts.bytes)?;
-                    out.u32(parts.checksum)?.bool(parts.is_zstd)?
+                    parts.write(out)?;
+                    &mut *out
                 }
                 None => out.null()?,
             },
@@ -157,41 +107,6 @@ fn write_text<'e, 'a>(
         Some(text) => out.str(text),
         None => out.null(),
     }
-}
-
-/// The commit that was stored under `key`.
-pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<Blob> {
-    let damaged = |what: &str| Error::corrupt(format!("stored commit {what}. key=`{key}`"));
-    let split = bytes.len().checked_sub(CHECKSUM_BYTES);
-    let (framed, stored) = split
-        .and_then(|at| bytes.split_at_checked(at))
-        .ok_or_else(|| damaged("is cut short"))?;
-    if checksum(key, framed).to_be_bytes() != *stored {
-        return Err(damaged("does not match its checksum"));
-    }
-    let [FORMAT, kind, rest @ ..] = framed else {
-        return Err(damaged(
-            "has a format this annals does not know; update annals",
-        ));
-    };
-    let mut input = Decoder::new(rest);
-    let read = read_header(&mut input);
-    let (header, parts) = read.map_err(|e| damaged("does not parse").because(e))?;
-    let body = rest.get(input.position()..).unwrap_or_default();
-    let here = |is_zstd| {
-        Body::Here(BodyBytes {
-            bytes: body.to_vec(),
-            is_zstd,
-        })
-    };
-    let body = match (*kind, parts) {
-        (KIND_PLAIN, None) => here(false),
-        (KIND_ZSTD, None) => here(true),
-        (KIND_PARTS, Some(parts)) => Body::Parts(parts),
-        (KIND_DELETED, None) => Body::Deleted,
-        _ => return Err(damaged("contradicts itself")),
-    };
-    Ok(Blob { header, body })
 }
 
 fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
@@ -219,23 +134,13 @@ fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
             3 => header.gone = input.u64()?,
             _ if input.datatype()? == Type::Null => input.null()?,
             4 => header.low = SequenceNumber::new(input.u64()?),
-            5 => parts = Some(read_parts(input)?),
+            5 => parts = Some(PartsRecord::read(input)?),
             6 => header.causation = Some(input.str()?.to_owned()),
             7 => header.correlation = Some(input.str()?.to_owned()),
             _ => header.snapshot = Some(read_event(input)?.into()),
         }
     }
     Ok((header, parts))
-}
-
-fn read_parts(input: &mut Decoder<'_>) -> Read<PartsRecord> {
-    input.array()?;
-    Ok(PartsRecord {
-        parts: input.u32()?,
-        bytes: input.u64()?,
-        checksum: input.u32()?,
-        is_zstd: input.bool()?,
-    })
 }
 
 /// The bytes of events, not compressed.
@@ -251,7 +156,7 @@ pub(super) fn encode_events(events: &[NewEvent]) -> Vec<u8> {
 }
 
 /// As with the header, the last places are left out while they say nothing.
-fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Written {
+fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Encoded {
     let says = [
         event.codec != Codec::Bytes,
         !event.manifest.is_empty(),
@@ -266,10 +171,7 @@ fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Written {
     out.array(1 + optional as u64)?.bytes(&event.payload)?;
     for place in 0..optional {
         match place {
-            0 => match codec_number(&event.codec) {
-                Ok(number) => out.u8(number)?.ok()?,
-                Err(name) => out.str(name)?.ok()?,
-            },
+            0 => write_codec(out, &event.codec)?,
             1 => out.str(&event.manifest)?.ok()?,
             2 => out.u32(event.schema)?.ok()?,
             3 => {
@@ -287,15 +189,16 @@ fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Written {
     Ok(())
 }
 
-fn codec_number(codec: &Codec) -> std::result::Result<u8, &str> {
-    match codec {
-        Codec::Bytes => Ok(0),
-        Codec::Json => Ok(1),
-        Codec::Text => Ok(2),
-        Codec::Cbor => Ok(3),
-        Codec::Protobuf => Ok(4),
-        Codec::Other(name) => Err(name),
-    }
+pub(super) fn write_codec(out: &mut Out<'_>, codec: &Codec) -> Encoded {
+    let number = match codec {
+        Codec::Bytes => 0,
+        Codec::Json => 1,
+        Codec::Text => 2,
+        Codec::Cbor => 3,
+        Codec::Protobuf => 4,
+        Codec::Other(name) => return out.str(name)?.ok(),
+    };
+    out.u8(number)?.ok()
 }
 
 /// The events in such bytes.
@@ -338,7 +241,7 @@ fn read_event(input: &mut Decoder<'_>) -> Read<NewEvent> {
     Ok(event)
 }
 
-fn read_codec(input: &mut Decoder<'_>) -> Read<Codec> {
+pub(super) fn read_codec(input: &mut Decoder<'_>) -> Read<Codec> {
     if input.datatype()? == Type::String {
         return Ok(Codec::Other(input.str()?.to_owned()));
     }

@@ -1,17 +1,15 @@
 //! Commits: the events of one append, as one item, or as an item and its parts.
 //!
-//! Promises: an item of the least write units that compression allows; a commit that is too large
-//! for an item is cut into parts, which are written first and mean nothing without it. However
-//! much of a commit is deleted, the numbers it takes stay the same.
+//! Promises: however much of a commit is deleted, the numbers it takes stay the same.
 //! Never: reads or writes the store.
 
 use std::sync::Arc;
 
-use super::blob::{self, Blob, Body, BodyBytes, Header, PartsRecord};
+use super::blob::{self, Blob, Header};
+use super::body::{Body, BodyBytes, Form, PartsRecord, Written, units};
 use super::keys::{self, PartsOf, Span};
-use super::packing::{pack, unpack};
 use crate::items::limits::ITEM_BYTES_MAX;
-use crate::items::{Cost, Item, Key, Value, item_size};
+use crate::items::{Item, Key, Value, item_size};
 use crate::snapshot::Snapshot;
 use crate::{Error, Event, NewEvent, PersistenceId, Result, SequenceNumber, Token};
 
@@ -22,14 +20,9 @@ pub(super) const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) const COMMIT_EVENTS_MAX: usize = 100_000;
 /// Room that every commit leaves in its item for what a deletion may have to note on it.
 const RESERVE_BYTES: usize = 64;
-/// Room for a part's key and attribute names in an item.
-const PART_BYTES: usize = ITEM_BYTES_MAX - 4 * 1024;
 
-/// The attribute that holds a commit's bytes, and the one that holds a part's.
+/// The attribute that holds a commit's bytes.
 pub(super) const BLOB: &str = "c";
-const PART: &str = "b";
-/// On a part: when it was written, in milliseconds since the Unix epoch.
-pub(super) const PART_TIME: &str = "t";
 
 /// A commit as it stands in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,16 +30,6 @@ pub(super) struct Commit {
     pub(super) id: PersistenceId,
     pub(super) first: SequenceNumber,
     pub(super) blob: Blob,
-}
-
-/// A commit as items.
-#[derive(Debug)]
-pub(super) struct Written {
-    pub(super) item: Item,
-    /// To be written before the item.
-    pub(super) parts: Vec<Item>,
-    /// Whether a snapshot rides along.
-    pub(super) has_snapshot: bool,
 }
 
 impl Commit {
@@ -94,7 +77,7 @@ impl Commit {
     pub(super) fn to_item(&self, span: Span) -> Item {
         let key = keys::commit(&self.id, self.first, span);
         let bytes = blob::encode(&self.blob, &key);
-        keyed(&key).with(BLOB, bytes)
+        keys::item_of(&key).with(BLOB, bytes)
     }
 
     /// The commit of new events, compressed where that saves a unit, cut where it must be.
@@ -117,14 +100,8 @@ impl Commit {
                 "an append has at most {COMMIT_BYTES_MAX} bytes; split it. id=`{id}`, bytes=`{bytes}`"
             )));
         }
-        let body = BodyBytes {
-            bytes,
-            is_zstd: false,
-        };
-        let blob = Blob {
-            header,
-            body: Body::Here(body),
-        };
+        let body = Body::Here(BodyBytes::plain(bytes));
+        let blob = Blob { header, body };
         Ok(Self {
             id: id.clone(),
             first,
@@ -132,123 +109,68 @@ impl Commit {
         })
     }
 
-    /// The items to be written. A snapshot rides along where there is room that is paid for
-    /// anyway, and is left out where there is not.
-    pub(super) fn write(mut self, span: Span) -> Result<Written> {
+    /// The items to be written, and whether the snapshot rides along: it does where there is room
+    /// that is paid for anyway, and is left out where there is not.
+    pub(super) fn write(mut self, span: Span) -> Result<(Written, bool)> {
         let (id, snapshot) = (self.id.clone(), self.blob.header.snapshot.take());
         let mut written = self.write_events(span)?;
         if snapshot.is_none() || !written.parts.is_empty() {
-            return Ok(written);
+            return Ok((written, false));
         }
         let mut riding = Self::from_item(&written.item, &id, span)?;
         riding.blob.header.snapshot = snapshot;
         let item = riding.to_item(span);
-        let has_room = item_size(&item) <= ITEM_BYTES_MAX - RESERVE_BYTES;
-        if has_room && units(&item) == units(&written.item) {
-            (written.item, written.has_snapshot) = (item, true);
+        let rides = item_size(&item) <= ITEM_BYTES_MAX - RESERVE_BYTES
+            && units(&item) == units(&written.item);
+        if rides {
+            written.item = item;
         }
-        Ok(written)
+        Ok((written, rides))
     }
 
-    fn write_events(mut self, span: Span) -> Result<Written> {
-        let plain = self.to_item(span);
-        let whole = |item: Item| Written {
-            item,
-            parts: Vec::new(),
-            has_snapshot: false,
-        };
-        if units(&plain) == 1 {
-            return Ok(whole(plain));
-        }
+    fn write_events(self, span: Span) -> Result<Written> {
         let Body::Here(body) = &self.blob.body else {
-            return Ok(whole(plain));
+            return Ok(self.to_item(span).into());
         };
-        let packed = pack(&body.bytes)?;
-        let body = body.clone();
-        let packed = BodyBytes {
-            bytes: packed,
-            is_zstd: true,
+        let with_body = |body| {
+            let header = self.blob.header.clone();
+            let blob = Blob { header, body };
+            let (id, first) = (self.id.clone(), self.first);
+            Self { id, first, blob }.to_item(span)
         };
-        self.blob.body = Body::Here(packed.clone());
-        let small = self.to_item(span);
-        let (item, body) = if units(&small) < units(&plain) {
-            (small, packed)
-        } else {
-            (plain, body)
-        };
-        if item_size(&item) <= ITEM_BYTES_MAX - RESERVE_BYTES {
-            return Ok(whole(item));
-        }
-        self.cut(body, span)
+        body.clone().write(&Form {
+            item: &with_body,
+            part_key: &|checksum, index| self.part_key(checksum, index),
+            time_ms: self.blob.header.time_ms,
+            item_bytes_max: ITEM_BYTES_MAX - RESERVE_BYTES,
+        })
     }
 
-    fn cut(mut self, body: BodyBytes, span: Span) -> Result<Written> {
-        let record = PartsRecord {
-            parts: u32::try_from(body.bytes.len().div_ceil(PART_BYTES))
-                .map_err(|e| Error::invalid("too many parts").because(e))?,
-            bytes: body.bytes.len() as u64,
-            checksum: crc32fast::hash(&body.bytes),
-            is_zstd: body.is_zstd,
+    fn part_key(&self, checksum: u32, index: u32) -> Key {
+        let (token, number) = (self.token(), self.first.get());
+        let of = PartsOf {
+            token,
+            number,
+            checksum,
         };
-        self.blob.body = Body::Parts(record);
-        let chunks = body.bytes.chunks(PART_BYTES);
-        let parts = self
-            .part_keys()
-            .into_iter()
-            .zip(chunks)
-            .map(|(key, chunk)| {
-                keyed(&key)
-                    .with(PART, chunk.to_vec())
-                    .with(PART_TIME, self.blob.header.time_ms)
-            });
-        let parts = parts.collect();
-        Ok(Written {
-            item: self.to_item(span),
-            parts,
-            has_snapshot: false,
-        })
+        keys::part(&self.id, of, index)
+    }
+
+    /// What it knows of its parts, if it has any.
+    pub(super) fn parts(&self) -> Option<PartsRecord> {
+        match self.blob.body {
+            Body::Parts(record) => Some(record),
+            _ => None,
+        }
     }
 
     /// The keys of its parts, if it has any.
     pub(super) fn part_keys(&self) -> Vec<Key> {
-        let Body::Parts(record) = &self.blob.body else {
-            return Vec::new();
-        };
-        let of = PartsOf {
-            token: self.token(),
-            first: self.first,
-            checksum: record.checksum,
-        };
-        let indexes = 0..record.parts;
-        indexes
-            .map(|index| keys::part(&self.id, of, index))
-            .collect()
-    }
-
-    /// This commit with the bytes of its parts put together.
-    pub(super) fn with_parts(mut self, found: Vec<Option<Item>>) -> Result<Self> {
-        let Body::Parts(record) = self.blob.body else {
-            return Ok(self);
-        };
-        let lost = || {
-            let (id, first) = (&self.id, self.first);
-            Error::corrupt(format!(
-                "a part of a commit is missing or damaged. id=`{id}`, number=`{first}`"
-            ))
-        };
-        let mut bytes = Vec::new();
-        for part in found {
-            let part = part.as_ref().and_then(|part| part.get(PART)?.as_bytes());
-            bytes.extend_from_slice(part.ok_or_else(lost)?);
-        }
-        if bytes.len() as u64 != record.bytes || crc32fast::hash(&bytes) != record.checksum {
-            return Err(lost());
-        }
-        self.blob.body = Body::Here(BodyBytes {
-            bytes,
-            is_zstd: record.is_zstd,
+        let keys = self.parts().map(|record| {
+            let indexes = 0..record.parts;
+            indexes.map(move |index| self.part_key(record.checksum, index))
         });
-        Ok(self)
+        keys.into_iter().flatten().collect()
     }
 
     /// Its events that are still there, in order. Parts must have been put together before.
@@ -257,10 +179,8 @@ impl Commit {
             return Ok(Vec::new());
         };
         let header = &self.blob.header;
-        let events = match body.is_zstd {
-            true => blob::decode_events(&unpack(&body.bytes, COMMIT_BYTES_MAX)?)?,
-            false => blob::decode_events(&body.bytes)?,
-        };
+        let bytes = body.clone().unpacked(COMMIT_BYTES_MAX)?;
+        let events = blob::decode_events(&bytes)?;
         // Deleted events have left the body, or are still in it and only passed over.
         let skipped = header.count.checked_sub(events.len() as u64);
         let skipped = skipped.filter(|skipped| *skipped <= header.gone);
@@ -314,10 +234,7 @@ impl Commit {
         }
         let mut small = self.clone();
         let kept: Vec<NewEvent> = self.events()?.into_iter().map(|event| event.data).collect();
-        small.blob.body = Body::Here(BodyBytes {
-            bytes: blob::encode_events(&kept),
-            is_zstd: false,
-        });
+        small.blob.body = Body::Here(BodyBytes::plain(blob::encode_events(&kept)));
         let written = small.write_events(span)?;
         // Less may pack worse. Then all is left where it is, for which there always is room.
         Ok(match written.parts.is_empty() {
@@ -346,18 +263,5 @@ impl Commit {
 
     pub(super) fn is_deleted(&self) -> bool {
         self.blob.body == Body::Deleted
-    }
-}
-
-fn units(item: &Item) -> u64 {
-    Cost::of_sizes(None, Some(item_size(item))).write_units
-}
-
-/// An item that has its key and nothing else.
-fn keyed(key: &Key) -> Item {
-    let item = Item::new().with("p", key.partition.clone());
-    match &key.sort {
-        Some(sort) => item.with("n", sort.clone()),
-        None => item,
     }
 }

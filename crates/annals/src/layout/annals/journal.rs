@@ -12,9 +12,11 @@ use async_trait::async_trait;
 use futures::TryStreamExt;
 use tokio::sync::OnceCell;
 
+use super::body::Body;
 use super::commit::Commit;
 use super::heads::Heads;
-use super::keys::{self, Bucket, Partition, Span};
+use super::keys::{self, Bucket, Span};
+use super::parts::PartedTable;
 use super::{deletion, record, replay, verify};
 use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
@@ -23,7 +25,7 @@ use crate::journal::{
 };
 use crate::layout::known::Tries;
 use crate::snapshot::Snapshot;
-use crate::{Clock, PersistenceId, Result, SequenceNumber};
+use crate::{Clock, Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
 #[derive(Clone, Debug)]
@@ -62,6 +64,15 @@ impl AnnalsJournal {
         self.recorded.get_or_try_init(put).await.copied()
     }
 
+    /// Its table, for parts.
+    pub(super) fn parted(&self) -> PartedTable {
+        PartedTable {
+            items: self.items.clone(),
+            table: self.table.clone(),
+            clock: self.clock.clone(),
+        }
+    }
+
     pub(super) fn commit_of(&self, id: &PersistenceId, item: &Item) -> Result<Commit> {
         Commit::from_item(item, id, self.span)
     }
@@ -85,6 +96,31 @@ impl AnnalsJournal {
     ) -> Result<Option<Commit>> {
         let item = self.item_at(id, first).await?;
         item.map(|item| self.commit_of(id, &item)).transpose()
+    }
+
+    /// The events of a commit, its parts fetched where it has any; `None` where they were deleted
+    /// meanwhile.
+    pub(super) async fn events_of(&self, mut commit: Commit) -> Result<Option<Vec<Event>>> {
+        if let Some(record) = commit.parts() {
+            let joined = self.parted().join(record, commit.part_keys()).await?;
+            let Some(body) = joined else {
+                return self.lost_parts(&commit).await.map(|()| None);
+            };
+            commit.blob.body = Body::Here(body);
+        }
+        commit.events().map(Some)
+    }
+
+    /// That a commit whose parts are not there was deleted meanwhile: a deletion leaves its mark
+    /// before it takes the parts.
+    async fn lost_parts(&self, commit: &Commit) -> Result<()> {
+        let (id, first) = (&commit.id, commit.first);
+        match self.commit_at(id, first).await? {
+            Some(now) if now.is_deleted() => Ok(()),
+            _ => Err(Error::corrupt(format!(
+                "a part of a commit is missing or damaged. id=`{id}`, number=`{first}`"
+            ))),
+        }
     }
 }
 
@@ -131,8 +167,8 @@ impl JournalLayout for AnnalsJournal {
         let ids = all.try_filter_map(move |item| {
             let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
             let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);
-            let id = match partition.and_then(keys::parse) {
-                Some(Partition::Commits(id, Bucket(0))) => Some(id),
+            let id = match partition.and_then(keys::parse_commits) {
+                Some((id, Bucket(0))) => Some(id),
                 _ => None,
             };
             let id = id.filter(|id| id.as_str().starts_with(&prefix));
@@ -146,6 +182,6 @@ impl JournalLayout for AnnalsJournal {
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
-        self.sweep(older_than, verify).await
+        verify::orphans(self, older_than, verify).await
     }
 }

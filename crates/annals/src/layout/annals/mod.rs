@@ -2,8 +2,10 @@
 
 mod append;
 mod blob;
+mod body;
 mod commit;
 mod deletion;
+mod frame;
 mod heads;
 mod journal;
 mod keys;

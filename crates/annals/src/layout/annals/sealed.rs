@@ -1,238 +1,384 @@
-//! Payloads as items: sealed with a checksum over key and bytes, in parts where they are too
-//! large for one item.
+//! Snapshots and values as items: a payload and what is said of it, sealed with a checksum over key
+//! and bytes, in parts where it is too large for one item.
 //!
-//! Promises: what was sealed opens to the same payload under the same key, or is told as
-//! `Corrupt`; the least write units that compression allows.
+//! Promises: what was sealed opens to the same under the same key, or is told as `Corrupt`. That
+//! goes for every attribute but a snapshot's anchor, which is a hint: what stands outside the
+//! checksum, for conditions, is held against what stands under it.
+//! Trusts: the frame to tell damage.
 
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use minicbor::Decoder;
 use minicbor::data::Type;
-use minicbor::{Decoder, Encoder};
 
-use super::packing::{checksum, pack, unpack};
+use super::blob::{read_codec, write_codec};
+use super::body::{Body, BodyBytes, Form, PartsRecord, Written};
+use super::frame::{Encoded, Out, Read, frame, unframe};
+use super::keys::{self, PartsOf};
+use super::parts::{ParsePart, PartedTable};
 use crate::items::limits::ITEM_BYTES_MAX;
-use crate::items::{Condition, Cost, Item, Items, Key, TableSpec, Value, Write, item_size};
-use crate::{Codec, Error, ErrorKind, Payload, Result, Token};
+use crate::items::{Condition, Item, Key, Value};
+use crate::snapshot::Snapshot;
+use crate::state::{Revision, State};
+use crate::verify::{Finding, Verify};
+use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber, Token};
 
-const FORMAT: u8 = 1;
-const CHECKSUM_BYTES: usize = 4;
 const BLOB: &str = "c";
-const PART: &str = "b";
-/// Room for a part's key and attribute names in an item.
-const PART_BYTES: usize = ITEM_BYTES_MAX - 4 * 1024;
+/// Of a snapshot: where the append begins that its number ends. A hint, and not under the checksum.
+const ANCHOR: &str = "f";
+/// Of a value: its revision, by one name or the other. One in parts has another, so that whoever
+/// replaces it on the condition of its revision learns of the parts, from the refusal, without
+/// reading first.
+const REVISION: &str = "r";
+const REVISION_OF_PARTS: &str = "R";
+const TAG: &str = "t";
+/// There where the value was deleted.
+const DELETED: &str = "d";
+
 /// The most bytes of a payload: it is held in memory whole.
 const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-type Read<T> = std::result::Result<T, minicbor::decode::Error>;
+/// What is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Snapshot,
+    State,
+}
 
 /// What is known of a payload without opening it.
 #[derive(Clone, Debug)]
 pub(super) struct Sealed {
+    kind: Kind,
+    id: PersistenceId,
+    /// Of a snapshot its sequence number, of a value its revision.
+    pub(super) number: u64,
     pub(super) time_ms: u64,
+    /// Which write it came with.
+    pub(super) token: Token,
+    /// Of a value; empty for none.
+    tag: String,
+    /// Of a snapshot, if it is known.
+    anchor: Option<SequenceNumber>,
+    /// The payload without its bytes.
+    about: Payload,
+    body: Body,
+}
+
+/// What stands under the checksum besides the body.
+struct Header {
+    time_ms: u64,
     token: Token,
-    codec: Codec,
-    manifest: String,
-    schema: u32,
-    is_zstd: bool,
-    /// How many parts there are, how many bytes they have and their checksum; none: all is here.
-    parts: Option<(u32, u64, u32)>,
-    bytes: Vec<u8>,
+    about: Payload,
+    /// Revision and tag of a value.
+    label: Option<(Revision, String)>,
 }
 
-/// Where parts live: a key for each token and index.
-pub(super) type PartKey<'a> = &'a (dyn Fn(Token, u32) -> Key + Sync);
-
-/// Items to be written: the parts before the item that speaks for them.
-pub(super) struct Written {
-    pub(super) item: Item,
-    pub(super) parts: Vec<Item>,
-}
-
-/// Seals a payload into `item`, which has its key and whatever else belongs to it.
-pub(super) fn seal(
-    table: &TableSpec,
-    item: Item,
-    (payload, time_ms, token): (&Payload, u64, Token),
-    part_key: PartKey<'_>,
-) -> Result<Written> {
-    if payload.bytes.len() > PAYLOAD_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "a payload has at most {PAYLOAD_BYTES_MAX} bytes. bytes=`{}`",
-            payload.bytes.len()
-        )));
-    }
-    let key = table.key_of(&item)?;
-    let mut sealed = Sealed {
-        time_ms,
-        token,
-        codec: payload.codec.clone(),
-        manifest: payload.manifest.clone(),
-        schema: payload.schema,
-        is_zstd: false,
-        parts: None,
-        bytes: payload.bytes.to_vec(),
-    };
-    let with_blob = |sealed: &Sealed| item.clone().with(BLOB, sealed.encode(&key));
-    let units = |item: &Item| Cost::of_sizes(None, Some(item_size(item))).write_units;
-    let mut best = with_blob(&sealed);
-    if units(&best) > 1 {
-        let packed = pack(&sealed.bytes)?;
-        let small = Sealed {
-            is_zstd: true,
-            bytes: packed,
-            ..sealed.clone()
-        };
-        let item = with_blob(&small);
-        if units(&item) < units(&best) {
-            (best, sealed) = (item, small);
+impl Kind {
+    fn key(self, id: &PersistenceId, number: u64) -> Key {
+        match self {
+            Self::Snapshot => keys::snapshot(id, number),
+            Self::State => keys::state(id),
         }
     }
-    if item_size(&best) <= ITEM_BYTES_MAX {
-        return Ok(Written {
-            item: best,
-            parts: Vec::new(),
-        });
+
+    fn parse_part(self) -> ParsePart {
+        match self {
+            Self::Snapshot => keys::parse_part,
+            Self::State => keys::parse_state_part,
+        }
     }
-    let body = std::mem::take(&mut sealed.bytes);
-    let parts = body.chunks(PART_BYTES).zip(0u32..).map(|(chunk, index)| {
-        table
-            .key()
-            .item_of(&part_key(token, index))
-            .with(PART, chunk.to_vec())
-    });
-    let parts: Vec<Item> = parts.collect();
-    let count =
-        u32::try_from(parts.len()).map_err(|e| Error::invalid("too many parts").because(e))?;
-    sealed.parts = Some((count, body.len() as u64, crc32fast::hash(&body)));
-    Ok(Written {
-        item: with_blob(&sealed),
-        parts,
-    })
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::State => "value",
+        }
+    }
+
+    fn orphan(self) -> &'static str {
+        match self {
+            Self::Snapshot => "a part of a snapshot that is not there",
+            Self::State => "a part of a value that is not there",
+        }
+    }
+}
+
+/// The payload without its bytes, and those.
+fn divide(payload: &Payload) -> Result<(Payload, Body)> {
+    let bytes = payload.bytes.len();
+    if bytes > PAYLOAD_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a payload has at most {PAYLOAD_BYTES_MAX} bytes. bytes=`{bytes}`"
+        )));
+    }
+    let body = Body::Here(BodyBytes::plain(payload.bytes.clone()));
+    let mut about = payload.clone();
+    about.bytes.clear();
+    Ok((about, body))
 }
 
 impl Sealed {
-    fn encode(&self, key: &Key) -> Vec<u8> {
-        let mut bytes = vec![FORMAT];
-        let written = self.write(&mut Encoder::new(&mut bytes));
-        // Writing to memory has no way to fail.
-        debug_assert!(written.is_ok());
-        bytes.extend_from_slice(&self.bytes);
-        let checksum = checksum(key, &bytes);
-        bytes.extend_from_slice(&checksum.to_be_bytes());
-        bytes
+    pub(super) fn of_snapshot(snapshot: &Snapshot, token: Token) -> Result<Self> {
+        let (about, body) = divide(&snapshot.payload)?;
+        Ok(Self {
+            kind: Kind::Snapshot,
+            id: snapshot.persistence_id.clone(),
+            number: snapshot.sequence_number.get(),
+            time_ms: snapshot.time_ms,
+            token,
+            tag: String::new(),
+            anchor: snapshot.anchor,
+            about,
+            body,
+        })
     }
 
-    fn write(
-        &self,
-        out: &mut Encoder<&mut Vec<u8>>,
-    ) -> std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>> {
-        out.array(7)?
-            .u64(self.time_ms)?
-            .bytes(&self.token.to_bytes())?;
-        out.str(&self.codec.to_string())?.str(&self.manifest)?;
-        out.u32(self.schema)?.bool(self.is_zstd)?;
-        match self.parts {
-            Some((parts, bytes, checksum)) => {
-                out.array(3)?.u32(parts)?.u64(bytes)?.u32(checksum)?.ok()
-            }
-            None => out.null()?.ok(),
-        }
-    }
-
-    /// What is sealed in an item.
-    pub(super) fn of(table: &TableSpec, item: &Item) -> Result<Self> {
-        let key = table.key_of(item)?;
-        let damaged = |what: &str| Error::corrupt(format!("stored payload {what}. key=`{key}`"));
-        let bytes = item.get(BLOB).and_then(Value::as_bytes);
-        let bytes = bytes.ok_or_else(|| damaged("is missing"))?;
-        let split = bytes.len().checked_sub(CHECKSUM_BYTES);
-        let (framed, stored) = split
-            .and_then(|at| bytes.split_at_checked(at))
-            .ok_or_else(|| damaged("is cut short"))?;
-        if checksum(&key, framed).to_be_bytes() != *stored {
-            return Err(damaged("does not match its checksum"));
-        }
-        let [FORMAT, rest @ ..] = framed else {
-            return Err(damaged(
-                "has a format this annals does not know; update annals",
-            ));
+    pub(super) fn of_state(state: &State, token: Token) -> Result<Self> {
+        let (about, body) = match &state.value {
+            Some(value) => divide(value)?,
+            None => (Payload::default(), Body::Deleted),
         };
-        let mut input = Decoder::new(rest);
-        let mut sealed =
-            Self::read(&mut input).map_err(|e| damaged("does not parse").because(e))?;
-        sealed.bytes = rest.get(input.position()..).unwrap_or_default().to_vec();
+        Ok(Self {
+            kind: Kind::State,
+            id: state.persistence_id.clone(),
+            number: state.revision,
+            time_ms: state.time_ms,
+            token,
+            tag: state.tag.clone(),
+            anchor: None,
+            about,
+            body,
+        })
+    }
+
+    /// The items to be written.
+    pub(super) fn write(&self) -> Result<Written> {
+        let with_body = |body| {
+            Self {
+                body,
+                ..self.clone()
+            }
+            .to_item()
+        };
+        match &self.body {
+            Body::Here(body) => body.clone().write(&Form {
+                item: &with_body,
+                part_key: &|checksum, index| self.part_key(checksum, index),
+                time_ms: self.time_ms,
+                item_bytes_max: ITEM_BYTES_MAX,
+            }),
+            _ => Ok(self.to_item().into()),
+        }
+    }
+
+    fn to_item(&self) -> Item {
+        let key = self.kind.key(&self.id, self.number);
+        let bytes = frame(&key, &self.body, |out| self.write_header(out));
+        let mut item = keys::item_of(&key).with(BLOB, bytes);
+        for (name, value) in self.attributes() {
+            if let Some(value) = value {
+                item.insert(name, value);
+            }
+        }
+        if let Some(anchor) = self.anchor {
+            item.insert(ANCHOR, anchor.get());
+        }
+        item
+    }
+
+    /// What is to be seen of a value from outside, and what is not.
+    fn attributes(&self) -> [(&'static str, Option<Value>); 4] {
+        let is_state = self.kind == Kind::State;
+        let revision = is_state.then(|| Value::from(self.number));
+        let (whole, in_parts) = match self.is_in_parts() {
+            true => (None, revision),
+            false => (revision, None),
+        };
+        let tag = (!self.tag.is_empty()).then(|| Value::from(self.tag.as_str()));
+        [
+            (REVISION, whole),
+            (REVISION_OF_PARTS, in_parts),
+            (TAG, tag),
+            (DELETED, self.is_deleted().then(|| Value::from(true))),
+        ]
+    }
+
+    fn write_header(&self, out: &mut Out<'_>) -> Encoded {
+        let is_state = self.kind == Kind::State;
+        out.array(if is_state { 8 } else { 6 })?.u64(self.time_ms)?;
+        out.bytes(&self.token.to_bytes())?;
+        write_codec(out, &self.about.codec)?;
+        out.str(&self.about.manifest)?.u32(self.about.schema)?;
+        match self.body {
+            Body::Parts(record) => record.write(out)?,
+            _ => out.null()?.ok()?,
+        }
+        match is_state {
+            true => out.u64(self.number)?.str(&self.tag)?.ok(),
+            false => Ok(()),
+        }
+    }
+
+    /// The snapshot that is sealed in an item.
+    pub(super) fn snapshot(id: &PersistenceId, item: &Item) -> Result<Self> {
+        let number = item.get("n").and_then(Value::as_u64).unwrap_or(0);
+        let mut sealed = Self::read(Kind::Snapshot, id, number, item)?;
+        let anchor = item.get(ANCHOR).and_then(Value::as_u64);
+        let anchor = anchor.filter(|anchor| *anchor <= number);
+        sealed.anchor = anchor.and_then(SequenceNumber::new);
         Ok(sealed)
     }
 
-    fn read(input: &mut Decoder<'_>) -> Read<Self> {
-        let wrong = minicbor::decode::Error::message;
-        if input.array()? != Some(7) {
-            return Err(wrong("header of another length"));
-        }
-        let time_ms = input.u64()?;
-        let token = <[u8; Token::BYTES]>::try_from(input.bytes()?);
-        let token = Token::from_bytes(token.map_err(|_| wrong("token of another length"))?);
-        let codec = input.str()?.parse().unwrap_or_default();
-        let (manifest, schema) = (input.str()?.to_owned(), input.u32()?);
-        let is_zstd = input.bool()?;
-        let parts = if input.datatype()? == Type::Null {
-            input.null()?;
-            None
-        } else {
-            input.array()?;
-            Some((input.u32()?, input.u64()?, input.u32()?))
-        };
-        Ok(Self {
-            time_ms,
-            token,
-            codec,
-            manifest,
-            schema,
-            is_zstd,
-            parts,
-            bytes: Vec::new(),
-        })
+    /// The value that is sealed in an item.
+    pub(super) fn state(id: &PersistenceId, item: &Item) -> Result<Self> {
+        Self::read(Kind::State, id, 0, item)
     }
 
-    /// Which write it came with.
-    pub(super) fn token(&self) -> Token {
-        self.token
+    fn read(kind: Kind, id: &PersistenceId, number: u64, item: &Item) -> Result<Self> {
+        let key = kind.key(id, number);
+        let damaged =
+            |how: &str| Error::corrupt(format!("stored {} {how}. key=`{key}`", kind.name()));
+        let bytes = item.get(BLOB).and_then(Value::as_bytes);
+        let bytes = bytes.ok_or_else(|| damaged("is missing"))?;
+        let (header, body) = unframe((kind.name(), &key), bytes, read_header)?;
+        let (number, tag) = match (kind, header.label, &body) {
+            (Kind::Snapshot, None, Body::Here(_) | Body::Parts(_)) => (number, String::new()),
+            (Kind::State, Some(label), _) => label,
+            _ => return Err(damaged("contradicts itself")),
+        };
+        let sealed = Self {
+            kind,
+            id: id.clone(),
+            number,
+            time_ms: header.time_ms,
+            token: header.token,
+            tag,
+            anchor: None,
+            about: header.about,
+            body,
+        };
+        let mut attributes = sealed.attributes().into_iter();
+        let is_so = attributes
+            .all(|(name, value)| kind == Kind::Snapshot || item.get(name) == value.as_ref());
+        match is_so {
+            true => Ok(sealed),
+            false => Err(damaged("has attributes that are not its own")),
+        }
+    }
+
+    fn part_key(&self, checksum: u32, index: u32) -> Key {
+        let (token, number) = (self.token, self.number);
+        let of = PartsOf {
+            token,
+            number,
+            checksum,
+        };
+        match self.kind {
+            Kind::Snapshot => keys::part(&self.id, of, index),
+            Kind::State => keys::state_part(&self.id, of, index),
+        }
     }
 
     /// The keys of its parts.
-    pub(super) fn part_keys(&self, part_key: PartKey<'_>) -> Vec<Key> {
-        let parts = self.parts.map_or(0, |(parts, _, _)| parts);
-        (0..parts)
-            .map(|index| part_key(self.token, index))
+    pub(super) fn part_keys(&self) -> Vec<Key> {
+        let Body::Parts(record) = self.body else {
+            return Vec::new();
+        };
+        let indexes = 0..record.parts;
+        indexes
+            .map(|index| self.part_key(record.checksum, index))
             .collect()
     }
 
-    /// The payload, its parts fetched where it has any.
-    pub(super) async fn open(
-        self,
-        items: &dyn Items,
-        table: &TableSpec,
-        part_key: PartKey<'_>,
-    ) -> Result<Payload> {
-        let damaged = || Error::corrupt("a part of a payload is missing or damaged");
-        let mut bytes = self.bytes.clone();
-        if let Some((_, len, checksum)) = self.parts {
-            for part in items.get(table, self.part_keys(part_key)).await?.items {
-                let part = part.as_ref().and_then(|part| part.get(PART)?.as_bytes());
-                bytes.extend_from_slice(part.ok_or_else(damaged)?);
+    pub(super) fn is_in_parts(&self) -> bool {
+        matches!(self.body, Body::Parts(_))
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.body == Body::Deleted
+    }
+
+    /// The payload, its parts fetched where it has any; none where it was deleted.
+    async fn payload(&self, table: &PartedTable) -> Result<Option<Payload>> {
+        let body = match &self.body {
+            Body::Deleted => return Ok(None),
+            Body::Here(body) => body.clone(),
+            Body::Parts(record) => {
+                let (name, id, number) = (self.kind.name(), &self.id, self.number);
+                let body = table.join(*record, self.part_keys()).await?;
+                body.ok_or_else(|| {
+                    Error::corrupt(format!(
+                        "a part of a {name} is missing or damaged. id=`{id}`, number=`{number}`"
+                    ))
+                })?
             }
-            if bytes.len() as u64 != len || crc32fast::hash(&bytes) != checksum {
-                return Err(damaged());
-            }
-        }
-        if self.is_zstd {
-            bytes = unpack(&bytes, PAYLOAD_BYTES_MAX)?;
-        }
-        Ok(Payload {
-            bytes: bytes.into(),
-            codec: self.codec,
-            manifest: self.manifest,
-            schema: self.schema,
+        };
+        Ok(Some(Payload {
+            bytes: body.unpacked(PAYLOAD_BYTES_MAX)?,
+            ..self.about.clone()
+        }))
+    }
+
+    pub(super) async fn open_snapshot(self, table: &PartedTable) -> Result<Snapshot> {
+        let number = SequenceNumber::new(self.number);
+        let number = number
+            .ok_or_else(|| Error::corrupt(format!("a snapshot has no number. id=`{}`", self.id)))?;
+        Ok(Snapshot {
+            payload: self.payload(table).await?.unwrap_or_default(),
+            persistence_id: self.id,
+            sequence_number: number,
+            time_ms: self.time_ms,
+            anchor: self.anchor,
         })
     }
+
+    pub(super) async fn open_state(self, table: &PartedTable) -> Result<State> {
+        Ok(State {
+            value: self.payload(table).await?,
+            persistence_id: self.id,
+            revision: self.number,
+            time_ms: self.time_ms,
+            tag: self.tag,
+        })
+    }
+}
+
+fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
+    let wrong = minicbor::decode::Error::message;
+    let places = input.array()?;
+    if !matches!(places, Some(6 | 8)) {
+        return Err(wrong("header of another length"));
+    }
+    let time_ms = input.u64()?;
+    let token = <[u8; Token::BYTES]>::try_from(input.bytes()?);
+    let token = Token::from_bytes(token.map_err(|_| wrong("token of another length"))?);
+    let about = Payload::new(read_codec(input)?, Vec::new());
+    let about = about.manifest(input.str()?).schema(input.u32()?);
+    let parts = match input.datatype()? {
+        Type::Null => input.null().map(|()| None)?,
+        _ => Some(PartsRecord::read(input)?),
+    };
+    let label = match places {
+        Some(8) => Some((input.u64()?, input.str()?.to_owned())),
+        _ => None,
+    };
+    let header = Header {
+        time_ms,
+        token,
+        about,
+        label,
+    };
+    Ok((header, parts))
+}
+
+/// That a value of this revision is there, in parts or not.
+pub(super) fn at_revision(revision: Revision, is_in_parts: bool) -> Condition {
+    let name = match is_in_parts {
+        true => REVISION_OF_PARTS,
+        false => REVISION,
+    };
+    Condition::Equals(name.to_owned(), revision.into())
 }
 
 /// That what is sealed in an item is still there.
@@ -248,34 +394,44 @@ pub(super) fn unchanged(item: &Item) -> Condition {
 ///
 /// # Errors
 /// `lost`, where nothing has changed: then it is damaged.
-pub(super) async fn reread(
-    items: &dyn Items,
-    table: &TableSpec,
-    item: &Item,
-    lost: Error,
-) -> Result<Option<Item>> {
+pub(super) async fn reread(table: &PartedTable, item: &Item, lost: Error) -> Result<Option<Item>> {
     if lost.kind() != ErrorKind::Corrupt {
         return Err(lost);
     }
-    let found = items.get(table, vec![table.key_of(item)?]).await?.items;
-    match found.into_iter().next().flatten() {
+    match table.get(table.table.key_of(item)?).await? {
         Some(now) if now == *item => Err(lost),
         now => Ok(now),
     }
 }
 
-/// Writes, if there is anything to write: mostly there are no parts, and what is not asked of the
-/// store cannot fail.
-pub(super) async fn write(items: &dyn Items, table: &TableSpec, writes: Vec<Write>) -> Result<()> {
-    if !writes.is_empty() {
-        items.write(table, writes).await?;
+/// Finds parts that no item speaks for, and has not for so long, and deletes them where that is
+/// wanted.
+pub(super) async fn orphans(
+    (table, kind): (&PartedTable, Kind),
+    older_than: Duration,
+    verify: Verify,
+) -> Result<Vec<Finding>> {
+    let mut swept = Vec::new();
+    let mut parts = table.parts(older_than, kind.parse_part())?;
+    while let Some(part) = parts.try_next().await? {
+        // A young one may belong to a write that is about to land, whatever is there now.
+        if !part.is_old {
+            continue;
+        }
+        let item = table.get(kind.key(&part.id, part.of.number)).await?;
+        let is_spoken_for = item.is_some_and(|item| {
+            let sealed = match kind {
+                Kind::Snapshot => Sealed::snapshot(&part.id, &item),
+                Kind::State => Sealed::state(&part.id, &item),
+            };
+            // One that does not parse may have spoken for it, and be mended.
+            sealed.map_or(true, |sealed| sealed.part_keys().contains(&part.key))
+        });
+        if !is_spoken_for {
+            swept.extend(table.sweep(part, verify, kind.orphan()).await?);
+        }
     }
-    Ok(())
-}
-
-/// Deletes of these keys.
-pub(super) fn deletes(keys: Vec<Key>) -> Vec<Write> {
-    keys.into_iter().map(Write::Delete).collect()
+    Ok(swept)
 }
 
 #[cfg(test)]

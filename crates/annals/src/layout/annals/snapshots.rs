@@ -1,21 +1,27 @@
 //! Snapshots on the `annals` layout: an item for each, under `s:ID` and its sequence number.
+//!
+//! Promises: a snapshot that was saved is whole, whoever else saves or deletes one of its number
+//! meanwhile. An item goes before its parts do.
+//! Trusts: the costs that the store answers to tell whether a put was repeated.
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::sealed::{self, Sealed, deletes};
+use super::body::Written;
+use super::keys;
+use super::parts::PartedTable;
+use super::sealed::{self, Kind, Sealed};
 use crate::items::{
-    Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
-    query_all,
+    Condition, Item, Items, KeyPart, Query, SortRange, TableSpec, Write, WriteError, query_all,
 };
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
-use crate::{Error, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::verify::{Finding, Verify};
+use crate::{Clock, PersistenceId, Random, Result, SequenceNumber, Token};
 
-/// Where the append begins that the snapshot's number ends: a hint, and not under the checksum.
-const ANCHOR: &str = "f";
 /// How many deletions by time are under way at once: each is a request, on a condition.
 const DELETES_AT_ONCE: usize = 16;
 
@@ -24,40 +30,33 @@ type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
 /// Snapshots of the `annals` layout.
 #[derive(Clone, Debug)]
 pub struct AnnalsSnapshots {
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
+    table: PartedTable,
     random: Random,
 }
 
-fn partition(id: &PersistenceId) -> String {
-    format!("s:{id}")
-}
-
-fn part_key(id: &PersistenceId, token: Token, index: u32) -> Key {
-    Key::new(format!("p:{token}:{id}")).sorted(u64::from(index))
-}
-
 impl AnnalsSnapshots {
-    pub(crate) fn new(items: Arc<dyn Items>, table: Arc<TableSpec>, random: Random) -> Self {
-        Self {
+    pub(crate) fn open(
+        items: Arc<dyn Items>,
+        table: Arc<TableSpec>,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Self {
+        let table = PartedTable {
             items,
             table,
-            random,
-        }
-    }
-
-    async fn write(&self, writes: Vec<Write>) -> Result<()> {
-        sealed::write(&*self.items, &self.table, writes).await
+            clock,
+        };
+        Self { table, random }
     }
 
     fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let (low, high) = (criteria.min_number.get(), criteria.max_number.get());
         let range = SortRange::Between(KeyPart::from(low), KeyPart::from(high));
-        Query::of(partition(id)).within(range).descending()
+        Query::of(keys::snapshots(id)).within(range).descending()
     }
 
     fn query_all(&self, query: Query) -> impl Stream<Item = Result<Item>> + Send + Unpin + use<> {
-        query_all(self.items.clone(), self.table.clone(), query)
+        query_all(self.table.items.clone(), self.table.table.clone(), query)
     }
 
     /// The items that the numbers of the criteria mean, newest first. Where only numbers matter the
@@ -71,12 +70,8 @@ impl AnnalsSnapshots {
         let newest = self.query_all(query.limit(1)).take(1);
         let (snapshots, id) = (self.clone(), id.clone());
         let found = newest.map(move |item| {
-            let number = item
-                .as_ref()
-                .ok()
-                .map(|item| snapshots.number_of(&id, item));
-            let before = number.and_then(Result::ok).map(|number| number.get() - 1);
-            let before = before.and_then(SequenceNumber::new);
+            let number = item.as_ref().ok().and_then(|item| item.get("n")?.as_u64());
+            let before = number.and_then(|number| SequenceNumber::new(number.checked_sub(1)?));
             let older = before.map(|before| criteria.up_to(before));
             let older = older.filter(|older| !older.is_empty());
             let older = older.map(|older| snapshots.query_all(snapshots.query(&id, &older)));
@@ -85,57 +80,52 @@ impl AnnalsSnapshots {
         Box::pin(found.flatten())
     }
 
-    fn number_of(&self, id: &PersistenceId, item: &Item) -> Result<SequenceNumber> {
-        let number = item
-            .get("n")
-            .and_then(Value::as_u64)
-            .and_then(SequenceNumber::new);
-        number.ok_or_else(|| Error::corrupt(format!("a snapshot has no number. id=`{id}`")))
-    }
-
     /// The snapshot in an item, unless the criteria leave it out; the one that has replaced it, if
     /// its parts went meanwhile.
-    async fn open(
+    async fn snapshot_in(
         &self,
         id: &PersistenceId,
         mut item: Item,
         criteria: &Criteria,
     ) -> Result<Option<Snapshot>> {
         loop {
-            let lost = match self.open_as_it_is(id, &item, criteria).await {
+            let lost = match self.as_it_is(id, &item, criteria).await {
                 Ok(opened) => return Ok(opened),
                 Err(lost) => lost,
             };
-            match sealed::reread(&*self.items, &self.table, &item, lost).await? {
+            match sealed::reread(&self.table, &item, lost).await? {
                 Some(now) => item = now,
                 None => return Ok(None),
             }
         }
     }
 
-    async fn open_as_it_is(
+    async fn as_it_is(
         &self,
         id: &PersistenceId,
         item: &Item,
         criteria: &Criteria,
     ) -> Result<Option<Snapshot>> {
-        let number = self.number_of(id, item)?;
-        let sealed = Sealed::of(&self.table, item)?;
-        let time_ms = sealed.time_ms;
-        if !criteria.meets(number, time_ms) {
-            return Ok(None);
+        let sealed = Sealed::snapshot(id, item)?;
+        match is_meant(&sealed, criteria) {
+            true => sealed.open_snapshot(&self.table).await.map(Some),
+            false => Ok(None),
         }
-        let part_key = |token, index| part_key(id, token, index);
-        Ok(Some(Snapshot {
-            persistence_id: id.clone(),
-            sequence_number: number,
-            time_ms,
-            anchor: item
-                .get(ANCHOR)
-                .and_then(Value::as_u64)
-                .and_then(SequenceNumber::new),
-            payload: sealed.open(&*self.items, &self.table, &part_key).await?,
-        }))
+    }
+
+    /// Puts the item over whatever is there; answers what that was, and whether the store may have
+    /// put it more than once.
+    async fn replace(&self, item: Item) -> Result<(Option<Box<Item>>, bool)> {
+        let (items, table) = (&self.table.items, &self.table.table);
+        let put = items.put(table, item.clone(), Condition::Absent).await;
+        let (existing, refused) = match put {
+            Ok(cost) => return Ok((None, cost.requests > 1)),
+            Err(WriteError::Failed(error)) => return Err(error),
+            // One is there, and the refusal has shown it for nothing.
+            Err(WriteError::Refused { existing, cost }) => (existing, cost),
+        };
+        let put = items.put(table, item, Condition::Always).await?;
+        Ok((existing, refused.requests > 1 || put.requests > 1))
     }
 
     /// Deletes a snapshot if its time is meant, and not another that has replaced it meanwhile. One
@@ -146,22 +136,20 @@ impl AnnalsSnapshots {
         mut item: Item,
         criteria: Criteria,
     ) -> Result<()> {
-        let key = self.table.key_of(&item)?;
-        let number = self.number_of(id, &item)?;
+        let (items, table) = (&self.table.items, &self.table.table);
         loop {
-            let sealed = Sealed::of(&self.table, &item);
-            if !sealed.is_ok_and(|sealed| criteria.meets(number, sealed.time_ms)) {
+            let sealed = Sealed::snapshot(id, &item);
+            let Some(sealed) = sealed.ok().filter(|sealed| is_meant(sealed, &criteria)) else {
                 return Ok(());
-            }
-            let condition = sealed::unchanged(&item);
-            let deleted = self.items.delete(&self.table, key.clone(), condition).await;
-            let now = match deleted {
+            };
+            let (key, condition) = (table.key_of(&item)?, sealed::unchanged(&item));
+            let now = match items.delete(table, key, condition).await {
                 Ok(_) => None,
                 Err(WriteError::Refused { existing, .. }) => existing,
                 Err(WriteError::Failed(error)) => return Err(error),
             };
             // Whoever took its place, it is gone.
-            self.write(self.parts_of(id, &item)).await?;
+            self.clean_up(&sealed).await;
             match now {
                 Some(now) => item = *now,
                 None => return Ok(()),
@@ -169,56 +157,39 @@ impl AnnalsSnapshots {
         }
     }
 
-    /// What has to go with an item: its parts, as far as it can tell of them.
-    fn parts_of(&self, id: &PersistenceId, item: &Item) -> Vec<Write> {
-        let sealed = Sealed::of(&self.table, item);
-        let part_key = |token, index| part_key(id, token, index);
-        sealed.map_or_else(
-            |_| Vec::new(),
-            |sealed| deletes(sealed.part_keys(&part_key)),
-        )
+    async fn clean_up(&self, gone: &Sealed) {
+        self.table.clean_up(gone.part_keys(), gone.time_ms).await;
     }
+}
+
+fn is_meant(sealed: &Sealed, criteria: &Criteria) -> bool {
+    let number = SequenceNumber::new(sealed.number);
+    number.is_some_and(|number| criteria.meets(number, sealed.time_ms))
 }
 
 #[async_trait]
 impl SnapshotLayout for AnnalsSnapshots {
     async fn save(&self, snapshot: Snapshot) -> Result<()> {
-        let (id, token) = (&snapshot.persistence_id, Token::draw(&self.random));
-        let key = Key::new(partition(id)).sorted(snapshot.sequence_number.get());
-        let mut item = self.table.key().item_of(&key);
-        if let Some(anchor) = snapshot.anchor {
-            item = item.with(ANCHOR, anchor.get());
+        let token = Token::draw(&self.random);
+        let begun = self.table.begin(snapshot.time_ms);
+        let Written { item, parts } = Sealed::of_snapshot(&snapshot, token)?.write()?;
+        self.table.write(&parts, begun).await?;
+        let (existing, is_repeated) = self.replace(item).await?;
+        // Between two tries it may have been there, been replaced or deleted, and lost its parts.
+        self.table.settle(&parts, begun, is_repeated).await?;
+        let id = &snapshot.persistence_id;
+        let replaced = existing.and_then(|old| Sealed::snapshot(id, &old).ok());
+        if let Some(replaced) = replaced.filter(|replaced| replaced.token != token) {
+            self.clean_up(&replaced).await;
         }
-        let part_key = |token, index| part_key(id, token, index);
-        let what = (&snapshot.payload, snapshot.time_ms, token);
-        let written = sealed::seal(&self.table, item, what, &part_key)?;
-        let parts = written.parts.into_iter().map(Write::Put).collect();
-        self.write(parts).await?;
-        let put = self
-            .items
-            .put(&self.table, written.item.clone(), Condition::Absent)
-            .await;
-        match put {
-            Ok(_) => Ok(()),
-            Err(WriteError::Failed(error)) => Err(error),
-            // One is there: it is replaced, and its parts go. The refusal has shown it for nothing.
-            Err(WriteError::Refused { existing, .. }) => {
-                self.items
-                    .put(&self.table, written.item, Condition::Always)
-                    .await?;
-                let parts = existing.map_or_else(Vec::new, |old| self.parts_of(id, &old));
-                let mine = |write: &Write| matches!(write, Write::Delete(key) if key.partition == part_key(token, 0).partition);
-                let parts = parts.into_iter().filter(|write| !mine(write)).collect();
-                self.write(parts).await
-            }
-        }
+        Ok(())
     }
 
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
         let (snapshots, id) = (self.clone(), id.clone());
         let found = self.items(&id, criteria).then(move |item| {
             let (snapshots, id) = (snapshots.clone(), id.clone());
-            async move { snapshots.open(&id, item?, &criteria).await }
+            async move { snapshots.snapshot_in(&id, item?, &criteria).await }
         });
         let found = found.filter_map(|found| std::future::ready(found.transpose()));
         Box::pin(found)
@@ -230,11 +201,22 @@ impl SnapshotLayout for AnnalsSnapshots {
             let delete = |item| self.delete_timed(id, item, criteria);
             return found.try_for_each_concurrent(DELETES_AT_ONCE, delete).await;
         }
-        let mut writes = Vec::new();
+        let (mut writes, mut gone) = (Vec::new(), Vec::new());
         while let Some(item) = found.try_next().await? {
-            writes.push(Write::Delete(self.table.key_of(&item)?));
-            writes.extend(self.parts_of(id, &item));
+            writes.push(Write::Delete(self.table.table.key_of(&item)?));
+            let sealed = Sealed::snapshot(id, &item).ok();
+            gone.extend(sealed.filter(Sealed::is_in_parts));
         }
-        self.write(writes).await
+        if !writes.is_empty() {
+            self.table.items.write(&self.table.table, writes).await?;
+        }
+        for gone in gone {
+            self.clean_up(&gone).await;
+        }
+        Ok(())
+    }
+
+    async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        sealed::orphans((&self.table, Kind::Snapshot), older_than, verify).await
     }
 }

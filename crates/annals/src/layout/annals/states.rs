@@ -1,131 +1,88 @@
 //! Durable state on the `annals` layout: one item for each id, under `s:ID`.
 //!
-//! A deleted value leaves its item behind, emptied, with the revision of the deletion. A value in
-//! parts has its revision under another name, so that whoever replaces it on the condition of its
-//! revision learns of the parts, from the refusal, without reading first.
+//! A deleted value leaves its item behind, emptied, with the revision of the deletion.
+//!
+//! Promises: a value that was written is whole; a write that has landed is told so, also where the
+//! parts of the value before it could not be deleted.
+//! Never: deletes an item, so a revision never comes back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::sealed::{self, Sealed, Written, deletes};
-use crate::items::{Condition, Item, Items, Key, TableSpec, Value, Write, WriteError};
-use crate::state::{Revision, State, StateError, StateLayout};
-use crate::{Error, Payload, PersistenceId, Random, Result, Token};
-
-const REVISION: &str = "r";
-const REVISION_OF_PARTS: &str = "R";
-const TAG: &str = "t";
-/// There where the value was deleted.
-const DELETED: &str = "d";
+use super::body::Written;
+use super::keys;
+use super::parts::PartedTable;
+use super::sealed::{self, Kind, Sealed};
+use crate::items::{Condition, Item, Items, TableSpec, WriteError};
+use crate::state::{State, StateError, StateLayout};
+use crate::verify::{Finding, Verify};
+use crate::{Clock, PersistenceId, Random, Result, Token};
 
 /// Durable state of the `annals` layout.
 #[derive(Clone, Debug)]
 pub struct AnnalsStates {
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
+    table: PartedTable,
     random: Random,
 }
 
-fn key(id: &PersistenceId) -> Key {
-    Key::new(format!("s:{id}"))
-}
-
-fn part_key(id: &PersistenceId, token: Token, index: u32) -> Key {
-    Key::new(format!("p:{token}:{index}:{id}"))
-}
-
-/// The revision in an item, and the name it has there.
-fn revision_of(item: &Item) -> Option<(&'static str, Revision)> {
-    let mut names = [REVISION, REVISION_OF_PARTS].into_iter();
-    names.find_map(|name| Some((name, item.get(name)?.as_u64()?)))
-}
-
 impl AnnalsStates {
-    pub(crate) fn new(items: Arc<dyn Items>, table: Arc<TableSpec>, random: Random) -> Self {
-        Self {
+    pub(crate) fn open(
+        items: Arc<dyn Items>,
+        table: Arc<TableSpec>,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Self {
+        let table = PartedTable {
             items,
             table,
-            random,
-        }
-    }
-
-    async fn find(&self, id: &PersistenceId) -> Result<Option<Item>> {
-        let found = self.items.get(&self.table, vec![key(id)]).await?.items;
-        Ok(found.into_iter().next().flatten())
-    }
-
-    /// The state in an item.
-    async fn open(&self, id: &PersistenceId, item: &Item) -> Result<State> {
-        let revision = revision_of(item);
-        let (_, revision) = revision
-            .ok_or_else(|| Error::corrupt(format!("durable state has no revision. id=`{id}`")))?;
-        let sealed = Sealed::of(&self.table, item)?;
-        let time_ms = sealed.time_ms;
-        let value = if item.get(DELETED).is_some() {
-            None
-        } else {
-            let part_key = |token, index| part_key(id, token, index);
-            Some(sealed.open(&*self.items, &self.table, &part_key).await?)
+            clock,
         };
-        let tag = item.get(TAG).and_then(Value::as_str).unwrap_or_default();
-        Ok(State {
-            persistence_id: id.clone(),
-            revision,
-            time_ms,
-            tag: tag.to_owned(),
-            value,
-        })
+        Self { table, random }
     }
 
-    /// The parts that only `item` speaks for.
-    fn parts_of(&self, id: &PersistenceId, item: &Item) -> Vec<Write> {
-        let sealed = Sealed::of(&self.table, item);
-        let part_key = |token, index| part_key(id, token, index);
-        sealed.map_or_else(
-            |_| Vec::new(),
-            |sealed| deletes(sealed.part_keys(&part_key)),
-        )
+    async fn state_in(&self, id: &PersistenceId, item: &Item) -> Result<State> {
+        Sealed::state(id, item)?.open_state(&self.table).await
     }
 
-    fn seal(&self, state: &State, token: Token) -> Result<Written> {
-        let id = &state.persistence_id;
-        let mut item = self.table.key().item_of(&key(id));
-        item.insert(REVISION, state.revision);
-        if !state.tag.is_empty() {
-            item.insert(TAG, state.tag.as_str());
-        }
-        if state.value.is_none() {
-            item.insert(DELETED, true);
-        }
-        let empty = Payload::default();
-        let payload = state.value.as_ref().unwrap_or(&empty);
-        let part_key = |token, index| part_key(id, token, index);
-        let what = (payload, state.time_ms, token);
-        let mut written = sealed::seal(&self.table, item, what, &part_key)?;
-        if !written.parts.is_empty() {
-            written.item.remove(REVISION);
-            written.item.insert(REVISION_OF_PARTS, state.revision);
-        }
-        Ok(written)
-    }
-
-    async fn write(&self, writes: Vec<Write>) -> Result<()> {
-        sealed::write(&*self.items, &self.table, writes).await
-    }
-
-    /// Whether an item came with this write.
-    fn is_from(&self, item: &Item, token: Token) -> bool {
-        Sealed::of(&self.table, item).is_ok_and(|sealed| sealed.token() == token)
-    }
-
-    fn conflict(state: &State, found: Option<&Item>) -> StateError {
-        StateError::Conflict {
-            id: state.persistence_id.clone(),
-            revision: state.revision,
-            found: found
-                .and_then(revision_of)
-                .map_or(0, |(_, revision)| revision),
+    /// Puts the item if the revision before it is there; answers what that was, if it had parts.
+    async fn replace(
+        &self,
+        (state, token): (&State, Token),
+        item: Item,
+    ) -> Result<Option<Sealed>, StateError> {
+        let (items, table) = (&self.table.items, &self.table.table);
+        let before = state.revision - 1;
+        let mut condition = match before {
+            0 => Condition::Absent,
+            _ => sealed::at_revision(before, false),
+        };
+        let mut replaced = None;
+        loop {
+            let existing = match items.put(table, item.clone(), condition).await {
+                Ok(_) => return Ok(replaced),
+                Err(WriteError::Failed(error)) => return Err(error.into()),
+                Err(WriteError::Refused { existing, .. }) => existing,
+            };
+            let found = existing.map(|item| Sealed::state(&state.persistence_id, &item));
+            let found = found.transpose()?;
+            let revision = found.as_ref().map_or(0, |found| found.number);
+            match found {
+                // Our own, whose answer was lost.
+                Some(found) if found.token == token => return Ok(replaced),
+                Some(found) if found.is_in_parts() && revision == before && replaced.is_none() => {
+                    condition = sealed::at_revision(before, true);
+                    replaced = Some(found);
+                }
+                _ => {
+                    return Err(StateError::Conflict {
+                        id: state.persistence_id.clone(),
+                        revision: state.revision,
+                        found: revision,
+                    });
+                }
+            }
         }
     }
 }
@@ -133,54 +90,38 @@ impl AnnalsStates {
 #[async_trait]
 impl StateLayout for AnnalsStates {
     async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
-        let mut found = self.find(id).await?;
+        let mut found = self.table.get(keys::state(id)).await?;
         while let Some(item) = found {
-            match self.open(id, &item).await {
+            match self.state_in(id, &item).await {
                 Ok(state) => return Ok(Some(state)),
-                Err(lost) => {
-                    found = sealed::reread(&*self.items, &self.table, &item, lost).await?;
-                }
+                Err(lost) => found = sealed::reread(&self.table, &item, lost).await?,
             }
         }
         Ok(None)
     }
 
     async fn put(&self, state: State) -> Result<(), StateError> {
-        let (id, token) = (&state.persistence_id, Token::draw(&self.random));
-        let Written { item, parts } = self.seal(&state, token)?;
-        let mine = parts
-            .iter()
-            .map(|part| self.table.key_of(part).map(Write::Delete));
-        let mine = mine.collect::<Result<Vec<_>>>()?;
-        self.write(parts.into_iter().map(Write::Put).collect())
-            .await?;
-        let before = state.revision - 1;
-        let mut condition = match before {
-            0 => Condition::Absent,
-            _ => Condition::Equals(REVISION.to_owned(), before.into()),
-        };
-        let mut replaced: Option<Box<Item>> = None;
-        loop {
-            let put = self.items.put(&self.table, item.clone(), condition).await;
-            let existing = match put {
-                Ok(_) => break,
-                Err(WriteError::Failed(error)) => return Err(error.into()),
-                Err(WriteError::Refused { existing, .. }) => existing,
-            };
-            let found = existing.as_deref();
-            if found.is_some_and(|found| self.is_from(found, token)) {
-                // Our own, whose answer was lost.
-                break;
+        let token = Token::draw(&self.random);
+        let begun = self.table.begin(state.time_ms);
+        let Written { item, parts } = Sealed::of_state(&state, token)?.write()?;
+        self.table.write(&parts, begun).await?;
+        match self.replace((&state, token), item).await {
+            Ok(replaced) => {
+                self.table.settle(&parts, begun, false).await?;
+                if let Some(old) = replaced {
+                    self.table.clean_up(old.part_keys(), old.time_ms).await;
+                }
+                Ok(())
             }
-            let is_in_parts = found.and_then(revision_of) == Some((REVISION_OF_PARTS, before));
-            if replaced.is_some() || !is_in_parts {
-                self.write(mine).await?;
-                return Err(Self::conflict(&state, found));
+            Err(conflict @ StateError::Conflict { .. }) => {
+                self.table.take_back(&parts, &[]).await;
+                Err(conflict)
             }
-            condition = Condition::Equals(REVISION_OF_PARTS.to_owned(), before.into());
-            replaced = existing;
+            Err(error) => Err(error),
         }
-        let parts = replaced.map_or_else(Vec::new, |old| self.parts_of(id, &old));
-        Ok(self.write(parts).await?)
+    }
+
+    async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
+        sealed::orphans((&self.table, Kind::State), older_than, verify).await
     }
 }

@@ -1,4 +1,6 @@
-//! Verifying an id of the `annals` layout, commit by commit.
+//! Verifying an id of the `annals` layout, commit by commit, and sweeping parts without a commit.
+
+use std::time::Duration;
 
 use futures::TryStreamExt;
 
@@ -6,9 +8,10 @@ use super::commit::Commit;
 use super::deletion;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
+use super::parts::Part;
 use crate::items::{Item, Query, Value, query_all};
-use crate::journal::{Finding, Findings, Problem, Verify};
-use crate::{PersistenceId, Result, SequenceNumber};
+use crate::verify::{Finding, Findings, Problem, Verify};
+use crate::{ErrorKind, PersistenceId, Result, SequenceNumber};
 
 const LOST: &str = "what was there is not to be had from anywhere here";
 
@@ -95,7 +98,7 @@ impl Checker<'_> {
     async fn check_events(&mut self, commit: Commit, last: u64) -> Result<()> {
         let first = commit.first.get();
         match self.journal.events_of(commit).await {
-            Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
                 self.leave(Problem::Unreadable, (first, last), error.to_string());
                 Ok(())
             }
@@ -118,5 +121,39 @@ impl Checker<'_> {
             }
         }
         Ok(self.findings.finish())
+    }
+}
+
+/// Finds parts whose commit cannot land any more, or has not for so long, and deletes them where
+/// that is wanted.
+pub(super) async fn orphans(
+    journal: &AnnalsJournal,
+    older_than: Duration,
+    verify: Verify,
+) -> Result<Vec<Finding>> {
+    let (table, mut swept) = (journal.parted(), Vec::new());
+    let mut parts = table.parts(older_than, keys::parse_part)?;
+    while let Some(part) = parts.try_next().await? {
+        if is_orphan(journal, &part).await? {
+            let detail = "a part of an append that did not land";
+            swept.extend(table.sweep(part, verify, detail).await?);
+        }
+    }
+    Ok(swept)
+}
+
+/// Whether a part's commit is not there, and will not come.
+async fn is_orphan(journal: &AnnalsJournal, part: &Part) -> Result<bool> {
+    let Some(first) = SequenceNumber::new(part.of.number) else {
+        return Ok(part.is_old);
+    };
+    match journal.commit_at(&part.id, first).await {
+        // An append may be about to land.
+        Ok(None) => Ok(part.is_old),
+        // Keys once taken are never freed: if it is not that commit's, it never will be.
+        Ok(Some(commit)) => Ok(!commit.part_keys().contains(&part.key)),
+        // One that does not parse may have spoken for it.
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+        Err(error) => Err(error),
     }
 }

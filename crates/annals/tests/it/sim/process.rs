@@ -328,9 +328,14 @@ impl Process {
 
     async fn sweep(&mut self) {
         let hour = Duration::from_secs(3_600);
-        let swept = self.journal.orphans(hour, Verify::Repair).await;
-        if let Err(error) = swept {
-            self.excuse("sweep", &error);
+        for swept in [
+            self.journal.orphans(hour, Verify::Repair).await,
+            self.snapshots.orphans(hour, Verify::Repair).await,
+            self.states.orphans(hour, Verify::Repair).await,
+        ] {
+            if let Err(error) = swept {
+                self.excuse("sweep", &error);
+            }
         }
     }
 }

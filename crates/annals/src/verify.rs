@@ -1,10 +1,9 @@
-//! Verifying: what is wrong with the events of an id, and what can safely be done about it.
+//! Verifying: what is wrong with what is stored, and what can safely be done about it.
 //!
-//! Promises: looks at every item of an id, also behind one that does not parse. Repairs only what
-//! cannot lose an event or bring a deleted one back; says why it leaves the rest.
+//! Promises: a finding says what becomes of it. Repaired is only what cannot lose an event, a
+//! snapshot or a value, or bring a deleted one back; why the rest is left is said.
 
-use super::Journal;
-use crate::{PersistenceId, Result, SequenceNumber};
+use crate::{PersistenceId, SequenceNumber};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub enum Problem {
     LowMark,
     /// Events are still there that a deletion was to take.
     Leftover,
-    /// Parts of an append that never landed.
+    /// A part of something large that never landed, or was replaced or deleted.
     Orphan,
 }
 
@@ -55,14 +54,14 @@ pub enum Remedy {
     Left(&'static str),
 }
 
-/// Something that is wrong with the events of an id.
+/// Something that is wrong with what is stored of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whose events.
+    /// Whose.
     pub persistence_id: PersistenceId,
     /// What is wrong.
     pub problem: Problem,
-    /// With which numbers, from and to.
+    /// With which numbers, from and to: of events, a snapshot, or revisions of a value.
     pub numbers: (SequenceNumber, SequenceNumber),
     /// More about it, for people.
     pub detail: String,
@@ -130,16 +129,5 @@ impl Findings {
 
     pub(crate) fn finish(self) -> Vec<Finding> {
         self.found
-    }
-}
-
-impl Journal {
-    /// What is wrong with the events of an id. Reads all of them; with [`Verify::Repair`] what is
-    /// safe is repaired, which wants nobody to delete events of the id meanwhile.
-    ///
-    /// # Errors
-    /// As the store fails. What is wrong is no error.
-    pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        self.layout.verify(id, verify).await
     }
 }

@@ -1,0 +1,62 @@
+//! What is left behind when all is over: writes that were cut off leave parts, a sweep takes them,
+//! and nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals::Random;
+use annals::items::{Item, Scan, scan_all};
+use annals::settings::Settings;
+use annals::snapshot::Criteria;
+use annals::verify::Verify;
+use futures::TryStreamExt;
+
+use super::IDS;
+use super::process::{World, id};
+use crate::journals::open_at;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Sweeps everything that processes have left. What they were told of is checked afterwards.
+pub(super) async fn sweep(world: &World, random: &Random) {
+    world.clock.advance(2 * HOUR);
+    let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
+    let snapshots = world.open_snapshots(world.items.clone(), random);
+    let states = world.open_states(world.items.clone(), random);
+    for verify in [Verify::Repair, Verify::Look] {
+        for swept in [
+            journal.orphans(HOUR, verify).await,
+            snapshots.orphans(HOUR, verify).await,
+            states.orphans(HOUR, verify).await,
+        ] {
+            match (swept, verify) {
+                (Ok(_), Verify::Repair) => {}
+                (Ok(left), _) if left.is_empty() => {}
+                (other, _) => world.record().violated(format!("after a sweep: {other:?}")),
+            }
+        }
+    }
+}
+
+/// Whatever is still there can be deleted, and then there are no parts any more.
+pub(super) async fn check(world: &World, random: &Random) {
+    let snapshots = world.open_snapshots(world.items.clone(), random);
+    let states = world.open_states(world.items.clone(), random);
+    for index in 0..IDS {
+        let deleted = snapshots.delete(&id(index), Criteria::ALL).await;
+        deleted.unwrap();
+        states.delete(&id(index), None).await.unwrap();
+    }
+    let settings = Settings::default();
+    let tables = settings.layout.tables(&settings).unwrap();
+    for table in [tables.snapshot, tables.state.unwrap()] {
+        let name = table.name().clone();
+        let all = scan_all(world.items.clone(), Arc::new(table), Scan::whole());
+        let all: Vec<Item> = all.try_collect().await.unwrap();
+        let parts = all.iter().filter(|item| item.get("b").is_some()).count();
+        if parts > 0 {
+            let what = format!("{parts} parts are left in {name}");
+            world.record().violated(what);
+        }
+    }
+}
