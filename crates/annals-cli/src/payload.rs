@@ -1,5 +1,7 @@
 //! Payloads and times as they are printed and typed.
 
+use std::io::{self, IsTerminal};
+
 use annals::{Codec, Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -74,6 +76,29 @@ pub(crate) fn from_typed(codec: &Codec, text: &str, what: &str) -> Result<Vec<u8
             bytes.map_err(|cause| refused("base64, as its codec takes").because(cause))
         }
     }
+}
+
+/// Everything on standard input.
+///
+/// # Errors
+/// `Invalid` with these words where somebody would have to type it.
+pub(crate) fn piped(missing: &str) -> Result<String> {
+    if io::stdin().is_terminal() {
+        return Err(Error::invalid(missing));
+    }
+    io::read_to_string(io::stdin())
+        .map_err(|cause| Error::invalid("standard input cannot be read as text").because(cause))
+}
+
+/// A JSON value that is given, or else is on standard input.
+pub(crate) fn given_or_piped(given: Option<String>, what: &str) -> Result<String> {
+    let text = match given {
+        Some(text) => text,
+        None => piped(&format!(
+            "{what} is missing; say it behind the id, or pipe it in as JSON"
+        ))?,
+    };
+    check_json(&text, what).map(str::to_owned)
 }
 
 /// A moment for people.

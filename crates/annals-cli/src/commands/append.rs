@@ -1,6 +1,5 @@
 //! `annals append`: events, all or none.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use annals::journal::{Append as Appending, Expected};
@@ -124,13 +123,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 fn read_lines() -> Result<Vec<String>> {
-    if io::stdin().is_terminal() {
-        return Err(Error::invalid(
-            "no events; say them behind the id, or pipe lines in",
-        ));
-    }
-    let text = io::read_to_string(io::stdin())
-        .map_err(|cause| Error::invalid("standard input cannot be read as text").because(cause))?;
+    let text = payload::piped("no events; say them behind the id, or pipe lines in")?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     Ok(lines.map(str::to_owned).collect())
 }

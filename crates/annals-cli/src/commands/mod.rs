@@ -91,6 +91,28 @@ impl Context {
         Ok((states, store))
     }
 
+    /// The snapshots in a store that is open, if it has their table.
+    pub(crate) async fn snapshots_in(&self, store: &Arc<Counting>) -> Result<Option<Snapshots>> {
+        let table = self.settings.layout.tables(&self.settings)?.snapshot;
+        if store.describe_table(table.name()).await?.is_none() {
+            return Ok(None);
+        }
+        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
+        Snapshots::open(store.clone(), &self.settings, clock, random).map(Some)
+    }
+
+    /// The durable state in a store that is open, if the layout has such a table and the store too.
+    pub(crate) async fn states_in(&self, store: &Arc<Counting>) -> Result<Option<States>> {
+        let Some(table) = self.settings.layout.tables(&self.settings)?.state else {
+            return Ok(None);
+        };
+        if store.describe_table(table.name()).await?.is_none() {
+            return Ok(None);
+        }
+        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
+        States::open(store.clone(), &self.settings, clock, random).map(Some)
+    }
+
     async fn parts_for(&self, purpose: Purpose) -> Result<(Arc<Counting>, Arc<dyn Clock>, Random)> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         Ok((

@@ -19,8 +19,8 @@ pub(crate) enum Snapshot {
     Save {
         /// Whose state
         persistence_id: PersistenceId,
-        /// The state, a JSON value
-        state: String,
+        /// The state, a JSON value [default: what is on standard input]
+        state: Option<String>,
         /// The number of the last event it knows of
         #[arg(long, value_name = "N")]
         at: SequenceNumber,
@@ -35,7 +35,7 @@ pub(crate) enum Snapshot {
         #[command(flatten)]
         bounds: Bounds,
         /// The one that rides in the last append, which `append --snapshot` left there
-        #[arg(long, conflicts_with_all = ["max_seq", "max_time"])]
+        #[arg(long, conflicts_with = "Bounds")]
         riding: bool,
     },
     /// Print every snapshot, newest first
@@ -50,7 +50,7 @@ pub(crate) enum Snapshot {
         /// Whose states
         persistence_id: PersistenceId,
         /// The one of this number
-        #[arg(long, value_name = "N", conflicts_with = "max_seq")]
+        #[arg(long, value_name = "N", conflicts_with_all = ["min_seq", "max_seq"])]
         at: Option<SequenceNumber>,
         #[command(flatten)]
         bounds: Bounds,
@@ -60,23 +60,34 @@ pub(crate) enum Snapshot {
 /// Which snapshots are meant.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Bounds {
+    /// From this sequence number on
+    #[arg(long, value_name = "N")]
+    min_seq: Option<SequenceNumber>,
     /// Up to this sequence number
     #[arg(long, value_name = "N")]
     max_seq: Option<SequenceNumber>,
-    /// Saved at this time or before: milliseconds since 1970, or like 2026-01-31T12:00:00Z
+    /// Saved at this time or later: milliseconds since 1970, or like 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "T", value_parser = payload::parse_time)]
+    min_time: Option<u64>,
+    /// Saved at this time or before
     #[arg(long, value_name = "T", value_parser = payload::parse_time)]
     max_time: Option<u64>,
 }
 
 impl Bounds {
     fn criteria(&self) -> Criteria {
-        Criteria::ALL
-            .up_to(self.max_seq.unwrap_or(SequenceNumber::LAST))
-            .until_ms(self.max_time.unwrap_or(u64::MAX))
+        let all = Criteria::ALL;
+        Criteria {
+            min_number: self.min_seq.unwrap_or(all.min_number),
+            max_number: self.max_seq.unwrap_or(all.max_number),
+            min_time_ms: self.min_time.unwrap_or(all.min_time_ms),
+            max_time_ms: self.max_time.unwrap_or(all.max_time_ms),
+        }
     }
 
     fn is_given(&self) -> bool {
-        self.max_seq.is_some() || self.max_time.is_some()
+        let (numbers, times) = ([self.min_seq, self.max_seq], [self.min_time, self.max_time]);
+        numbers.iter().any(Option::is_some) || times.iter().any(Option::is_some)
     }
 }
 
@@ -89,7 +100,7 @@ impl Snapshot {
                 at,
                 manifest,
             } => {
-                let state = payload::check_json(&state, "the state")?.to_owned();
+                let state = payload::given_or_piped(state, "the state")?;
                 let state = Payload::new(Codec::Json, state).manifest(manifest);
                 save(context, &persistence_id, at, state).await
             }
@@ -114,13 +125,14 @@ impl Snapshot {
             } => {
                 if at.is_none() && !bounds.is_given() {
                     return Err(Error::invalid(
-                        "say which: --at N, --max-seq N or --max-time T",
+                        "say which: --at N, or bounds like --max-seq N or --max-time T",
                     ));
                 }
                 let criteria = bounds.criteria();
                 let criteria = at.map_or(criteria, |at| Criteria {
-                    max_time_ms: criteria.max_time_ms,
-                    ..Criteria::at(at)
+                    min_number: at,
+                    max_number: at,
+                    ..criteria
                 });
                 delete(context, &persistence_id, criteria).await
             }

@@ -23,8 +23,8 @@ pub(crate) enum State {
     Put {
         /// Whose value
         persistence_id: PersistenceId,
-        /// The value, a JSON value
-        value: String,
+        /// The value, a JSON value [default: what is on standard input]
+        value: Option<String>,
         /// The revision it becomes
         #[arg(long, value_name = "N")]
         revision: Revision,
@@ -52,7 +52,7 @@ impl State {
                 revision,
                 tag,
             } => {
-                let value = payload::check_json(&value, "the value")?.to_owned();
+                let value = payload::given_or_piped(value, "the value")?;
                 let value = NewState::from(Payload::new(Codec::Json, value)).tag(tag);
                 put(context, &persistence_id, revision, value).await
             }
@@ -66,9 +66,16 @@ impl State {
 
 async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Read).await?;
-    let found = states.get(id).await?;
-    let Some((state, value)) = found.and_then(|state| Some((state.clone(), state.value?))) else {
-        eprintln!("annals: there is no value. id=`{id}`");
+    let last = states.last(id).await?;
+    let deleted = last.as_ref().map(|last| last.revision);
+    let Some((state, value)) = last.and_then(|state| Some((state.clone(), state.value?))) else {
+        match deleted {
+            Some(n) => eprintln!(
+                "annals: there is no value: deleted at revision {n}; the next is {}. id=`{id}`",
+                n.saturating_add(1)
+            ),
+            None => eprintln!("annals: there is no value. id=`{id}`"),
+        }
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };

@@ -1,9 +1,9 @@
-//! `annals verify`: what is wrong with a journal.
+//! `annals verify`: what is wrong with a journal, and what large writes have left behind.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use annals::journal::{Finding, Remedy, Verify as How};
+use annals::verify::{Finding, Remedy, Verify as How};
 use annals::{ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::{Context, Purpose};
 use crate::output::{Output, exit_code};
 use crate::progress;
 
-/// Parts of appends may be under way for as long.
+/// Large writes may be under way for as long.
 const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Look at every event of an id, or of all, and print what is wrong: a line for each finding.
@@ -20,7 +20,8 @@ const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 /// Exits with 0 where nothing is wrong or all of it was repaired, with 5 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// Whose events [default: everybody's, and what cut-off appends left behind]
+    /// Whose events [default: everybody's, and what large appends, snapshots and values left behind
+    /// that were cut off]
     persistence_id: Option<PersistenceId>,
     /// Repair what is safe to repair
     #[arg(long)]
@@ -54,6 +55,12 @@ impl Verify {
                 }
                 bar.finish_and_clear();
                 tell(journal.orphans(ORPHAN_AGE, how).await?)?;
+                if let Some(snapshots) = context.snapshots_in(&store).await? {
+                    tell(snapshots.orphans(ORPHAN_AGE, how).await?)?;
+                }
+                if let Some(states) = context.states_in(&store).await? {
+                    tell(states.orphans(ORPHAN_AGE, how).await?)?;
+                }
             }
         }
         context.print_cost(&store)?;

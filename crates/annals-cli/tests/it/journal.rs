@@ -262,7 +262,22 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
         assert_eq!(numbers(&load(&["--max-seq", "4"]).ok().json()), [4]);
         load(&["--max-time", "2001-01-01T00:00:00Z"]).fails(1, "no such snapshot");
         load(&["--max-time", "soon"]).fails(2, "a time is milliseconds");
+        load(&["--min-seq", "6"]).fails(1, "no such snapshot");
+        assert_eq!(numbers(&load(&["--min-seq", "5"]).ok().json()), [5]);
+        load(&["--min-time", "2999-01-01T00:00:00Z"]).fails(1, "no such snapshot");
+        for bound in ["--min-seq", "--max-seq", "--min-time", "--max-time"] {
+            load(&["--riding", bound, "1"]).fails(2, "cannot be used with");
+        }
         let list = || numbers(&annals.run(&["snapshot", "list", "Cart|1"]).ok().json());
+        assert_eq!(list(), [5, 4, 2]);
+        let listed = ["snapshot", "list", "Cart|1", "--min-seq", "3"];
+        assert_eq!(numbers(&annals.run(&listed).ok().json()), [5, 4]);
+        let delete =
+            |args: &[&str]| annals.run(&[&["snapshot", "delete", "Cart|1"], args].concat());
+        delete(&["--min-time", "2999-01-01T00:00:00Z"]).ok();
+        delete(&["--at", "5", "--min-time", "2999-01-01T00:00:00Z"]).ok();
+        delete(&["--at", "5", "--min-seq", "1"]).fails(2, "cannot be used with");
+        delete(&["--min-seq", "3", "--max-seq", "1"]).ok();
         assert_eq!(list(), [5, 4, 2]);
         annals
             .run(&["snapshot", "delete", "Cart|1"])
@@ -275,6 +290,8 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
             .run(&["snapshot", "delete", "Cart|1", "--max-seq", "3"])
             .ok();
         assert_eq!(list(), [4]);
+        delete(&["--min-seq", "4"]).ok();
+        assert_eq!(list(), [0; 0]);
         let bad = ["snapshot", "save", "Cart|1", "--at", "6", "{bad"];
         annals.run(&bad).fails(2, "the state is not JSON");
     });
@@ -332,7 +349,7 @@ fn durable_state_has_revisions() {
         annals.run(&["state", "delete", "a"]).ok();
         annals
             .run(&["state", "get", "a"])
-            .fails(1, "there is no value");
+            .fails(1, "deleted at revision 3; the next is 4");
         put("3", "{\"v\":9}").fails(3, "found=`3`");
         put("4", "{\"v\":4}").ok();
     });

@@ -13,6 +13,7 @@ mod copying;
 mod costs;
 mod full_disk;
 mod journal;
+mod piped;
 mod run;
 mod tables;
 mod verify;

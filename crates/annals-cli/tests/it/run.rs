@@ -47,6 +47,17 @@ impl Outcome {
     }
 }
 
+/// A JSON value of 700 KB: too large for an argument, and too large for an item however it is packed.
+pub(crate) fn large_json() -> String {
+    let (random, letters) = (
+        Random::seeded(1),
+        ('0'..='9').chain('A'..='Z').chain('a'..='z'),
+    );
+    let letters: Vec<char> = letters.collect();
+    let letter = |_| letters[random.below(letters.len() as u64) as usize];
+    format!("\"{}\"", (0..700_000).map(letter).collect::<String>())
+}
+
 /// The binary on one store.
 pub(crate) struct Annals {
     folder: TempDir,

@@ -1,6 +1,8 @@
 //! `annals verify`: what is wrong is printed, a line each, and told by the exit code.
 
-use crate::run::{Annals, on_every_store};
+use serde_json::json;
+
+use crate::run::{Annals, large_json, on_every_store};
 
 const TABLE: [&str; 2] = ["annals-journal", "akka-persistence"];
 
@@ -67,4 +69,65 @@ fn a_lost_event_is_told_with_exit_code_5() {
             .run(&["--layout", layout, "replay", "Cart|1"])
             .fails(5, "missing");
     }
+}
+
+/// Everything but the items that speak for parts is carried over, so that those are orphans.
+#[test]
+fn what_large_snapshots_and_values_left_behind_is_told_and_taken() {
+    let (from, to) = (Annals::embedded(), Annals::embedded());
+    from.run_with(&["snapshot", "save", "Cart|1", "--at", "7"], large_json())
+        .ok();
+    from.run_with(&["state", "put", "Cart|2", "--revision", "1"], large_json())
+        .ok();
+    assert_eq!(from.run(&["verify"]).ok().out, "");
+    to.run(&["tables", "create"]).ok();
+    for table in ["annals-snapshot", "annals-state"] {
+        let all = from.run(&["export", table]).ok().out;
+        let parts = all.lines().filter(|line| line.contains("\"S\":\"p:"));
+        // Made so long ago that nobody is at work on them any more.
+        let old = parts.map(|line| {
+            let mut item: serde_json::Value = serde_json::from_str(line).unwrap();
+            item["Item"]["t"]["N"] = "1000".into();
+            item.to_string()
+        });
+        let old: Vec<String> = old.collect();
+        assert_eq!(old.len(), 2);
+        to.run_with(&["import", table], old.join("\n")).ok();
+    }
+    let seen = to.run(&["verify"]);
+    assert_eq!(seen.code, Some(5), "{seen:?}");
+    let repaired = to.run(&["verify", "--repair"]);
+    assert_eq!(repaired.code, Some(0), "{repaired:?}");
+    for (told, remedy) in [(seen, "repairable"), (repaired, "repaired")] {
+        let told = told.json();
+        let told: Vec<_> = told
+            .iter()
+            .map(|line| {
+                assert_eq!(
+                    (&line["problem"], &line["remedy"]),
+                    (&json!("orphan"), &json!(remedy))
+                );
+                (
+                    line["persistence_id"].as_str().unwrap(),
+                    line["from"].as_u64().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [("Cart|1", 7), ("Cart|1", 7), ("Cart|2", 1), ("Cart|2", 1)]
+        );
+    }
+    assert_eq!(to.run(&["verify"]).ok().out, "");
+    assert_eq!(to.run(&["export", "annals-snapshot"]).ok().out, "");
+}
+
+/// Tables that nobody has made yet are no reason to fail.
+#[test]
+fn a_journal_alone_is_verified() {
+    let annals = Annals::embedded();
+    with_five(&annals, "annals");
+    let absent = ["--snapshot-table", "not-there", "--state-table", "neither"];
+    let said = annals.run(&[&absent[..], &["verify"]].concat()).ok();
+    assert_eq!(said.out, "");
 }

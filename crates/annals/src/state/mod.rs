@@ -178,8 +178,17 @@ impl States {
     /// # Errors
     /// As the store fails.
     pub async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
-        let found = self.layout.get(id).await?;
-        Ok(found.filter(|state| state.value.is_some()))
+        let last = self.last(id).await?;
+        Ok(last.filter(|state| state.value.is_some()))
+    }
+
+    /// What was written last: the current value, or the deletion, which has none. `None` where
+    /// nothing was ever written.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn last(&self, id: &PersistenceId) -> Result<Option<State>> {
+        self.layout.get(id).await
     }
 
     /// The last revision, of a deletion too; zero where nothing was ever written.
@@ -187,8 +196,8 @@ impl States {
     /// # Errors
     /// As the store fails.
     pub async fn revision(&self, id: &PersistenceId) -> Result<Revision> {
-        let found = self.layout.get(id).await?;
-        Ok(found.map_or(0, |state| state.revision))
+        let last = self.last(id).await?;
+        Ok(last.map_or(0, |state| state.revision))
     }
 
     /// Writes the value as this revision, if the one before it is there: 1 where nothing is.

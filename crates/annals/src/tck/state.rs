@@ -94,6 +94,9 @@ pub async fn d4_finds_nothing_of_a_deleted_value(setup: Setup) {
     states.delete(&id(), Some(2)).await.expect("a deletion");
     check(&states, None).await;
     assert_eq!(states.revision(&id()).await.expect("a revision"), 2);
+    let last = states.last(&id()).await.expect("the last write");
+    let last = last.map(|last| (last.revision, last.value));
+    assert_eq!(last, Some((2, None)));
 }
 
 /// D5.
