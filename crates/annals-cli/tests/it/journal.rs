@@ -8,15 +8,15 @@ use serde_json::{Value as Json, json};
 use crate::run::{Annals, on_every_store_with};
 
 pub(crate) const ANNALS: [&str; 2] = ["--layout", "annals"];
-const AKKA: [&str; 2] = ["--layout", "akka"];
+pub(crate) const AKKA: [&str; 2] = ["--layout", "akka"];
 
-fn numbers(lines: &[Json]) -> Vec<u64> {
+pub(crate) fn numbers(lines: &[Json]) -> Vec<u64> {
     let number = |line: &Json| line["sequence_number"].as_u64().unwrap();
     lines.iter().map(number).collect()
 }
 
 /// On every store and on each layout that has a journal, as [`with_five_on`].
-fn with_five(scenario: impl Fn(&Annals)) {
+pub(crate) fn with_five(scenario: impl Fn(&Annals)) {
     with_five_on(ANNALS, &scenario);
     with_five_on(AKKA, &scenario);
 }
@@ -441,185 +441,5 @@ fn a_state_rides_in_an_append_and_is_loaded_from_there() {
         annals
             .run(&["append", "Cart|1", "--snapshot", "{", "{}"])
             .fails(2, "the state");
-    });
-}
-
-/// What each codec takes, and how that is shown again.
-const TYPED: [(&str, &str, &str); 9] = [
-    ("json", r#" {"n": 1} "#, r#"{"n":1}"#),
-    ("text", " as it is ", r#"" as it is ""#),
-    ("long", "-9223372036854775808", "-9223372036854775808"),
-    ("int", "-2", "-2"),
-    ("boolean", "true", "true"),
-    ("bytes", "AAH/gA==", ""),
-    ("cbor", "oA==", ""),
-    ("protobuf", "CgFh", ""),
-    ("akka:70001", "AGE=", ""),
-];
-
-#[test]
-fn events_of_any_codec_are_appended_and_shown() {
-    with_five(|annals| {
-        for (codec, typed, shown) in TYPED {
-            let args = [
-                "append",
-                codec,
-                "--codec",
-                codec,
-                "--manifest",
-                "a.B",
-                typed,
-            ];
-            annals.run(&args).ok();
-            let piped = ["append", codec, "--codec", codec, "--manifest", "a.B"];
-            annals.run_with(&piped, format!("{typed}\n\n{typed}")).ok();
-            let lines = annals.run(&["replay", codec]).ok().json();
-            assert_eq!(lines.len(), 3);
-            for line in lines {
-                assert_eq!(
-                    (&line["codec"], &line["manifest"]),
-                    (&codec.into(), &"a.B".into())
-                );
-                match shown {
-                    "" => assert_eq!(line["payload_base64"], typed),
-                    shown => assert_eq!(line["payload"], shown.parse::<Json>().unwrap()),
-                }
-            }
-        }
-    });
-}
-
-#[test]
-fn what_a_codec_does_not_take_is_refused_whole() {
-    with_five(|annals| {
-        for (codec, good, bad, says) in [
-            (
-                "long",
-                "1",
-                "9223372036854775808",
-                "event 2 is not a value of its codec",
-            ),
-            ("long", "1", "one", "event 2 is not a value of its codec"),
-            (
-                "int",
-                "1",
-                "-2147483649",
-                "event 2 is not a value of its codec",
-            ),
-            (
-                "boolean",
-                "true",
-                "1",
-                "event 2 is not a value of its codec",
-            ),
-            ("bytes", "AA==", "AA=", "event 2 is not base64"),
-            ("akka:7", "AA==", "{}", "event 2 is not base64"),
-        ] {
-            let args = ["append", "Cart|1", "--codec", codec, good, bad];
-            annals.run(&args).fails(2, says);
-        }
-        assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 5);
-    });
-    with_five_on(AKKA, |annals| {
-        let args = ["append", "Cart|1", "--codec", "mine", "AA=="];
-        annals.run(&args).fails(2, "no serializer for the codec");
-    });
-}
-
-#[test]
-fn a_purged_id_begins_anew() {
-    with_five(|annals| {
-        let purged = annals.run(&["delete", "Cart|1", "--purge"]).ok().json();
-        assert_eq!(
-            purged,
-            [json!({"persistence_id": "Cart|1", "purged": true})]
-        );
-        annals
-            .run(&["highest", "Cart|1"])
-            .fails(1, "there are no events");
-        assert_eq!(annals.run(&["ids"]).ok().out, "");
-        let again = ["append", "Cart|1", "--expect", "0", "{}"];
-        assert_eq!(numbers(&annals.run(&again).ok().json()), [1]);
-        annals.run(&["delete", "nobody", "--purge"]).ok();
-        let both = ["delete", "Cart|1", "--purge", "--to", "1"];
-        annals.run(&both).fails(2, "cannot be used with");
-        annals
-            .run(&["delete", "Cart|1"])
-            .fails(2, "required arguments");
-        assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 1);
-    });
-}
-
-/// A journal that an application on the JVM keeps in a table of its own name.
-#[test]
-fn tables_of_akka_go_by_the_names_that_are_given() {
-    on_every_store_with(&AKKA, |annals| {
-        let named = |args: &[&str]| {
-            let names = [
-                "--journal-table",
-                "theirs",
-                "--snapshot-table",
-                "theirs-too",
-            ];
-            annals.run(&[args, &names, &["--journal-name", "shop"]].concat())
-        };
-        named(&["tables", "create"]).ok();
-        named(&["append", "Cart|1", "--codec", "text", "opened"]).ok();
-        named(&["snapshot", "save", "Cart|1", "--at", "1", "{}"]).ok();
-        assert_eq!(
-            named(&["replay", "Cart|1"]).ok().json()[0]["payload"],
-            "opened"
-        );
-        let items = named(&["export", "theirs"]).ok().json();
-        let event = items
-            .iter()
-            .find(|line| line["Item"]["seq"]["N"] == "1")
-            .unwrap();
-        assert_eq!(event["Item"]["par"]["S"], "shop-P-Cart|1-0");
-        assert_eq!(event["Item"]["ev_ser_id"]["N"], "20");
-        annals
-            .run(&["replay", "Cart|1"])
-            .fails(2, "table does not exist");
-    });
-}
-
-/// The golden items of the plugin's own tables, as an export of them would be.
-#[test]
-fn what_the_jvm_wrote_is_imported_and_read() {
-    let golden = |name: &str| {
-        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-        let file = format!("annals/tests/fixtures/pekko/{name}.jsonl");
-        crates.unwrap().join(file).to_str().unwrap().to_owned()
-    };
-    on_every_store_with(&AKKA, |annals| {
-        annals.run(&["tables", "create"]).ok();
-        for (table, file) in [
-            ("akka-persistence", golden("journal")),
-            ("akka-persistence-snapshot", golden("snapshot")),
-        ] {
-            assert_eq!(annals.run(&["import", table, &file]).code, Some(0));
-        }
-        let lines = annals.run(&["replay", "payloads"]).ok().json();
-        assert_eq!(lines.len(), 22);
-        assert_eq!(lines[9]["payload"], json!(i64::MAX));
-        assert_eq!(lines[15]["manifest"], "interop.Events$Json");
-        assert_eq!(
-            lines[15]["payload"],
-            json!({"text": "json ünïcödé 😀", "number": 1})
-        );
-        assert_eq!(lines[19]["codec"], "akka:70001");
-        assert_eq!(
-            numbers(&annals.run(&["highest", "wrapped"]).ok().json()),
-            [1_210]
-        );
-        assert_eq!(annals.run(&["ids"]).ok().json().len(), 44);
-        let other = [
-            "snapshot",
-            "load",
-            "three-shards",
-            "--journal-name",
-            "other",
-        ];
-        assert_eq!(annals.run(&other).ok().json()[0]["payload"], "at 300");
     });
 }

@@ -8,6 +8,7 @@
 mod bad_input;
 mod bad_lines;
 mod bench;
+mod codecs;
 mod config;
 mod copying;
 mod costs;
