@@ -391,6 +391,26 @@ async fn whatever_is_altered_on_a_state_is_told() {
     }
 }
 
+/// Though what is under the checksum would do: conditions are decided by them.
+#[tokio::test]
+async fn a_value_whose_attributes_are_not_its_own_is_corrupt() {
+    for golden in golden_states() {
+        for name in ["r", "R", "t", "d"] {
+            for other in others(golden.items[0].get(name)) {
+                let mut items = golden.items.clone();
+                let had = items[0].remove(name);
+                match other {
+                    Some(other) => items[0].insert(name, other),
+                    None if had.is_none() => continue,
+                    None => {}
+                }
+                let world = holding(&items, true).await;
+                assert_corrupt(&world.state(&golden.id).await.unwrap_err());
+            }
+        }
+    }
+}
+
 /// A writer is told of the damage as well, and never of a revision that is not there.
 async fn check_write(world: &World, golden: &Golden) {
     let revision = golden.state().revision;

@@ -10,6 +10,7 @@ mod heads;
 mod journal;
 mod keys;
 mod lookup;
+mod opening;
 mod packing;
 mod parts;
 mod record;

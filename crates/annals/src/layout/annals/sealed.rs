@@ -5,10 +5,8 @@
 //! goes for every attribute but a snapshot's anchor, which is a hint: what stands outside the
 //! checksum, for conditions, is held against what stands under it.
 //! Trusts: the frame to tell damage.
+//! Never: reads or writes the store.
 
-use std::time::Duration;
-
-use futures::TryStreamExt;
 use minicbor::Decoder;
 use minicbor::data::Type;
 
@@ -16,13 +14,12 @@ use super::blob::{read_codec, write_codec};
 use super::body::{Body, BodyBytes, Form, PartsRecord, Written};
 use super::frame::{Encoded, Out, Read, frame, unframe};
 use super::keys::{self, PartsOf};
-use super::parts::{ParsePart, PartedTable};
+use super::parts::ParsePart;
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Condition, Item, Key, Value};
 use crate::snapshot::Snapshot;
 use crate::state::{Revision, State};
-use crate::verify::{Finding, Verify};
-use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber, Token};
+use crate::{Error, Payload, PersistenceId, Result, SequenceNumber, Token};
 
 const BLOB: &str = "c";
 /// Of a snapshot: where the append begins that its number ends. A hint, and not under the checksum.
@@ -37,7 +34,7 @@ const TAG: &str = "t";
 const DELETED: &str = "d";
 
 /// The most bytes of a payload: it is held in memory whole.
-const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub(super) const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// What is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,20 +46,20 @@ pub(super) enum Kind {
 /// What is known of a payload without opening it.
 #[derive(Clone, Debug)]
 pub(super) struct Sealed {
-    kind: Kind,
-    id: PersistenceId,
+    pub(super) kind: Kind,
+    pub(super) id: PersistenceId,
     /// Of a snapshot its sequence number, of a value its revision.
     pub(super) number: u64,
     pub(super) time_ms: u64,
     /// Which write it came with.
     pub(super) token: Token,
     /// Of a value; empty for none.
-    tag: String,
+    pub(super) tag: String,
     /// Of a snapshot, if it is known.
-    anchor: Option<SequenceNumber>,
+    pub(super) anchor: Option<SequenceNumber>,
     /// The payload without its bytes.
-    about: Payload,
-    body: Body,
+    pub(super) about: Payload,
+    pub(super) body: Body,
 }
 
 /// What stands under the checksum besides the body.
@@ -75,28 +72,28 @@ struct Header {
 }
 
 impl Kind {
-    fn key(self, id: &PersistenceId, number: u64) -> Key {
+    pub(super) fn key(self, id: &PersistenceId, number: u64) -> Key {
         match self {
             Self::Snapshot => keys::snapshot(id, number),
             Self::State => keys::state(id),
         }
     }
 
-    fn parse_part(self) -> ParsePart {
+    pub(super) fn parse_part(self) -> ParsePart {
         match self {
             Self::Snapshot => keys::parse_part,
             Self::State => keys::parse_state_part,
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Snapshot => "snapshot",
             Self::State => "value",
         }
     }
 
-    fn orphan(self) -> &'static str {
+    pub(super) fn orphan(self) -> &'static str {
         match self {
             Self::Snapshot => "a part of a snapshot that is not there",
             Self::State => "a part of a value that is not there",
@@ -298,50 +295,6 @@ impl Sealed {
     fn is_deleted(&self) -> bool {
         self.body == Body::Deleted
     }
-
-    /// The payload, its parts fetched where it has any; none where it was deleted.
-    async fn payload(&self, table: &PartedTable) -> Result<Option<Payload>> {
-        let body = match &self.body {
-            Body::Deleted => return Ok(None),
-            Body::Here(body) => body.clone(),
-            Body::Parts(record) => {
-                let (name, id, number) = (self.kind.name(), &self.id, self.number);
-                let body = table.join(*record, self.part_keys()).await?;
-                body.ok_or_else(|| {
-                    Error::corrupt(format!(
-                        "a part of a {name} is missing or damaged. id=`{id}`, number=`{number}`"
-                    ))
-                })?
-            }
-        };
-        Ok(Some(Payload {
-            bytes: body.unpacked(PAYLOAD_BYTES_MAX)?,
-            ..self.about.clone()
-        }))
-    }
-
-    pub(super) async fn open_snapshot(self, table: &PartedTable) -> Result<Snapshot> {
-        let number = SequenceNumber::new(self.number);
-        let number = number
-            .ok_or_else(|| Error::corrupt(format!("a snapshot has no number. id=`{}`", self.id)))?;
-        Ok(Snapshot {
-            payload: self.payload(table).await?.unwrap_or_default(),
-            persistence_id: self.id,
-            sequence_number: number,
-            time_ms: self.time_ms,
-            anchor: self.anchor,
-        })
-    }
-
-    pub(super) async fn open_state(self, table: &PartedTable) -> Result<State> {
-        Ok(State {
-            value: self.payload(table).await?,
-            persistence_id: self.id,
-            revision: self.number,
-            time_ms: self.time_ms,
-            tag: self.tag,
-        })
-    }
 }
 
 fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
@@ -387,51 +340,6 @@ pub(super) fn unchanged(item: &Item) -> Condition {
         Some(blob) => Condition::Equals(BLOB.to_owned(), blob.clone()),
         None => Condition::Absent,
     }
-}
-
-/// What is there now where an item was, if that does not open any more: whoever replaces or
-/// deletes a payload takes its parts as well.
-///
-/// # Errors
-/// `lost`, where nothing has changed: then it is damaged.
-pub(super) async fn reread(table: &PartedTable, item: &Item, lost: Error) -> Result<Option<Item>> {
-    if lost.kind() != ErrorKind::Corrupt {
-        return Err(lost);
-    }
-    match table.get(table.table.key_of(item)?).await? {
-        Some(now) if now == *item => Err(lost),
-        now => Ok(now),
-    }
-}
-
-/// Finds parts that no item speaks for, and has not for so long, and deletes them where that is
-/// wanted.
-pub(super) async fn orphans(
-    (table, kind): (&PartedTable, Kind),
-    older_than: Duration,
-    verify: Verify,
-) -> Result<Vec<Finding>> {
-    let mut swept = Vec::new();
-    let mut parts = table.parts(older_than, kind.parse_part())?;
-    while let Some(part) = parts.try_next().await? {
-        // A young one may belong to a write that is about to land, whatever is there now.
-        if !part.is_old {
-            continue;
-        }
-        let item = table.get(kind.key(&part.id, part.of.number)).await?;
-        let is_spoken_for = item.is_some_and(|item| {
-            let sealed = match kind {
-                Kind::Snapshot => Sealed::snapshot(&part.id, &item),
-                Kind::State => Sealed::state(&part.id, &item),
-            };
-            // One that does not parse may have spoken for it, and be mended.
-            sealed.map_or(true, |sealed| sealed.part_keys().contains(&part.key))
-        });
-        if !is_spoken_for {
-            swept.extend(table.sweep(part, verify, kind.orphan()).await?);
-        }
-    }
-    Ok(swept)
 }
 
 #[cfg(test)]

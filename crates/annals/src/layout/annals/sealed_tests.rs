@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::super::parts::PartedTable;
 use super::*;
+use crate::ErrorKind;
 use crate::items::Items;
 use crate::memory::Memory;
 use crate::settings::Settings;

@@ -12,9 +12,9 @@ use async_trait::async_trait;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::body::Written;
-use super::keys;
 use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
+use super::{keys, opening};
 use crate::items::{
     Condition, Item, Items, KeyPart, Query, SortRange, TableSpec, Write, WriteError, query_all,
 };
@@ -93,7 +93,7 @@ impl AnnalsSnapshots {
                 Ok(opened) => return Ok(opened),
                 Err(lost) => lost,
             };
-            match sealed::reread(&self.table, &item, lost).await? {
+            match opening::reread(&self.table, &item, lost).await? {
                 Some(now) => item = now,
                 None => return Ok(None),
             }
@@ -217,6 +217,6 @@ impl SnapshotLayout for AnnalsSnapshots {
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
-        sealed::orphans((&self.table, Kind::Snapshot), older_than, verify).await
+        opening::orphans((&self.table, Kind::Snapshot), older_than, verify).await
     }
 }

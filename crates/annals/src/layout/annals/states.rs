@@ -12,9 +12,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::body::Written;
-use super::keys;
 use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
+use super::{keys, opening};
 use crate::items::{Condition, Item, Items, TableSpec, WriteError};
 use crate::state::{State, StateError, StateLayout};
 use crate::verify::{Finding, Verify};
@@ -94,7 +94,7 @@ impl StateLayout for AnnalsStates {
         while let Some(item) = found {
             match self.state_in(id, &item).await {
                 Ok(state) => return Ok(Some(state)),
-                Err(lost) => found = sealed::reread(&self.table, &item, lost).await?,
+                Err(lost) => found = opening::reread(&self.table, &item, lost).await?,
             }
         }
         Ok(None)
@@ -122,6 +122,6 @@ impl StateLayout for AnnalsStates {
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
-        sealed::orphans((&self.table, Kind::State), older_than, verify).await
+        opening::orphans((&self.table, Kind::State), older_than, verify).await
     }
 }
