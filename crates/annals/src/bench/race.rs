@@ -69,21 +69,34 @@ async fn run_lap(
     Ok(puts as f64 / (clock.monotonic() - start).as_secs_f64())
 }
 
-/// The median of one contender's laps.
-pub(super) fn median_rate(laps: &[Lap], contender: usize) -> f64 {
-    median(laps.iter().filter_map(|lap| lap.get(contender).copied()))
+/// One contender's rate against another's in a lap.
+pub(super) fn ratio(lap: &[f64], contender: usize, to: usize) -> f64 {
+    rate(lap, contender) / rate(lap, to)
 }
 
-/// The median, over the laps, of one contender's rate against another's in the same lap.
-pub(super) fn median_ratio(laps: &[Lap], contender: usize, to: usize) -> f64 {
-    median(
-        laps.iter()
-            .filter_map(|lap| Some(lap.get(contender)? / lap.get(to)?)),
-    )
+/// What a contender did in a lap.
+pub(super) fn rate(lap: &[f64], contender: usize) -> f64 {
+    lap.get(contender).copied().unwrap_or(f64::NAN)
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// The lap in which one contender's rate against another's is the median. All that is told comes
+/// from this one lap, so that its figures agree with each other.
+pub(super) fn median_lap(mut laps: Vec<Lap>, contender: usize, to: usize) -> Lap {
+    laps.sort_by(|a, b| f64::total_cmp(&ratio(a, contender, to), &ratio(b, contender, to)));
+    laps.get(laps.len() / 2).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_lap_is_told_whole() {
+        // Medians of each column would be 20 and 30, whose ratio no lap had.
+        let laps = vec![vec![10.0, 100.0], vec![20.0, 20.0], vec![90.0, 30.0]];
+        let lap = median_lap(laps, 0, 1);
+        assert_eq!(lap, [20.0, 20.0]);
+        assert_eq!(ratio(&lap, 0, 1), 1.0);
+        assert!(rate(&median_lap(Vec::new(), 0, 1), 0).is_nan());
+    }
 }

@@ -9,6 +9,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use futures::{StreamExt, TryStreamExt};
 
 use super::journal::EVENT_BYTES;
+use super::memory::{Stretch, peak_kib};
 use super::{Payload, race};
 use crate::embedded::{Embedded, stored_bytes};
 use crate::items::{
@@ -56,11 +57,15 @@ pub struct ReplayRow {
     pub replay: f64,
     /// Events a second whose items come out of a scan of the engine alone, as bytes.
     pub scan: f64,
-    /// The replay against the scan: the median of the laps.
+    /// The replay against the scan: the median of the laps. The rates are those of that lap.
     pub replay_to_scan: f64,
     /// The most memory the process had before the replays and after them, in MiB, where the
     /// system tells.
     pub peak_mib: Option<(u64, u64)>,
+    /// The most memory that one of the replays added to what the process had when it began, the
+    /// engine's cache included, in MiB; `None` where the system does not tell or does not let the
+    /// peak of the filling be forgotten.
+    pub peak_mib_added: Option<u64>,
 }
 
 /// Fills a journal and a bare engine in `folder`, and reads both in turns.
@@ -78,26 +83,46 @@ pub(super) async fn measure(
     let cache_bytes = settings.embedded.cache_mib.saturating_mul(MIB);
     let bare = Bare::copied(&folder.join("bare"), &items, &table, cache_bytes).await?;
     let journal = open(items, &settings).await?;
-    let before = peak_mib();
+    let before = peak_kib();
+    let mut memory = Memory::default();
     let mut laps = Vec::with_capacity(plan.laps);
     let rate = |since| plan.events as f64 / (clock.monotonic() - since).as_secs_f64();
     for _ in 0..plan.laps {
         let start = clock.monotonic();
         bare.scan().await?;
         let scan = rate(start);
+        let stretch = Stretch::begin();
         let start = clock.monotonic();
         replay(&journal, &id, plan.events).await?;
         laps.push(vec![rate(start), scan]);
+        memory.note(stretch);
     }
+    let lap = race::median_lap(laps, 0, 1);
     Ok(ReplayRow {
         events: plan.events,
         items: bare.values,
         bytes: bare.bytes,
-        replay: race::median_rate(&laps, 0),
-        scan: race::median_rate(&laps, 1),
-        replay_to_scan: race::median_ratio(&laps, 0, 1),
-        peak_mib: before.zip(peak_mib()),
+        replay: race::rate(&lap, 0),
+        scan: race::rate(&lap, 1),
+        replay_to_scan: race::ratio(&lap, 0, 1),
+        // A peak that was forgotten counts as well.
+        peak_mib: before.map(|before| (before / 1024, memory.peak_kib.max(before) / 1024)),
+        peak_mib_added: memory.added_kib.map(|kib| kib.div_ceil(1024)),
     })
+}
+
+/// What the replays took.
+#[derive(Default)]
+struct Memory {
+    peak_kib: u64,
+    added_kib: Option<u64>,
+}
+
+impl Memory {
+    fn note(&mut self, stretch: Option<Stretch>) {
+        self.peak_kib = self.peak_kib.max(peak_kib().unwrap_or(0));
+        self.added_kib = self.added_kib.max(stretch.and_then(Stretch::added_kib));
+    }
 }
 
 async fn open(items: Arc<dyn Items>, settings: &Settings) -> Result<Journal> {
@@ -296,12 +321,4 @@ impl Bare {
         };
         expect("bytes of the engine", off_thread(scan).await?, self.bytes)
     }
-}
-
-/// The most memory this process ever had, in MiB, where the system tells.
-fn peak_mib() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024)
 }

@@ -35,6 +35,11 @@ async fn the_bench_of_the_journal_scans_what_it_replays() {
         "{replay:?}"
     );
     assert!(replay.replay_to_scan > 0.0, "{replay:?}");
+    let ratio = replay.replay / replay.scan;
+    assert!((replay.replay_to_scan - ratio).abs() < 1e-9, "{replay:?}");
+    // Where the peak cannot be forgotten it is not known, rather than none.
+    let is_writable = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+    assert_eq!(replay.peak_mib_added.is_some(), is_writable, "{replay:?}");
     assert!(!folder.exists(), "the folder is removed");
 
     std::fs::create_dir(&folder).unwrap();
