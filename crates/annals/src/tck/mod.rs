@@ -11,6 +11,7 @@
 )]
 
 pub mod aftermath;
+pub mod akka;
 pub mod journal;
 pub mod record;
 pub mod snapshot;
@@ -72,6 +73,7 @@ const BOTH: &[Layout] = &[Layout::Annals, Layout::Akka];
 pub const LISTS: &[List] = &[
     List { name: "journal", layouts: BOTH, properties: journal::PROPERTIES },
     List { name: "snapshot", layouts: BOTH, properties: snapshot::PROPERTIES },
+    List { name: "plugin", layouts: &[Layout::Akka], properties: akka::PROPERTIES },
     List { name: "state", layouts: &[Layout::Annals], properties: state::PROPERTIES },
 ];
 

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod akka_fixtures;
+mod akka_hazards;
 mod akka_jvm_deletes;
+mod akka_plugin;
+mod akka_snapshot_hazards;
 mod bench;
 mod conformance;
 mod counting;

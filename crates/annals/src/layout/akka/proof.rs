@@ -44,7 +44,7 @@ impl AkkaJournal {
         stamped: &Stamped,
     ) -> Result<Proof> {
         let wanted = Wanted { id, last, stamped };
-        let mut tail = self.tail(id).await?;
+        let mut tail = self.marked_tail(id).await?;
         let mut looks = 0;
         loop {
             if let Some(proof) = self.judge(&wanted, &tail).await? {
@@ -55,12 +55,23 @@ impl AkkaJournal {
             }
             looks += 1;
             self.clock.sleep(PAUSE * looks).await;
-            let now = self.tail(id).await?;
+            let now = self.marked_tail(id).await?;
             if now.highest != tail.highest {
                 looks = 1;
             }
             tail = now;
         }
+    }
+
+    /// The end of an id's history, the high mark raised to it: a replay that begins behind a batch
+    /// which died does not know where that was to end, and goes as far as the mark says.
+    async fn marked_tail(&self, id: &PersistenceId) -> Result<Tail> {
+        let mut tail = self.tail(id).await?;
+        let last = tail.last.as_ref().map_or(0, |row| row.number.get());
+        if hundred(last) * PARTITION > tail.marks.high {
+            tail.marks.high = self.raise_high(id, last).await?;
+        }
+        Ok(tail)
     }
 
     /// `None` where somebody else's batch is under way, or was.

@@ -81,7 +81,6 @@ struct Reader {
     last_event: u64,
     /// How many more events may be delivered.
     left: u64,
-    has_delivered: bool,
     has_ended: bool,
     /// Whether events that the window asks for are deleted.
     is_cut: bool,
@@ -105,7 +104,6 @@ impl Reader {
             last: None,
             last_event: 0,
             left: window.max,
-            has_delivered: false,
             has_ended: start > to,
             is_cut: start > from,
             ask: hundred(start),
@@ -281,7 +279,8 @@ impl Reader {
     /// A row that was emptied by a deletion that began after the marks were read.
     fn pass_over(&mut self, row: &Row) -> Result<Vec<Event>> {
         let number = row.number.get();
-        if self.has_delivered {
+        // Rows are emptied in any order: those before this one may have been met whole.
+        if self.last_event > 0 {
             return Err(self.overtaken());
         }
         self.is_cut = true;
@@ -317,9 +316,7 @@ impl Reader {
         if self.ask <= hundred(to) {
             // A hundred behind the last was found empty: this is the end of the history.
             self.check_end(self.marks.high).await?;
-            if self.last.is_none() && self.marks.used() == 0 {
-                self.journal.check_unknown(&self.id).await?;
-            }
+            self.check_marks().await?;
             self.learn();
             return Ok(Vec::new());
         }
@@ -339,6 +336,17 @@ impl Reader {
             self.check_end(known.min(to)).await?;
         }
         Ok(out)
+    }
+
+    /// Whether the marks fit what was met up to the end of the history.
+    async fn check_marks(&mut self) -> Result<()> {
+        let last = self.last.as_ref().map(|row| hundred(row.number.get()));
+        // A window that begins behind the last event says nothing.
+        let is_told = last.is_some() || self.window.from.get() <= self.marks.low.max(1);
+        match is_told {
+            true => self.journal.check_marks(&self.id, self.marks, last).await,
+            false => Ok(()),
+        }
     }
 
     async fn first_behind(&mut self, number: u64) -> Result<Option<Row>> {
@@ -380,7 +388,6 @@ impl Reader {
         events.retain(|event| window.contains(&event.sequence_number));
         events.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= events.len() as u64;
-        self.has_delivered |= !events.is_empty();
         self.has_ended |= self.left == 0;
         events
     }
