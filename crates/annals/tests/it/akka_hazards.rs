@@ -417,6 +417,23 @@ async fn h9_deletions_that_fail_are_told_and_gone_on_with() {
 }
 
 #[tokio::test]
+async fn h9_what_was_not_deleted_does_not_lower_the_highest() {
+    let (items, plugin) = table(10).await;
+    plugin.write_all(1..=150).await;
+    plugin.delete_to(150, |n| n == 120).await;
+    assert_eq!(
+        plugin.highest().await,
+        120,
+        "121 to 150 are used again, and never read"
+    );
+    let journal = open_as(&items, &akka()).await;
+    assert_eq!(highest(&journal).await, 150);
+    append(&journal, 150, 1).await;
+    assert_eq!(all(&items).await, [151]);
+    assert_eq!(plugin.highest().await, 151);
+}
+
+#[tokio::test]
 async fn the_replay_filter_has_its_four_modes() {
     // A zombie wrote behind its successor: writers one, two, one.
     let (items, plugin) = table(10).await;

@@ -1,6 +1,7 @@
 //! The library from outside: stores against the conformance suite, decorators, house rules.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod akka_cost;
 mod akka_fixtures;
 mod akka_hazards;
 mod akka_jvm_deletes;
