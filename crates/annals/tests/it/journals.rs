@@ -59,7 +59,9 @@ pub(crate) async fn open_as(items: &Arc<dyn Items>, settings: &Settings) -> Jour
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let random = Random::from_machine();
     let opened = Journal::open(items.clone(), settings, clock, random);
-    opened.await.unwrap()
+    let journal = opened.await.unwrap();
+    journal.prepare().await.unwrap();
+    journal
 }
 
 pub(crate) async fn open(items: &Arc<dyn Items>) -> Journal {

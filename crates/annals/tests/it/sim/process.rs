@@ -328,11 +328,12 @@ impl Process {
 
     async fn sweep(&mut self) {
         let hour = Duration::from_secs(3_600);
-        for swept in [
-            self.journal.orphans(hour, Verify::Repair).await,
-            self.snapshots.orphans(hour, Verify::Repair).await,
-            self.states.orphans(hour, Verify::Repair).await,
-        ] {
+        let mut swept = vec![self.journal.orphans(hour, Verify::Repair).await];
+        if !self.world.is_akka() {
+            swept.push(self.snapshots.orphans(hour, Verify::Repair).await);
+            swept.push(self.states.orphans(hour, Verify::Repair).await);
+        }
+        for swept in swept {
             if let Err(error) = swept {
                 self.excuse("sweep", &error);
             }
