@@ -68,30 +68,27 @@ impl Batches {
     }
 
     /// Which rows are to be read again before this one is pushed: not all of a batch was met that
-    /// this row ends or stands behind of. Rows are not read all at one moment: while some are, others
+    /// this row ends, or stands behind. Rows are not read all at one moment: while some are, others
     /// may come where has been looked already.
     pub(super) fn doubts(&self, row: &Row) -> Option<(u64, u64)> {
-        let number = row.number.get();
-        let of_row = row
-            .batch
-            .map(|place| (row.begin(), row.begin() + place.last));
-        let pending = self.pending.as_ref();
-        match (pending, of_row) {
-            // Its last member.
-            (_, Some((begin, end))) if number == end => {
-                let met = pending.filter(|pending| pending.end == end);
-                let met = met.map_or(0, |pending| pending.rows.len() as u64);
-                let deleted = self.low.saturating_sub(begin);
-                (met + deleted < end - begin).then_some((begin.max(self.low), number))
-            }
-            (Some(pending), of_row) if of_row.is_none_or(|(_, end)| end != pending.end) => {
-                let begin = pending.rows.first().map_or(number, Row::begin);
-                // A row of somebody else's inside of a batch says that it never becomes whole.
-                let is_behind = row.begin() > pending.end;
-                is_behind.then_some((begin.max(self.low), row.begin() - 1))
-            }
-            _ => None,
-        }
+        let (number, begin) = (row.number.get(), row.begin());
+        let end = row.batch.map_or(number, |place| begin + place.last);
+        let (own, other) = match &self.pending {
+            Some(pending) if pending.end == end => (Some(pending), None),
+            other => (None, other.as_ref()),
+        };
+        let met = own.map_or(0, |pending| pending.rows.len() as u64);
+        let deleted = self.low.saturating_sub(begin);
+        let is_short = number == end && met + deleted < end - begin;
+        // A row of somebody else's inside of a batch says that it never becomes whole.
+        let other = other.filter(|other| begin > other.end);
+        let from = match other.and_then(|other| other.rows.first()) {
+            Some(first) => first.begin(),
+            None if is_short => begin,
+            None => return None,
+        };
+        let to = if is_short { number } else { begin - 1 };
+        Some((from.max(self.low), to))
     }
 
     /// Forgets the members that were met of a batch that is read again.

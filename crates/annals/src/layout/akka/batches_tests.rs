@@ -101,3 +101,32 @@ fn numbers_that_a_batch_claims_are_no_gap() {
     assert!(batches.claims(13));
     assert_eq!(batches.awaited(), None);
 }
+
+/// What is read again before a row is pushed behind others.
+fn doubts(
+    met: &[(u64, Option<(u64, u64)>)],
+    next: (u64, Option<(u64, u64)>),
+) -> Option<(u64, u64)> {
+    let mut batches = Batches::default();
+    for (number, batch) in met {
+        batches.push(row(*number, *batch));
+    }
+    batches.doubts(&row(next.0, next.1))
+}
+
+#[test]
+fn what_may_have_come_since_is_read_again() {
+    let open = [(4, None), (5, Some((0, 3))), (6, Some((1, 3)))];
+    // All there, or still on its way.
+    assert_eq!(doubts(&open[..1], (5, None)), None);
+    assert_eq!(doubts(&open, (7, Some((2, 3)))), None);
+    assert_eq!(doubts(&MIXED[..3], MIXED[3]), None);
+    // A member is missing from what was met: of its own, of the one before it, of both.
+    assert_eq!(doubts(&open, (8, Some((3, 3)))), Some((5, 8)));
+    assert_eq!(doubts(&open, (9, None)), Some((5, 8)));
+    assert_eq!(doubts(&open, (11, Some((2, 4)))), Some((5, 8)));
+    assert_eq!(doubts(&open, (11, Some((2, 2)))), Some((5, 11)));
+    // Whoever stands inside of it has ended it.
+    assert_eq!(doubts(&open, (8, None)), None);
+    assert_eq!(doubts(&open, (8, Some((0, 2)))), None);
+}

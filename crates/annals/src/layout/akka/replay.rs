@@ -234,7 +234,11 @@ impl Reader {
         let missing = is_missing.then(|| (self.next, row.begin() - 1));
         let doubts = match row.is_gone() {
             true => None,
-            false => self.batches.doubts(&row).or(missing),
+            // Both may be: what is missing reaches from one batch over others into this one.
+            false => [self.batches.doubts(&row), missing]
+                .into_iter()
+                .flatten()
+                .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))),
         };
         if let Some((from, to)) = doubts {
             self.batches.restart();
