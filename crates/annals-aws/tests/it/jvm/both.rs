@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use annals::items::Items;
-use annals::journal::{Append, Appended, Expected, Journal, Window};
+use annals::journal::{Append, Appended, Expected, Journal, Problem, Verify, Window};
 use annals::layout::Layout;
 use annals::settings::{Format, Settings, SnapshotOrder};
 use annals::snapshot::Snapshots;
@@ -158,7 +158,8 @@ impl Both {
     }
 
     /// Both sides see the same history: numbers, serializers, manifests and values, and the same
-    /// highest number. `ours` are numbers that only we deliver. Answers the highest number.
+    /// highest number. `ours` are numbers that only we deliver. Answers the highest number. Nothing
+    /// is found wrong with it but batches that were left torn.
     pub(super) async fn agree(&mut self, id: &PersistenceId, ours: &[u64]) -> u64 {
         let (theirs, their_highest) = self.they_see(id);
         let (mut events, highest) = self.we_see(id).await;
@@ -177,6 +178,9 @@ impl Both {
         for (event, line) in events.into_iter().zip(&theirs) {
             jvm_lines::check(line, &Payload::from(event.data));
         }
+        let mut wrong = self.journal().await.verify(id, Verify::Look).await.unwrap();
+        wrong.retain(|finding| finding.problem != Problem::IncompleteBatch);
+        assert_eq!(wrong, [], "{plugin} {id}");
         highest
     }
 
