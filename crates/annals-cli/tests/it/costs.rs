@@ -154,17 +154,26 @@ fn recovering_a_hundred_costs_what_it_reads() {
     });
 }
 
+/// What a query costs that finds nothing: a unit, but nothing on DynamoDB Local.
+fn of_nothing(annals: &Annals) -> u64 {
+    let is_on_dynamodb = annals.store_args().iter().any(|arg| arg == "--dynamodb");
+    let is_server = std::env::var("ANNALS_TEST_DYNAMODB").is_ok();
+    u64::from(!(is_on_dynamodb && is_server))
+}
+
 #[test]
 fn recovering_ten_thousand_costs_what_it_reads() {
     with_journal(plains(10_000), 1, |annals| {
-        assert_eq!(cost(annals, &["replay", ID], ""), (11, 0, 661));
+        let nothing = of_nothing(annals);
+        assert_eq!(cost(annals, &["replay", ID], ""), (11, 0, 660 + nothing));
         // As behind a snapshot; the last bucket is full, so the next one is looked at too.
         let tail = ["replay", ID, "--from", "9991"];
-        assert_eq!(cost(annals, &tail, ""), (2, 0, 2));
+        assert_eq!(cost(annals, &tail, ""), (2, 0, 1 + nothing));
         let tail = ["replay", ID, "--from", "9981", "--to", "9990"];
         assert_eq!(cost(annals, &tail, ""), (1, 0, 1));
     });
     with_journal((0..10_000).map(alike).collect(), 10, |annals| {
-        assert_eq!(cost(annals, &["replay", ID], ""), (11, 0, 51));
+        let want = (11, 0, 50 + of_nothing(annals));
+        assert_eq!(cost(annals, &["replay", ID], ""), want);
     });
 }

@@ -38,8 +38,8 @@ use told::Told;
 
 /// How many persistence ids there are.
 const IDS: usize = 2;
-const SEEDS: u64 = 1_000;
-const AKKA_SEEDS: u64 = 300;
+const SEEDS: u64 = 2_000;
+const AKKA_SEEDS: u64 = 500;
 const PROCESSES: usize = 3;
 const STEPS: usize = 18;
 
