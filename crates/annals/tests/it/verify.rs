@@ -163,9 +163,18 @@ async fn a_flipped_byte_is_found_and_what_stands_behind_it_is_looked_at() {
     assert_eq!(bed.found().await, [(Problem::Unreadable, 3, 3, false)]);
 
     let bed = Bed::with(Layout::Akka, &[1, 2, 1]).await;
-    let item = bed.item(2).await.with("event", vec![0xFFu8, 0xFE]);
-    bed.put(item).await;
-    assert_eq!(bed.found().await, [(Problem::Unreadable, 2, 2, false)]);
+    let whole = bed.item(2).await;
+    for damaged in [
+        whole.clone().with("event", vec![0xFFu8, 0xFE]),
+        whole.clone().with("metadata", "{"),
+        whole.clone().with("metadata", 1u64),
+        whole.clone().with("tags", "t"),
+        whole.clone().with("schema", u64::MAX),
+        whole.clone().with("type", 1u64),
+    ] {
+        bed.put(damaged).await;
+        assert_eq!(bed.found().await, [(Problem::Unreadable, 2, 2, false)]);
+    }
 }
 
 #[tokio::test]
@@ -254,4 +263,54 @@ async fn a_low_mark_that_nobody_can_have_set_is_found_and_left() {
         found.contains(&(Problem::LowMark, 500, 500, false)),
         "{found:?}"
     );
+}
+
+/// What a damaged item claims about its place must not be believed, nor bring anything down.
+#[tokio::test]
+async fn places_and_marks_that_cannot_be_are_told() {
+    for (index, last) in [
+        (5, 9),
+        (0, u64::MAX),
+        (2, u64::MAX - 1),
+        (u64::MAX, u64::MAX),
+    ] {
+        let bed = Bed::with(Layout::Akka, &[1, 1, 1]).await;
+        let item = bed.item(2).await.with("idx", index).with("cnt", last);
+        bed.put(item).await;
+        assert_eq!(bed.found().await[0], (Problem::Unreadable, 2, 2, false));
+        let all = bed
+            .journal()
+            .await
+            .replay(&id(), annals::journal::Window::ALL);
+        let all: Result<Vec<Event>, _> = all.try_collect().await;
+        assert_eq!(all.unwrap_err().kind(), annals::ErrorKind::Corrupt);
+    }
+    for kind in ["SH", "SL"] {
+        let bed = Bed::with(Layout::Akka, &[1, 1, 1]).await;
+        bed.put(mark(kind, 0, u64::MAX)).await;
+        let journal = bed.journal().await;
+        let highest = journal.highest(&id()).await;
+        assert_eq!(highest.unwrap_err().kind(), annals::ErrorKind::Corrupt);
+        let found = journal.verify(&id(), Verify::Look).await;
+        assert_eq!(found.unwrap_err().kind(), annals::ErrorKind::Corrupt);
+    }
+}
+
+/// Where the JVM deletes too, an emptied item would mislead it: leftovers are removed.
+#[tokio::test]
+async fn leftovers_are_removed_where_the_jvm_deletes_too() {
+    let mut bed = Bed::new(Layout::Akka).await;
+    bed.settings.jvm_deletes = true;
+    let journal = bed.journal().await;
+    for n in 1..=4 {
+        let event = text(format!("{n}"));
+        journal.append(&id(), Expected::Any, event).await.unwrap();
+    }
+    let left = bed.item(2).await;
+    journal.delete_to(&id(), number(3)).await.unwrap();
+    bed.put(left).await;
+    assert_eq!(bed.found().await, [(Problem::Leftover, 2, 2, true)]);
+    assert_eq!(bed.repaired().await, [4]);
+    let found = bed.items.get(&bed.table, vec![bed.key(2)]).await.unwrap();
+    assert_eq!(found.items, [None]);
 }

@@ -41,10 +41,7 @@ impl Batches {
             self.pending = None;
             return vec![row];
         };
-        let number = row.number.get();
-        let end = number
-            .saturating_sub(place.index)
-            .saturating_add(place.last);
+        let (number, begin, end) = (row.number.get(), row.begin(), row.end());
         self.claimed = self.claimed.max(end);
         match &mut self.pending {
             Some(pending) if pending.end == end => pending.rows.push(row),
@@ -61,7 +58,6 @@ impl Batches {
             .pending
             .take()
             .map_or_else(Vec::new, |pending| pending.rows);
-        let begin = end.saturating_sub(place.last);
         let deleted = self.low.saturating_sub(begin);
         let is_whole = rows.len() as u64 + deleted == place.last + 1;
         if is_whole { rows } else { Vec::new() }
@@ -71,8 +67,7 @@ impl Batches {
     /// this row ends, or stands behind. Rows are not read all at one moment: while some are, others
     /// may come where has been looked already.
     pub(super) fn doubts(&self, row: &Row) -> Option<(u64, u64)> {
-        let (number, begin) = (row.number.get(), row.begin());
-        let end = row.batch.map_or(number, |place| begin + place.last);
+        let (number, begin, end) = (row.number.get(), row.begin(), row.end());
         let (own, other) = match &self.pending {
             Some(pending) if pending.end == end => (Some(pending), None),
             other => (None, other.as_ref()),
@@ -103,10 +98,9 @@ impl Batches {
 
     /// Notes the batch of a row that is not to be delivered.
     pub(super) fn claim(&mut self, row: &Row) {
-        let end = row
-            .batch
-            .map_or(0, |place| row.begin().saturating_add(place.last));
-        self.claimed = self.claimed.max(end);
+        if row.batch.is_some() {
+            self.claimed = self.claimed.max(row.end());
+        }
     }
 
     /// Whether a number that is not there belongs to a batch that was met.

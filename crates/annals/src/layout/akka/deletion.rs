@@ -40,19 +40,25 @@ impl AkkaJournal {
         for (from, to) in by_hundreds(marks.done + 1, marks.low - 1) {
             let mut writes = Vec::new();
             for item in self.items_between(id, from, to).await? {
-                let row = Row::of(&self.keys, item)?;
-                if self.settings.jvm_deletes {
-                    let key = self.keys.event(id, row.number.get());
-                    writes.push(Write::Delete(key));
-                } else if !row.is_gone() {
-                    writes.push(Write::Put(row.emptied()?));
-                }
+                writes.extend(self.taken_away(id, &Row::of(&self.keys, item)?)?);
             }
             if !writes.is_empty() {
                 self.items.write(&self.table, writes).await?;
             }
         }
         self.end_deletion(id, marks.low).await
+    }
+
+    /// What a deletion does with a row, if anything is left to do.
+    pub(super) fn taken_away(&self, id: &PersistenceId, row: &Row) -> Result<Option<Write>> {
+        if self.settings.jvm_deletes {
+            let key = self.keys.event(id, row.number.get());
+            return Ok(Some(Write::Delete(key)));
+        }
+        match row.is_gone() {
+            true => Ok(None),
+            false => row.emptied().map(|item| Some(Write::Put(item))),
+        }
     }
 }
 

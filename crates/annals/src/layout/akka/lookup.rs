@@ -28,8 +28,8 @@ pub(super) struct Tail {
 /// Where the batch ends that a row is part of, if its last member must still come. Deleted rows
 /// count: whoever found the batch open before wants its last member's number.
 pub(super) fn open_end(row: &Row) -> Option<u64> {
-    let place = row.batch.filter(|place| place.index < place.last)?;
-    Some(row.begin() + place.last)
+    let is_open = row.batch.is_some_and(|place| place.index < place.last);
+    is_open.then(|| row.end())
 }
 
 impl Tail {

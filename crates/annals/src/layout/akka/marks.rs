@@ -9,7 +9,7 @@
 use super::journal::AkkaJournal;
 use super::keys::{Mark, PARTITION};
 use crate::items::{Condition, Item, Value, WriteError};
-use crate::{Error, PersistenceId, Result};
+use crate::{Error, PersistenceId, Result, SequenceNumber};
 
 /// How often a mark is tried to be raised while others do the same.
 const TRIES_MAX: usize = 16;
@@ -58,7 +58,8 @@ impl AkkaJournal {
                 let done = item.get(DONE).and_then(Value::as_u64);
                 marks.low = value;
                 // The plugin does not come back to what it did not delete; neither do we.
-                marks.done = done.unwrap_or(value.saturating_sub(1));
+                let all = value.saturating_sub(1);
+                marks.done = done.map_or(all, |done| done.min(all));
             }
         }
         Ok(marks)
@@ -169,8 +170,12 @@ fn is(value: u64) -> Condition {
 
 fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
     let value = item.get("seq").and_then(Value::as_u64);
+    // One behind the last number there can be, where everything is deleted.
+    let value = value.filter(|value| *value <= SequenceNumber::LAST.get() + 1);
     value.ok_or_else(|| {
         let key = item.get("par").and_then(Value::as_str).unwrap_or_default();
-        Error::corrupt(format!("a mark has no number. id=`{id}`, par=`{key}`"))
+        Error::corrupt(format!(
+            "a mark has no number, or one that cannot be. id=`{id}`, par=`{key}`"
+        ))
     })
 }

@@ -2,6 +2,7 @@
 //! their snapshots: `docs/format.md` tells their bytes.
 
 mod append;
+mod attributes;
 mod batches;
 mod deletion;
 mod frame;

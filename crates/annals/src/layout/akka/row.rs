@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::attributes::{self, Names, improper};
 use super::keys::Keys;
 use super::message::Message;
 use super::serialization::{self, Serialized};
@@ -21,6 +22,12 @@ const ADAPTER: &str = "adapter-manifest";
 const GONE: &str = "deleted";
 /// The first half of the uuids of our writers.
 const OURS: &str = "616e6e61-6c73-8000";
+/// Where generation B keeps the payload.
+const NAMES: Names = Names {
+    bytes: "event",
+    id: "ev_ser_id",
+    manifest: "ev_ser_manifest",
+};
 /// What the plugin adds up for keys and the like.
 const FIXED_BYTES: usize = 26;
 
@@ -88,7 +95,7 @@ impl NewRow<'_> {
             item.insert("cnt", place.last);
         }
         let bytes = match format {
-            Format::B => self.fill(&mut item, &serialized, &adapter),
+            Format::B => self.fill(&mut item, serialized, &adapter),
             Format::A => {
                 let message = self.message(serialized, adapter).encode();
                 let bytes = message.len();
@@ -96,18 +103,20 @@ impl NewRow<'_> {
                 bytes
             }
         };
-        self.add_ours(&mut item, written.carries, metadata);
+        if !written.carries {
+            attributes::keep_type(&mut item, &payload);
+        }
+        self.add_ours(&mut item, metadata);
         let key_units = keys.name_units() + self.id.as_str().encode_utf16().count();
         Ok((item, bytes + key_units + FIXED_BYTES))
     }
 
     /// The attributes of generation B; answers their size as the plugin reckons it.
-    fn fill(&self, item: &mut Item, serialized: &Serialized, adapter: &str) -> usize {
+    fn fill(&self, item: &mut Item, serialized: Serialized, adapter: &str) -> usize {
         let uuid = writer_uuid(self.token);
         let texts = [
             ("persistence_id", self.id.as_str()),
             ("writer_uuid", &uuid),
-            ("ev_ser_manifest", &serialized.manifest),
             ("manifest", adapter),
         ];
         let sizes = texts.iter().map(|(_, text)| text.len()).sum::<usize>();
@@ -115,10 +124,10 @@ impl NewRow<'_> {
             item.insert(name, text);
         }
         item.insert("seq", self.number.get());
-        item.insert("event", serialized.bytes.clone());
-        item.insert("ev_ser_id", i64::from(serialized.id));
         let digits = self.number.to_string().len() + serialized.id.to_string().len();
-        sizes + digits + serialized.bytes.len()
+        let bytes = sizes + digits + serialized.manifest.len() + serialized.bytes.len();
+        NAMES.insert(item, serialized);
+        bytes
     }
 
     fn message(&self, payload: Serialized, adapter_manifest: String) -> Message {
@@ -135,17 +144,10 @@ impl NewRow<'_> {
     }
 
     /// What the plugin has no place for.
-    fn add_ours(&self, item: &mut Item, carries: bool, metadata: BTreeMap<String, String>) {
+    fn add_ours(&self, item: &mut Item, metadata: BTreeMap<String, String>) {
         item.insert("time", self.time_ms);
-        let event = self.event;
-        if !carries && !event.manifest.is_empty() {
-            item.insert("type", event.manifest.as_str());
-        }
-        if !carries && event.schema > 0 {
-            item.insert("schema", u64::from(event.schema));
-        }
-        if !event.tags.is_empty() {
-            let tags = event.tags.iter().map(|tag| Value::from(tag.as_str()));
+        if !self.event.tags.is_empty() {
+            let tags = self.event.tags.iter().map(|tag| Value::from(tag.as_str()));
             item.insert("tags", Value::L(tags.collect()));
         }
         if !metadata.is_empty() {
@@ -172,7 +174,9 @@ impl Row {
         let place = |name| item.get(name).map(|value: &Value| value.as_u64());
         let batch = match (place("idx"), place("cnt")) {
             (_, None) => None,
-            (Some(Some(index)), Some(Some(last))) if index <= last => Some(Place { index, last }),
+            (Some(Some(index)), Some(Some(last))) if can_be(number, index, last) => {
+                Some(Place { index, last })
+            }
             _ => {
                 return Err(Error::corrupt(format!(
                     "an event does not tell its place in its batch. number=`{number}`, par=`{:?}`",
@@ -205,8 +209,13 @@ impl Row {
     /// Where the batch of this row begins, or the row itself.
     pub(super) fn begin(&self) -> u64 {
         let number = self.number.get();
-        self.batch
-            .map_or(number, |place| number.saturating_sub(place.index))
+        self.batch.map_or(number, |place| number - place.index)
+    }
+
+    /// Where the batch of this row ends, or the row itself.
+    pub(super) fn end(&self) -> u64 {
+        let last = self.batch.map_or(0, |place| place.last);
+        self.begin() + last
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -221,13 +230,6 @@ impl Row {
     fn shared(&self, name: &str) -> Option<Arc<str>> {
         let value = self.item.get(name).and_then(Value::as_str);
         value.map(Arc::from)
-    }
-
-    fn lacks(&self, name: &str) -> Error {
-        let (id, number) = (self.text("persistence_id"), self.number);
-        Error::corrupt(format!(
-            "an event has no or no proper attribute `{name}`. id=`{id}`, number=`{number}`"
-        ))
     }
 
     /// Which append it came with.
@@ -249,13 +251,25 @@ impl Row {
 
     fn message(&self) -> Result<Message> {
         let pay = self.item.get("pay").and_then(Value::as_bytes);
-        Message::decode(pay.ok_or_else(|| self.lacks("event"))?)
+        Message::decode(pay.ok_or_else(|| improper("event"))?)
     }
 
     /// The event, and who wrote it; `None` where the JVM side marked it as deleted.
     pub(super) fn event(&self, id: &PersistenceId) -> Result<Option<(Event, String)>> {
+        self.read(id).map_err(|cause| {
+            let number = self.number;
+            let message = format!("an event cannot be read. id=`{id}`, number=`{number}`");
+            Error::new(cause.kind(), message).because(cause)
+        })
+    }
+
+    fn read(&self, id: &PersistenceId) -> Result<Option<(Event, String)>> {
         let (serialized, adapter, writer, time_ms) = match self.item.get("event") {
-            Some(_) => self.generation_b()?,
+            Some(_) => {
+                let (adapter, writer) = (self.text("manifest"), self.text("writer_uuid"));
+                let serialized = NAMES.read(&self.item)?;
+                (serialized, adapter.to_owned(), writer.to_owned(), 0)
+            }
             None => {
                 let message = self.message()?;
                 if message.is_deleted {
@@ -266,11 +280,7 @@ impl Row {
                 (message.payload, adapter, writer, time_ms)
             }
         };
-        let payload = serialization::read(serialized).map_err(|cause| {
-            let number = self.number;
-            let message = format!("an event cannot be read. id=`{id}`, number=`{number}`");
-            Error::new(cause.kind(), message).because(cause)
-        })?;
+        let payload = serialization::read(serialized)?;
         let event = Event {
             persistence_id: id.clone(),
             sequence_number: self.number,
@@ -278,43 +288,41 @@ impl Row {
             token: token_of(&writer),
             causation: self.shared("causation"),
             correlation: self.shared("correlation"),
-            data: self.with_ours(payload, adapter),
+            data: self.with_ours(payload, adapter)?,
         };
         Ok(Some((event, writer)))
     }
 
-    fn generation_b(&self) -> Result<(Serialized, String, String, u64)> {
-        let bytes = self.item.get("event").and_then(Value::as_bytes);
-        let id = self.item.get("ev_ser_id").and_then(Value::as_number);
-        let id = id.and_then(|id| id.to_string().parse().ok());
-        let serialized = Serialized {
-            id: id.ok_or_else(|| self.lacks("ev_ser_id"))?,
-            manifest: self.text("ev_ser_manifest").to_owned(),
-            bytes: bytes.ok_or_else(|| self.lacks("event"))?.clone(),
-        };
-        let (adapter, writer) = (self.text("manifest"), self.text("writer_uuid"));
-        Ok((serialized, adapter.to_owned(), writer.to_owned(), 0))
-    }
-
     /// A payload with what the plugin has no place for.
-    fn with_ours(&self, payload: Payload, adapter: String) -> NewEvent {
+    fn with_ours(&self, payload: Payload, adapter: String) -> Result<NewEvent> {
+        let payload = attributes::with_kept_type(&self.item, payload)?;
         let mut event = NewEvent::from(payload);
-        if let Some(manifest) = self.item.get("type").and_then(Value::as_str) {
-            event.manifest = manifest.to_owned();
+        if let Some(tags) = self.item.get("tags") {
+            event.tags = tags_of(tags).ok_or_else(|| improper("tags"))?;
         }
-        if let Some(schema) = self.item.get("schema").and_then(Value::as_u64) {
-            event.schema = u32::try_from(schema).unwrap_or(u32::MAX);
-        }
-        if let Some(Value::L(tags)) = self.item.get("tags") {
-            let tags = tags.iter().filter_map(Value::as_str);
-            event.tags = tags.map(str::to_owned).collect();
-        }
-        if let Some(metadata) = self.item.get("metadata").and_then(Value::as_str) {
-            event.metadata = serde_json::from_str(metadata).unwrap_or_default();
+        if let Some(metadata) = attributes::text(&self.item, "metadata")? {
+            let read = serde_json::from_str(metadata);
+            event.metadata = read.map_err(|cause| improper("metadata").because(cause))?;
         }
         if !adapter.is_empty() {
             event.metadata.insert(ADAPTER.to_owned(), adapter);
         }
-        event
+        Ok(event)
     }
+}
+
+fn tags_of(value: &Value) -> Option<Vec<String>> {
+    let Value::L(tags) = value else {
+        return None;
+    };
+    let tags = tags.iter().map(|tag| tag.as_str().map(str::to_owned));
+    tags.collect()
+}
+
+/// Whether an event of this number can have a place in a batch: one that begins at 1 or behind it
+/// and ends where numbers still are.
+fn can_be(number: SequenceNumber, index: u64, last: u64) -> bool {
+    let begin = number.get().checked_sub(index);
+    let begin = begin.and_then(SequenceNumber::new);
+    index <= last && begin.and_then(|begin| begin.plus(last)).is_some()
 }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 
+use super::attributes::{self, Names};
 use super::frame;
-use super::serialization::{self, Serialized};
+use super::serialization;
 use crate::items::{
     Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
     query_all,
@@ -23,6 +24,12 @@ use crate::{Error, Payload, PersistenceId, Result, SequenceNumber};
 
 /// What the plugin adds up for keys and the like.
 const FIXED_BYTES: usize = 253;
+/// Where generation B keeps the payload.
+const NAMES: Names = Names {
+    bytes: "pay_data",
+    id: "ser_id",
+    manifest: "ser_manifest",
+};
 /// The index over time.
 const BY_TIME: &str = "ts-idx";
 
@@ -137,17 +144,12 @@ impl AkkaSnapshots {
             }
             Format::B => {
                 let bytes = serialized.bytes.len();
-                item.insert("ser_id", i64::from(serialized.id));
-                if !serialized.manifest.is_empty() {
-                    item.insert("ser_manifest", serialized.manifest);
-                }
-                item.insert("pay_data", serialized.bytes);
+                NAMES.insert(&mut item, serialized);
                 bytes
             }
         };
         if !written.carries {
-            item.insert("type", snapshot.payload.manifest.as_str());
-            item.insert("schema", u64::from(snapshot.payload.schema));
+            attributes::keep_type(&mut item, &snapshot.payload);
         }
         let bytes = bytes + units + FIXED_BYTES;
         if bytes > self.bytes_max {
@@ -166,18 +168,9 @@ fn between(low: u64, high: u64) -> SortRange {
 }
 
 fn payload_of(item: &Item) -> Result<Payload> {
-    let bytes = |name| item.get(name).and_then(Value::as_bytes);
-    let serialized = match (bytes("pay_data"), bytes("pay")) {
-        (Some(data), _) => {
-            let id = item.get("ser_id").and_then(Value::as_number);
-            let id = id.and_then(|id| id.to_string().parse().ok());
-            let manifest = item.get("ser_manifest").and_then(Value::as_str);
-            Serialized {
-                id: id.ok_or_else(|| Error::corrupt("attribute `ser_id` is missing"))?,
-                manifest: manifest.unwrap_or_default().to_owned(),
-                bytes: data.clone(),
-            }
-        }
+    let framed = item.get("pay").and_then(Value::as_bytes);
+    let serialized = match (item.get(NAMES.bytes), framed) {
+        (Some(_), _) => NAMES.read(item)?,
         (None, Some(framed)) => frame::decode(framed)?,
         (None, None) => {
             return Err(Error::corrupt(
@@ -185,14 +178,7 @@ fn payload_of(item: &Item) -> Result<Payload> {
             ));
         }
     };
-    let mut payload = serialization::read(serialized)?;
-    if let Some(manifest) = item.get("type").and_then(Value::as_str) {
-        payload.manifest = manifest.to_owned();
-    }
-    if let Some(schema) = item.get("schema").and_then(Value::as_u64) {
-        payload.schema = u32::try_from(schema).unwrap_or(u32::MAX);
-    }
-    Ok(payload)
+    attributes::with_kept_type(item, serialization::read(serialized)?)
 }
 
 #[async_trait]

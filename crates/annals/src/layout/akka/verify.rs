@@ -4,7 +4,7 @@ use super::journal::AkkaJournal;
 use super::keys::{PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
-use crate::items::{Condition, Item, Value, WriteError};
+use crate::items::{Item, Value};
 use crate::verify::{Finding, Findings, Problem, Verify};
 use crate::{PersistenceId, Result};
 
@@ -92,29 +92,11 @@ impl Checker<'_> {
             .findings
             .repair(Problem::Leftover, (number, number), detail)
         {
-            self.empty(row).await?;
+            let writes = self.journal.taken_away(self.id, row)?.into_iter();
+            let (items, table) = (&self.journal.items, &self.journal.table);
+            items.write(table, writes.collect()).await?;
         }
         Ok(())
-    }
-
-    /// Puts an emptied item in the place of a row, if that is still there.
-    async fn empty(&self, row: &Row) -> Result<()> {
-        let gone = row.emptied()?;
-        let content = ["event", "pay"].into_iter();
-        let mut content = content.filter_map(|name| Some((name, row.item.get(name)?.clone())));
-        let condition = match content.next() {
-            Some((name, value)) => Condition::Equals(name.to_owned(), value),
-            None => return Ok(()),
-        };
-        match self
-            .journal
-            .items
-            .put(&self.journal.table, gone, condition)
-            .await
-        {
-            Ok(_) | Err(WriteError::Refused { .. }) => Ok(()),
-            Err(WriteError::Failed(error)) => Err(error),
-        }
     }
 
     /// An emptied item tells that everything up to it was deleted.
@@ -139,10 +121,7 @@ impl Checker<'_> {
 
     fn check_place(&mut self, row: &Row) {
         let number = row.number.get();
-        let (begin, end) = row.batch.map_or((number, number), |place| {
-            let begin = number - place.index;
-            (begin, begin + place.last)
-        });
+        let (begin, end) = (row.begin(), row.end());
         let is_member = |batch: &(u64, u64, u64)| (batch.0, batch.1) == (begin, end);
         if !self.batch.as_ref().is_some_and(is_member) {
             self.leave_batch();

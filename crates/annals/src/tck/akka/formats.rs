@@ -100,6 +100,15 @@ pub async fn fb2_fb3_serializers_mix(setup: Setup) {
             2 => NewEvent::new(Codec::Json, format!(r#"{{"n":{n}}}"#)).manifest("com.acme.Added"),
             _ => NewEvent::new(Codec::Bytes, vec![n; 9]),
         })
+        // Manifests that look like others, and that the serializer has no place for.
+        .zip(["", "A#2", "A#2#3", "#", "M"].into_iter().cycle())
+        .map(
+            |(event, manifest)| match event.manifest.is_empty() || manifest.is_empty() {
+                true => event,
+                false => event.manifest(manifest),
+            },
+        )
+        .chain([NewEvent::new(Codec::Text, "a").manifest("M").schema(3)])
         .collect();
     for (n, event) in (0..).zip(&events) {
         let appended = journal.append(&id(), after(n), event.clone()).await;
@@ -115,7 +124,7 @@ pub async fn fb2_fb3_serializers_mix(setup: Setup) {
     assert_eq!(found, events);
     assert_eq!(
         journal.highest(&id()).await.expect("highest"),
-        Some(number(20))
+        Some(number(21))
     );
 }
 
