@@ -3,6 +3,7 @@
 mod akka;
 mod annals;
 mod j5ik2o;
+mod jvm;
 mod known;
 
 pub use akka::{AkkaJournal, AkkaSnapshots};

@@ -2,24 +2,19 @@
 //! their snapshots: `docs/format.md` tells their bytes.
 
 mod append;
-mod attributes;
 mod batches;
 mod deletion;
-mod frame;
 mod ids;
 mod journal;
 mod keys;
 mod lookup;
 mod marks;
-mod message;
 mod proof;
 mod record;
 mod replay;
 mod row;
-mod serialization;
 mod snapshots;
 mod verify;
-mod writers;
 
 pub use journal::AkkaJournal;
 pub use snapshots::AkkaSnapshots;

@@ -15,9 +15,9 @@ use super::keys::{PARTITION, by_hundreds, hundred};
 use super::lookup::open_end;
 use super::marks::Marks;
 use super::row::Row;
-use super::writers::Writers;
 use crate::items::{Item, Value};
 use crate::journal::{EventStream, Window};
+use crate::layout::jvm::writers::Writers;
 use crate::settings::Gaps;
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 

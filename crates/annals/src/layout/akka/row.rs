@@ -6,22 +6,18 @@
 //! Never: writes `idx` and `cnt` on a lone event: the plugin would pass it over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::attributes::{self, Names, improper};
 use super::keys::Keys;
-use super::message::Message;
-use super::serialization::{self, Serialized};
 use crate::items::{Item, Value};
+use crate::layout::jvm::attributes::{self, ADAPTER, Names, improper};
+use crate::layout::jvm::message::Message;
+use crate::layout::jvm::serialization::{self, Serialized};
+use crate::layout::jvm::writers::{token_of, writer_uuid};
 use crate::settings::Format;
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
-/// Under this name the metadata of an event hold what the JVM side's event adapter called it.
-const ADAPTER: &str = "adapter-manifest";
 /// On an item whose event was deleted: its number stays taken.
 const GONE: &str = "deleted";
-/// The first half of the uuids of our writers.
-const OURS: &str = "616e6e61-6c73-8000";
 /// Where generation B keeps the payload.
 const NAMES: Names = Names {
     bytes: "event",
@@ -44,24 +40,6 @@ pub(super) struct Row {
     pub(super) number: SequenceNumber,
     pub(super) batch: Option<Place>,
     pub(super) item: Item,
-}
-
-/// Who wrote an event, as the JVM side writes it: the text of a uuid, whose last half is the
-/// append's token. Nothing of the journal is in it: when another process goes on with an append that
-/// was cut off, its events still come of one writer, or the filter for replays would drop some.
-pub(super) fn writer_uuid(token: Token) -> String {
-    let bits = u64::from_be_bytes(token.to_bytes());
-    let (low, high) = (bits >> 48, bits & 0xFFFF_FFFF_FFFF);
-    format!("{OURS}-{low:04x}-{high:012x}")
-}
-
-/// The token in a writer's uuid: its last 16 digits. Other texts get one of their own.
-pub(super) fn token_of(writer_uuid: &str) -> Token {
-    let digits: String = writer_uuid.chars().filter(|c| *c != '-').collect();
-    let last = digits.len().checked_sub(16).and_then(|at| digits.get(at..));
-    let bits = last.and_then(|last| u64::from_str_radix(last, 16).ok());
-    let bits = bits.unwrap_or_else(|| u64::from(crc32fast::hash(writer_uuid.as_bytes())));
-    Token::from_bytes(bits.to_be_bytes())
 }
 
 /// One event to be written.
@@ -150,20 +128,8 @@ impl NewRow<'_> {
             let tags = self.event.tags.iter().map(|tag| Value::from(tag.as_str()));
             item.insert("tags", Value::L(tags.collect()));
         }
-        if !metadata.is_empty() {
-            // As text: a map of attributes has no member without a name.
-            let pairs = metadata.into_iter().map(|(k, v)| (k, v.into()));
-            let object = serde_json::Value::Object(pairs.collect());
-            item.insert("metadata", object.to_string());
-        }
-        for (name, text) in [
-            ("causation", self.causation),
-            ("correlation", self.correlation),
-        ] {
-            if let Some(text) = text {
-                item.insert(name, text);
-            }
-        }
+        attributes::keep_metadata(item, metadata);
+        attributes::keep_causes(item, self.causation, self.correlation);
     }
 }
 
@@ -227,11 +193,6 @@ impl Row {
         value.unwrap_or_default()
     }
 
-    fn shared(&self, name: &str) -> Option<Arc<str>> {
-        let value = self.item.get(name).and_then(Value::as_str);
-        value.map(Arc::from)
-    }
-
     /// Which append it came with.
     pub(super) fn token(&self) -> Result<Token> {
         Ok(token_of(&self.writer_uuid()?))
@@ -286,8 +247,8 @@ impl Row {
             sequence_number: self.number,
             time_ms: self.time_ms().max(time_ms),
             token: token_of(&writer),
-            causation: self.shared("causation"),
-            correlation: self.shared("correlation"),
+            causation: attributes::causation(&self.item),
+            correlation: attributes::correlation(&self.item),
             data: self.with_ours(payload, adapter)?,
         };
         Ok(Some((event, writer)))
@@ -300,10 +261,7 @@ impl Row {
         if let Some(tags) = self.item.get("tags") {
             event.tags = tags_of(tags).ok_or_else(|| improper("tags"))?;
         }
-        if let Some(metadata) = attributes::text(&self.item, "metadata")? {
-            let read = serde_json::from_str(metadata);
-            event.metadata = read.map_err(|cause| improper("metadata").because(cause))?;
-        }
+        event.metadata = attributes::metadata(&self.item)?;
         if !adapter.is_empty() {
             event.metadata.insert(ADAPTER.to_owned(), adapter);
         }

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 
-use super::attributes::{self, Names};
-use super::frame;
-use super::serialization;
 use crate::items::{
     Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
     query_all,
 };
+use crate::layout::jvm::attributes::{self, Names};
+use crate::layout::jvm::{frame, serialization};
 use crate::settings::{Format, Settings, SnapshotOrder};
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use crate::{Error, Payload, PersistenceId, Result, SequenceNumber};

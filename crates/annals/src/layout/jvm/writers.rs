@@ -1,4 +1,4 @@
-//! Writers: events of two writers in one history, told apart by their writer's uuid.
+//! Writers: who wrote an event, by the uuid it carries, and events of two writers in one history.
 //!
 //! The plugin puts without a condition, so a writer that was thought dead may have written over
 //! and behind the events of its successor. Akka's core looks for that while it replays; so do we,
@@ -11,18 +11,39 @@
 use std::collections::VecDeque;
 
 use crate::settings::{ReplayFilterMode, ReplayFilterSettings};
-use crate::{Error, Event, Result};
+use crate::{Error, Event, Result, Token};
+
+/// The first half of the uuids of our writers.
+const OURS: &str = "616e6e61-6c73-8000";
+
+/// Who wrote an event, as the JVM side writes it: the text of a uuid, whose last half is the
+/// append's token. Nothing of the journal is in it: when another process goes on with an append that
+/// was cut off, its events still come of one writer, or the filter for replays would drop some.
+pub(in crate::layout) fn writer_uuid(token: Token) -> String {
+    let bits = u64::from_be_bytes(token.to_bytes());
+    let (low, high) = (bits >> 48, bits & 0xFFFF_FFFF_FFFF);
+    format!("{OURS}-{low:04x}-{high:012x}")
+}
+
+/// The token in a writer's uuid: its last 16 digits. Other texts get one of their own.
+pub(in crate::layout) fn token_of(writer_uuid: &str) -> Token {
+    let digits: String = writer_uuid.chars().filter(|c| *c != '-').collect();
+    let last = digits.len().checked_sub(16).and_then(|at| digits.get(at..));
+    let bits = last.and_then(|last| u64::from_str_radix(last, 16).ok());
+    let bits = bits.unwrap_or_else(|| u64::from(crc32fast::hash(writer_uuid.as_bytes())));
+    Token::from_bytes(bits.to_be_bytes())
+}
 
 /// Lets the events of the newest writer pass.
 #[derive(Debug)]
-pub(super) struct Writers {
+pub(in crate::layout) struct Writers {
     settings: ReplayFilterSettings,
     current: Option<String>,
     old: VecDeque<String>,
 }
 
 impl Writers {
-    pub(super) fn new(settings: ReplayFilterSettings) -> Self {
+    pub(in crate::layout) fn new(settings: ReplayFilterSettings) -> Self {
         Self {
             settings,
             current: None,
@@ -31,7 +52,7 @@ impl Writers {
     }
 
     /// The event, if it counts.
-    pub(super) fn push(&mut self, event: Event, writer: &str) -> Result<Option<Event>> {
+    pub(in crate::layout) fn push(&mut self, event: Event, writer: &str) -> Result<Option<Event>> {
         if self.settings.mode == ReplayFilterMode::Off || self.current.as_deref() == Some(writer) {
             return Ok(Some(event));
         }

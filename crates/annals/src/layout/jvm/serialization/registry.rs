@@ -71,7 +71,7 @@ fn number_in(name: &str) -> Result<i32> {
     let number = number.filter(|id| numbered(*id) == Codec::Other(name.to_owned()));
     let id = number.ok_or_else(|| {
         Error::invalid(format!(
-            "layout akka has no serializer for the codec; there are bytes, json, text, cbor, protobuf, long, int and boolean, and {NUMBERED}N chooses any serializer by its number. codec=`{name}`"
+            "this layout has no serializer for the codec; there are bytes, json, text, cbor, protobuf, long, int and boolean, and {NUMBERED}N chooses any serializer by its number. codec=`{name}`"
         ))
     })?;
     match codec_of(id) {

@@ -13,18 +13,18 @@ use crate::{Error, Result};
 
 /// An event and what was stored with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) payload: Serialized,
-    pub(super) sequence_number: u64,
-    pub(super) persistence_id: String,
+pub(in crate::layout) struct Message {
+    pub(in crate::layout) payload: Serialized,
+    pub(in crate::layout) sequence_number: u64,
+    pub(in crate::layout) persistence_id: String,
     /// The manifest of an event adapter; may be empty.
-    pub(super) adapter_manifest: String,
-    pub(super) writer_uuid: String,
+    pub(in crate::layout) adapter_manifest: String,
+    pub(in crate::layout) writer_uuid: String,
     /// Since Akka 2.6.
-    pub(super) timestamp_ms: Option<u64>,
-    pub(super) metadata: Option<Serialized>,
+    pub(in crate::layout) timestamp_ms: Option<u64>,
+    pub(in crate::layout) metadata: Option<Serialized>,
     /// Up to Akka 2.3 a deletion could leave its event there, marked. It is not replayed.
-    pub(super) is_deleted: bool,
+    pub(in crate::layout) is_deleted: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -59,7 +59,7 @@ struct PersistentPayload {
 }
 
 impl Message {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::layout) fn encode(&self) -> Vec<u8> {
         // No number in use here is near the end of 63 bits.
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let message = PersistentMessage {
@@ -77,7 +77,7 @@ impl Message {
 
     /// # Errors
     /// `Corrupt` where the bytes are no such message.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub(in crate::layout) fn decode(bytes: &[u8]) -> Result<Self> {
         let message = PersistentMessage::decode(bytes)
             .map_err(|cause| Error::corrupt("a stored event does not parse").because(cause))?;
         let payload = message.payload;

@@ -1,4 +1,4 @@
-//! Serialization of the `akka` layout: bytes of the JVM side's serializers as payloads, and back.
+//! Serialization of the layouts shared with the JVM: bytes of the JVM side's serializers as payloads, and back.
 //!
 //! Promises: a payload whose [`Written::carries`] is true reads back the same; bytes of a
 //! serializer without a codec here pass through untouched, with their number and manifest; what is
@@ -16,28 +16,28 @@ use crate::{Codec, Error, Payload, Result};
 
 /// Bytes as a serializer of the JVM side wrote them, or would.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Serialized {
+pub(in crate::layout) struct Serialized {
     /// The serializer's number.
-    pub(super) id: i32,
+    pub(in crate::layout) id: i32,
     /// What the serializer needs to know to read them; may be empty.
-    pub(super) manifest: String,
-    pub(super) bytes: Bytes,
+    pub(in crate::layout) manifest: String,
+    pub(in crate::layout) bytes: Bytes,
 }
 
 /// A payload, serialized.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
-    pub(super) serialized: Serialized,
+pub(in crate::layout) struct Written {
+    pub(in crate::layout) serialized: Serialized,
     /// Whether [`read`] gives back manifest and schema of the payload. Where not, the layout keeps
     /// them in attributes of its own.
-    pub(super) carries: bool,
+    pub(in crate::layout) carries: bool,
 }
 
 /// What was serialized, as a payload.
 ///
 /// # Errors
 /// `Corrupt` where the bytes are not what their serializer writes.
-pub(super) fn read(serialized: Serialized) -> Result<Payload> {
+pub(in crate::layout) fn read(serialized: Serialized) -> Result<Payload> {
     let Serialized {
         id,
         manifest,
@@ -77,12 +77,12 @@ pub(super) fn read(serialized: Serialized) -> Result<Payload> {
 ///
 /// # Errors
 /// `Invalid` where the codec has no serializer, or the serializer could not read the bytes.
-pub(super) fn write(payload: &Payload) -> Result<Written> {
+pub(in crate::layout) fn write(payload: &Payload) -> Result<Written> {
     let codec = &payload.codec;
     let id = registry::id_of(codec)?;
     let invalid = |fault: &str| {
         Error::invalid(format!(
-            "a payload {fault}, so layout akka cannot store it. codec=`{codec}`"
+            "a payload {fault}, so this layout cannot store it. codec=`{codec}`"
         ))
     };
     if let Some(fault) = registry::fault(codec, &payload.bytes) {
@@ -133,7 +133,7 @@ fn write_manifest(id: i32, payload: &Payload) -> Result<String> {
     }
     if id == registry::PROTOBUF && payload.manifest.is_empty() {
         return Err(Error::invalid(
-            "layout akka needs to know what a message of protocol buffers is; give the name of its class as manifest",
+            "this layout needs to know what a message of protocol buffers is; give the name of its class as manifest",
         ));
     }
     Ok(payload.manifest.clone())

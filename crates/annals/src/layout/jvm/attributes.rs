@@ -4,34 +4,43 @@
 //! Promises: what was written reads back the same; an attribute that is not what it should be is
 //! told as `Corrupt`.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::serialization::Serialized;
 use crate::items::{Item, Value};
 use crate::{Error, Payload, Result};
 
+/// Under this name the metadata of an event hold what the JVM side's event adapter called it.
+pub(in crate::layout) const ADAPTER: &str = "adapter-manifest";
 /// Ours: manifest and schema number, where the serializer does not carry both.
 const MANIFEST: &str = "type";
 const SCHEMA: &str = "schema";
+/// Ours: what comes with an event.
+const METADATA: &str = "metadata";
+const CAUSATION: &str = "causation";
+const CORRELATION: &str = "correlation";
 
 /// Under which names a serialized payload is kept.
-pub(super) struct Names {
-    pub(super) bytes: &'static str,
-    pub(super) id: &'static str,
-    pub(super) manifest: &'static str,
+pub(in crate::layout) struct Names {
+    pub(in crate::layout) bytes: &'static str,
+    pub(in crate::layout) id: &'static str,
+    pub(in crate::layout) manifest: &'static str,
 }
 
-pub(super) fn improper(name: &str) -> Error {
+pub(in crate::layout) fn improper(name: &str) -> Error {
     Error::corrupt(format!("attribute `{name}` is missing or improper"))
 }
 
 /// The text of an attribute, where it is there.
-pub(super) fn text<'a>(item: &'a Item, name: &str) -> Result<Option<&'a str>> {
+pub(in crate::layout) fn text<'a>(item: &'a Item, name: &str) -> Result<Option<&'a str>> {
     let value = item.get(name);
     let text = value.map(|value| value.as_str().ok_or_else(|| improper(name)));
     text.transpose()
 }
 
 impl Names {
-    pub(super) fn insert(&self, item: &mut Item, serialized: Serialized) {
+    pub(in crate::layout) fn insert(&self, item: &mut Item, serialized: Serialized) {
         item.insert(self.id, i64::from(serialized.id));
         if !serialized.manifest.is_empty() {
             item.insert(self.manifest, serialized.manifest);
@@ -39,7 +48,7 @@ impl Names {
         item.insert(self.bytes, serialized.bytes);
     }
 
-    pub(super) fn read(&self, item: &Item) -> Result<Serialized> {
+    pub(in crate::layout) fn read(&self, item: &Item) -> Result<Serialized> {
         let bytes = item.get(self.bytes).and_then(Value::as_bytes);
         let id = item.get(self.id).and_then(Value::as_number);
         let id = id.and_then(|id| id.to_string().parse().ok());
@@ -52,7 +61,7 @@ impl Names {
 }
 
 /// Keeps manifest and schema number of a payload whose serializer does not.
-pub(super) fn keep_type(item: &mut Item, payload: &Payload) {
+pub(in crate::layout) fn keep_type(item: &mut Item, payload: &Payload) {
     if !payload.manifest.is_empty() {
         item.insert(MANIFEST, payload.manifest.as_str());
     }
@@ -63,7 +72,7 @@ pub(super) fn keep_type(item: &mut Item, payload: &Payload) {
 
 /// A payload with the manifest and schema number that were kept. Where one of them was, both are
 /// ours to tell: the serializer may have taken a manifest for one with a number.
-pub(super) fn with_kept_type(item: &Item, payload: Payload) -> Result<Payload> {
+pub(in crate::layout) fn with_kept_type(item: &Item, payload: Payload) -> Result<Payload> {
     let manifest = text(item, MANIFEST)?;
     let schema = item.get(SCHEMA).map(|schema| {
         let schema = schema.as_u64().and_then(|schema| schema.try_into().ok());
@@ -75,4 +84,41 @@ pub(super) fn with_kept_type(item: &Item, payload: Payload) -> Result<Payload> {
             .manifest(manifest.unwrap_or_default())
             .schema(schema.unwrap_or(0))),
     }
+}
+
+/// Keeps the metadata of an event: as text, since a map of attributes has no member without a name.
+pub(in crate::layout) fn keep_metadata(item: &mut Item, metadata: BTreeMap<String, String>) {
+    if !metadata.is_empty() {
+        let pairs = metadata.into_iter().map(|(k, v)| (k, v.into()));
+        let object = serde_json::Value::Object(pairs.collect());
+        item.insert(METADATA, object.to_string());
+    }
+}
+
+/// The metadata that were kept.
+pub(in crate::layout) fn metadata(item: &Item) -> Result<BTreeMap<String, String>> {
+    let read = text(item, METADATA)?.map(serde_json::from_str).transpose();
+    let read = read.map_err(|cause| improper(METADATA).because(cause))?;
+    Ok(read.unwrap_or_default())
+}
+
+/// Keeps what caused an append and what it belongs to.
+pub(in crate::layout) fn keep_causes(
+    item: &mut Item,
+    causation: Option<&str>,
+    correlation: Option<&str>,
+) {
+    for (name, text) in [(CAUSATION, causation), (CORRELATION, correlation)] {
+        if let Some(text) = text {
+            item.insert(name, text);
+        }
+    }
+}
+
+pub(in crate::layout) fn causation(item: &Item) -> Option<Arc<str>> {
+    item.get(CAUSATION).and_then(Value::as_str).map(Arc::from)
+}
+
+pub(in crate::layout) fn correlation(item: &Item) -> Option<Arc<str>> {
+    item.get(CORRELATION).and_then(Value::as_str).map(Arc::from)
 }

@@ -16,7 +16,7 @@ const ID_BYTES: usize = 4;
 const JAVA_MAGIC: [u8; ID_BYTES] = [0xAC, 0xED, 0x00, 0x05];
 
 /// The length of the header, the header, the payload; numbers little-endian.
-pub(super) fn encode(serialized: &Serialized) -> Result<Vec<u8>> {
+pub(in crate::layout) fn encode(serialized: &Serialized) -> Result<Vec<u8>> {
     let manifest = serialized.manifest.as_bytes();
     let len = i32::try_from(ID_BYTES + manifest.len());
     let len = len.map_err(|cause| Error::invalid("a manifest is too long").because(cause))?;
@@ -31,7 +31,7 @@ pub(super) fn encode(serialized: &Serialized) -> Result<Vec<u8>> {
 
 /// # Errors
 /// `Corrupt` where the bytes are no such frame, or one of Akka 2.3.
-pub(super) fn decode(frame: &Bytes) -> Result<Serialized> {
+pub(in crate::layout) fn decode(frame: &Bytes) -> Result<Serialized> {
     let damaged = |what: &str| Error::corrupt(format!("a stored snapshot {what}"));
     let cut = || damaged("is cut short");
     let (len, rest) = frame.split_first_chunk().ok_or_else(cut)?;

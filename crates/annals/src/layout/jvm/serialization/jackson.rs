@@ -117,7 +117,7 @@ pub(super) fn split_manifest(manifest: String) -> (String, u32) {
 pub(super) fn join_manifest(class: &str, schema: u32) -> Result<String> {
     if i32::try_from(schema).is_err() {
         return Err(Error::invalid(format!(
-            "layout akka has schema numbers up to {}. schema=`{schema}`",
+            "this layout has schema numbers up to {}. schema=`{schema}`",
             i32::MAX
         )));
     }
