@@ -19,7 +19,7 @@ fn on_dynamodb(case: tck::Case) {
         .build();
     runtime.unwrap().block_on(async {
         let items = server::open().await;
-        case.property.check(items, case.layout).await;
+        case.check(items).await;
     });
 }
 

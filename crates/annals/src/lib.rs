@@ -19,6 +19,8 @@ pub mod embedded;
 pub mod faulty;
 pub mod items;
 pub mod journal;
+#[cfg(feature = "testing")]
+pub mod lagging;
 pub mod layout;
 pub mod memory;
 pub mod settings;

@@ -17,7 +17,7 @@ fn run(runtime: &mut Builder, check: impl Future<Output = ()>) {
 }
 
 fn on_memory(case: tck::Case) {
-    let check = case.property.check(Arc::new(Memory::new()), case.layout);
+    let check = case.check(Arc::new(Memory::new()));
     run(&mut Builder::new_current_thread(), check);
 }
 
@@ -26,7 +26,7 @@ fn on_embedded(case: tck::Case) {
     run(Builder::new_multi_thread().worker_threads(2), async {
         let items = Embedded::open(folder.path(), &Default::default());
         let items = Arc::new(items.expect("a store"));
-        case.property.check(items, case.layout).await;
+        case.check(items).await;
     });
 }
 

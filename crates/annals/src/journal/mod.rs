@@ -27,7 +27,7 @@ use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
-use crate::{Clock, Error, Event, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::{Clock, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
@@ -189,17 +189,21 @@ impl Journal {
                 let opened = crate::layout::AkkaJournal::open(items, settings, clock.clone());
                 Arc::new(opened.await?)
             }
-            other @ Layout::J5ik2o => {
-                return Err(Error::invalid(format!(
-                    "this annals keeps no journals of this layout yet; choose annals or akka. layout=`{other}`"
-                )));
+            Layout::J5ik2o => {
+                let opened = crate::layout::j5ik2o::J5ik2oJournal::open;
+                Arc::new(opened(items, settings, clock.clone())?)
             }
         };
-        Ok(Self {
+        Ok(Self::of(layout, clock, random))
+    }
+
+    /// The journal on a layout that was made by hand.
+    pub fn of(layout: Arc<dyn JournalLayout>, clock: Arc<dyn Clock>, random: Random) -> Self {
+        Self {
             layout,
             clock,
             random,
-        })
+        }
     }
 
     /// Does what has to be done once before the first append to a new table, and costs nothing

@@ -2,7 +2,7 @@
 
 mod akka;
 mod annals;
-mod j5ik2o;
+pub mod j5ik2o;
 mod jvm;
 mod known;
 

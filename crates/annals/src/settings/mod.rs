@@ -6,10 +6,15 @@
 
 mod akka;
 mod client;
+mod j5ik2o;
 mod optional;
 
 pub use akka::{AwsApiLimits, Format, Gaps, ReplayFilterMode, ReplayFilterSettings, SnapshotOrder};
 pub use client::AwsClientSettings;
+pub use j5ik2o::{
+    J5ik2oJournal, J5ik2oSettings, J5ik2oSnapshot, J5ik2oState, JournalColumns, PartitionKeyKind,
+    SnapshotColumns, SortKeyKind, StateColumns, StateKeyKind, StoredRevision, TableNameKind,
+};
 
 use std::path::PathBuf;
 
@@ -68,15 +73,17 @@ pub struct Settings {
     pub format: Format,
     /// Which snapshot is the newest (layout `akka`).
     pub snapshot_order: SnapshotOrder,
-    /// What a replay does where numbers are missing (layout `akka`).
+    /// What a replay does where numbers are missing (layouts `akka` and `j5ik2o`).
     pub gaps: Gaps,
     /// Whether the JVM side deletes events of the same ids (layout `akka`). Then deletions remove
     /// items as it does, and every append looks once more before it is acknowledged.
     pub jvm_deletes: bool,
-    /// Events of two writers in one history (layout `akka`).
+    /// Events of two writers in one history (layouts `akka` and `j5ik2o`).
     pub replay_filter: ReplayFilterSettings,
     /// Limits that are checked before DynamoDB would (layout `akka`).
     pub aws_api_limits: AwsApiLimits,
+    /// The plugin's own sections (layout `j5ik2o`).
+    pub j5ik2o: J5ik2oSettings,
     /// The embedded store.
     pub embedded: EmbeddedSettings,
     /// The client of DynamoDB.
@@ -105,6 +112,7 @@ impl Default for Settings {
             jvm_deletes: false,
             replay_filter: ReplayFilterSettings::default(),
             aws_api_limits: AwsApiLimits::default(),
+            j5ik2o: J5ik2oSettings::default(),
             embedded: EmbeddedSettings::default(),
             aws_client_config: AwsClientSettings::default(),
         }

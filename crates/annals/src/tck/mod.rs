@@ -26,7 +26,7 @@ use futures::future::BoxFuture;
 use crate::items::{Items, TableName};
 use crate::journal::Journal;
 use crate::layout::Layout;
-use crate::settings::Settings;
+use crate::settings::{PartitionKeyKind, Settings, SortKeyKind, StoredRevision};
 use crate::{Clock, Error, ManualClock, Random};
 
 /// One property, by name.
@@ -42,8 +42,8 @@ impl Property {
     ///
     /// # Panics
     /// Where it does not hold, when its tables are dropped.
-    pub async fn check(&self, items: Arc<dyn Items>, layout: Layout) {
-        let setup = Setup::new(items, layout).await;
+    pub async fn check(&self, items: Arc<dyn Items>, settings: Settings) {
+        let setup = Setup::new(items, settings).await;
         let setup = setup.expect("tables for a property");
         let acting = AssertUnwindSafe((self.act)(setup.clone()));
         let ended = acting.catch_unwind().await;
@@ -55,33 +55,82 @@ impl Property {
     }
 }
 
+/// A layout with settings that make it work another way.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// The layout's name, and what is set.
+    pub name: &'static str,
+    /// The settings, but for the names of tables.
+    pub settings: fn() -> Settings,
+}
+
+/// Our own.
+pub const ANNALS: Variant = Variant {
+    name: "annals",
+    settings: || of(Layout::Annals),
+};
+/// The tables of akka-persistence-dynamodb 1.x.
+pub const AKKA: Variant = Variant {
+    name: "akka",
+    settings: || of(Layout::Akka),
+};
+/// j5ik2o's tables, with all of an id in one partition, in order.
+pub const J5IK2O: Variant = Variant {
+    name: "j5ik2o",
+    settings: || of(Layout::J5ik2o),
+};
+/// j5ik2o's tables, with an id spread over many partitions: only the index has it in order, and
+/// late.
+pub const J5IK2O_SPREAD: Variant = Variant {
+    name: "j5ik2o-spread",
+    settings: || {
+        let mut settings = of(Layout::J5ik2o);
+        let journal = &mut settings.j5ik2o.dynamo_db_journal;
+        journal.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
+        journal.sort_key_resolver_class_name = SortKeyKind::SeqNr;
+        journal.soft_delete = false;
+        let snapshot = &mut settings.j5ik2o.dynamo_db_snapshot;
+        snapshot.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
+        snapshot.sort_key_resolver_class_name = SortKeyKind::SeqNr;
+        settings.j5ik2o.dynamo_db_state.stored_revision = StoredRevision::V1;
+        settings
+    },
+};
+
+fn of(layout: Layout) -> Settings {
+    Settings {
+        layout,
+        ..Settings::default()
+    }
+}
+
 /// Properties that belong together, and the layouts that have what they are about.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     /// What they are about.
     pub name: &'static str,
     /// Where they must hold.
-    pub layouts: &'static [Layout],
+    pub variants: &'static [Variant],
     /// The properties.
     pub properties: &'static [Property],
 }
 
-const BOTH: &[Layout] = &[Layout::Annals, Layout::Akka];
+const ALL: &[Variant] = &[ANNALS, AKKA, J5IK2O, J5IK2O_SPREAD];
 
 /// Every list. Whoever tests a store takes them all: what is added here is run everywhere.
 #[rustfmt::skip]
 pub const LISTS: &[List] = &[
-    List { name: "journal", layouts: BOTH, properties: journal::PROPERTIES },
-    List { name: "snapshot", layouts: BOTH, properties: snapshot::PROPERTIES },
-    List { name: "plugin", layouts: &[Layout::Akka], properties: akka::PROPERTIES },
-    List { name: "state", layouts: &[Layout::Annals], properties: state::PROPERTIES },
+    List { name: "journal", variants: ALL, properties: journal::PROPERTIES },
+    List { name: "snapshot", variants: &[ANNALS, AKKA], properties: snapshot::PROPERTIES },
+    List { name: "plugin", variants: &[AKKA], properties: akka::PROPERTIES },
+    List { name: "state", variants: &[ANNALS], properties: state::PROPERTIES },
 ];
 
 /// One property on one layout: a test for every store.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Where.
-    pub layout: Layout,
+    pub variant: Variant,
     /// The name of its list.
     pub list: &'static str,
     /// What.
@@ -89,19 +138,28 @@ pub struct Case {
 }
 
 impl Case {
+    /// Checks it on a store.
+    ///
+    /// # Panics
+    /// Where it does not hold.
+    pub async fn check(&self, items: Arc<dyn Items>) {
+        let settings = (self.variant.settings)();
+        self.property.check(items, settings).await;
+    }
+
     /// What a test of it is called: `akka::memory::journal::j1_replays_all_events`.
     pub fn name_on(&self, store: &str) -> String {
-        let (layout, list, property) = (self.layout, self.list, self.property.name);
-        format!("{layout}::{store}::{list}::{property}")
+        let (variant, list, property) = (self.variant.name, self.list, self.property.name);
+        format!("{variant}::{store}::{list}::{property}")
     }
 }
 
 /// Every property of every list, on each of the list's layouts.
 pub fn cases() -> impl Iterator<Item = Case> {
     LISTS.iter().flat_map(|list| {
-        list.layouts.iter().flat_map(move |&layout| {
+        list.variants.iter().flat_map(move |&variant| {
             list.properties.iter().map(move |&property| Case {
-                layout,
+                variant,
                 list: list.name,
                 property,
             })
@@ -124,20 +182,20 @@ pub struct Setup {
 
 impl Setup {
     /// Tables nobody else has, created.
-    pub async fn new(items: Arc<dyn Items>, layout: Layout) -> Result<Self, Error> {
+    pub async fn new(items: Arc<dyn Items>, settings: Settings) -> Result<Self, Error> {
         let unique = Random::from_machine().bits();
         let name = |what: &str| -> Result<Option<TableName>, Error> {
             Ok(Some(format!("annals-tck-{what}-{unique:016x}").parse()?))
         };
+        let layout = settings.layout;
         let settings = Settings {
-            layout,
             journal_table: name("journal")?,
             snapshot_table: name("snapshot")?,
             state_table: match layout {
                 Layout::Akka => None,
                 _ => name("state")?,
             },
-            ..Settings::default()
+            ..settings
         };
         for table in layout.tables(&settings)?.all() {
             items.create_table(table, Default::default()).await?;
@@ -170,26 +228,26 @@ impl Setup {
     }
 }
 
-/// Checks every property of a list on a store and layout.
+/// Checks every property of a list on a store, with a layout's settings.
 ///
 /// ```
-/// use annals::layout::Layout;
 /// use annals::memory::Memory;
+/// use annals::settings::Settings;
 /// use annals::tck;
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// tck::run(tck::journal::PROPERTIES, Arc::new(Memory::new()), Layout::Annals).await;
+/// tck::run(tck::journal::PROPERTIES, Arc::new(Memory::new()), Settings::default()).await;
 /// # }
 /// ```
 ///
 /// # Panics
 /// Where one or more do not hold, when all have been checked: with a line for each.
-pub async fn run(properties: &[Property], items: Arc<dyn Items>, layout: Layout) {
+pub async fn run(properties: &[Property], items: Arc<dyn Items>, settings: Settings) {
     let mut failures = Vec::new();
     for property in properties {
-        let check = AssertUnwindSafe(property.check(items.clone(), layout));
+        let check = AssertUnwindSafe(property.check(items.clone(), settings.clone()));
         if let Err(panic) = check.catch_unwind().await {
             failures.push(format!(
                 "{}: {}",

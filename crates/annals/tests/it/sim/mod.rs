@@ -24,10 +24,11 @@ use std::sync::{Arc, Mutex};
 use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::Append;
+use annals::lagging::{Lag, Lagging};
 use annals::layout::Layout;
-use annals::settings::Settings;
 use annals::tck::aftermath::Aftermath;
 use annals::tck::record::{Outcome, Record, label};
+use annals::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD, Variant};
 use annals::{Codec, ManualClock, NewEvent, Random};
 
 use process::{Process, World, id, noise};
@@ -40,6 +41,9 @@ use told::Told;
 const IDS: usize = 2;
 const SEEDS: u64 = 2_000;
 const AKKA_SEEDS: u64 = 500;
+const J5IK2O_SEEDS: u64 = 250;
+/// By how many calls an index is late at most.
+const LATE_CALLS: u64 = 40;
 const PROCESSES: usize = 3;
 const STEPS: usize = 18;
 
@@ -70,7 +74,7 @@ async fn prepare(world: &World, random: &Random) {
         let created = world.items.create_table(table, Default::default());
         created.await.unwrap();
     }
-    let count = match (world.is_akka(), random.below(12)) {
+    let count = match (world.is_itemized(), random.below(12)) {
         (true, 0) => Some(990 + random.below(12)),
         (true, 1..6) => Some(88 + random.below(14)),
         (false, 0) => Some(996 + random.below(6)),
@@ -107,16 +111,30 @@ impl End {
     }
 }
 
-async fn run(seed: u64, (layout, guard): Bent, noise: Arc<[u8]>) -> End {
+/// Whether it is the layout that has all there is: the others' tables are played with as journals.
+fn is_ours(variant: Variant) -> bool {
+    (variant.settings)().layout == Layout::Annals
+}
+
+/// The store of a world. The plugin's index over events answers late there.
+fn store(variant: Variant, guard: Guard, random: &Random) -> Arc<dyn Items> {
+    let tampered = Arc::new(Tampered::new(guard, Random::seeded(random.bits())));
+    match (variant.settings)().layout {
+        Layout::Annals | Layout::Akka => tampered,
+        Layout::J5ik2o => {
+            let lag = Lag::Calls(LATE_CALLS, Random::seeded(random.bits()));
+            Arc::new(Lagging::new(tampered, lag))
+        }
+    }
+}
+
+async fn run(seed: u64, (variant, guard): Bent, noise: Arc<[u8]>) -> End {
     let random = Random::seeded(seed);
     let world = Arc::new(World {
-        items: Arc::new(Tampered::new(guard, Random::seeded(random.bits()))),
+        items: store(variant, guard, &random),
         clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
-        settings: Settings {
-            layout,
-            ..Settings::default()
-        },
-        record: Mutex::new(Record::of(IDS, layout == Layout::Akka)),
+        settings: (variant.settings)(),
+        record: Mutex::new(Record::of(IDS, !is_ours(variant))),
         snapshots: Mutex::default(),
         states: Mutex::default(),
         // In some worlds large ones follow each other.
@@ -148,7 +166,7 @@ async fn run(seed: u64, (layout, guard): Bent, noise: Arc<[u8]>) -> End {
             world.record().violated(format!("{panic}"));
         }
     }
-    if !world.is_akka() {
+    if !world.is_itemized() {
         leftovers::sweep(&world, &random).await;
     }
     let mut record = std::mem::take(&mut *world.record());
@@ -162,7 +180,7 @@ async fn run(seed: u64, (layout, guard): Bent, noise: Arc<[u8]>) -> End {
         aftermath.check(&mut record, open).await;
     }
     *world.record() = record;
-    if !world.is_akka() {
+    if !world.is_itemized() {
         for index in 0..IDS {
             snapshots::check(&world, &open().await, index, &random).await;
         }
@@ -185,19 +203,29 @@ fn run_alone(seed: u64, bent: Bent, noise: &Arc<[u8]>) -> End {
 }
 
 /// A layout, and which of its guards is taken away.
-type Bent = (Layout, Guard);
+type Bent = (Variant, Guard);
 
 #[test]
 fn every_promise_is_kept() {
-    check_kept(Layout::Annals, SEEDS);
+    check_kept(ANNALS, SEEDS);
 }
 
 #[test]
 fn every_promise_is_kept_on_the_akka_layout() {
-    check_kept(Layout::Akka, AKKA_SEEDS);
+    check_kept(AKKA, AKKA_SEEDS);
 }
 
-fn check_kept(layout: Layout, seeds: u64) {
+#[test]
+fn every_promise_is_kept_on_the_j5ik2o_layout() {
+    check_kept(J5IK2O, J5IK2O_SEEDS);
+}
+
+#[test]
+fn every_promise_is_kept_on_the_j5ik2o_layout_where_ids_are_spread() {
+    check_kept(J5IK2O_SPREAD, J5IK2O_SEEDS);
+}
+
+fn check_kept(variant: Variant, seeds: u64) {
     let seeds = match setting("ANNALS_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..setting("ANNALS_SEEDS").unwrap_or(seeds),
@@ -206,7 +234,7 @@ fn check_kept(layout: Layout, seeds: u64) {
     let runs = seeds.end - seeds.start;
     let mut met = Met::default();
     for seed in seeds {
-        let end = run_alone(seed, (layout, Guard::Kept), &noise);
+        let end = run_alone(seed, (variant, Guard::Kept), &noise);
         if runs == 1 {
             println!("{end:#?}");
         }
@@ -216,7 +244,7 @@ fn check_kept(layout: Layout, seeds: u64) {
     }
     println!("{met:?}");
     // A simulation that meets nothing proves nothing.
-    let is_enough = met.is_enough(layout, runs);
+    let is_enough = met.is_enough(variant, runs);
     assert!(runs < 100 || is_enough, "{met:?}");
 }
 
@@ -306,11 +334,11 @@ impl Met {
         self.states.add_found(end.states.found);
     }
 
-    fn is_enough(&self, layout: Layout, runs: u64) -> bool {
+    fn is_enough(&self, variant: Variant, runs: u64) -> bool {
         let of_journal = self.acked > 5 * runs && self.refused > runs;
         let cut_off = self.cut_off > runs / 10 && self.unknown > runs / 10;
         let others = self.snapshots.is_enough(runs) && self.states.is_enough(runs);
-        let has_others = layout == Layout::Akka || (others && self.states.refused > runs);
+        let has_others = !is_ours(variant) || (others && self.states.refused > runs);
         of_journal && cut_off && has_others
     }
 }
@@ -319,7 +347,7 @@ impl Met {
 fn the_same_seed_ends_the_same() {
     let noise = noise();
     for seed in 0..5 {
-        let bent = (Layout::Annals, Guard::NoCondition);
+        let bent = (ANNALS, Guard::NoCondition);
         let ends = [(); 2].map(|()| run_alone(seed, bent, &noise));
         let [one, other] = ends.map(|end| format!("{end:?}"));
         assert_eq!(one, other, "seed {seed}");
@@ -327,9 +355,9 @@ fn the_same_seed_ends_the_same() {
 }
 
 /// The guard is there for something: without it the promises do not hold.
-fn check_missed(layout: Layout, guard: Guard) {
+fn check_missed(variant: Variant, guard: Guard) {
     let noise = noise();
-    let bent = (layout, guard);
+    let bent = (variant, guard);
     let mut runs = (0..200).map(|seed| run_alone(seed, bent, &noise).violations());
     let broken = runs.find(|violations| !violations.is_empty());
     println!("{}", broken.expect("the guard is missed").join("\n"));
@@ -337,57 +365,57 @@ fn check_missed(layout: Layout, guard: Guard) {
 
 #[test]
 fn without_the_condition_events_are_lost() {
-    check_missed(Layout::Annals, Guard::NoCondition);
+    check_missed(ANNALS, Guard::NoCondition);
 }
 
 #[test]
 fn without_the_token_a_lost_answer_is_a_conflict() {
-    check_missed(Layout::Annals, Guard::NoToken);
+    check_missed(ANNALS, Guard::NoToken);
 }
 
 #[test]
 fn without_marks_numbers_are_used_twice() {
-    check_missed(Layout::Annals, Guard::NoMarks);
+    check_missed(ANNALS, Guard::NoMarks);
 }
 
 #[test]
 fn without_the_condition_on_revisions_states_are_lost() {
-    check_missed(Layout::Annals, Guard::NoRevisions);
+    check_missed(ANNALS, Guard::NoRevisions);
 }
 
 #[test]
 fn without_the_emptied_item_revisions_are_used_twice() {
-    check_missed(Layout::Annals, Guard::NoEmptied);
+    check_missed(ANNALS, Guard::NoEmptied);
 }
 
 #[test]
 fn a_snapshot_that_is_not_replaced_is_missed() {
-    check_missed(Layout::Annals, Guard::NoReplacing);
+    check_missed(ANNALS, Guard::NoReplacing);
 }
 
 #[test]
 fn another_snapshot_than_the_newest_is_noticed() {
-    check_missed(Layout::Annals, Guard::OldestFirst);
+    check_missed(ANNALS, Guard::OldestFirst);
 }
 
 #[test]
 fn without_the_condition_events_of_the_akka_layout_are_lost() {
-    check_missed(Layout::Akka, Guard::NoCondition);
+    check_missed(AKKA, Guard::NoCondition);
 }
 
 #[test]
 fn without_the_token_a_lost_answer_on_the_akka_layout_is_a_conflict() {
-    check_missed(Layout::Akka, Guard::NoToken);
+    check_missed(AKKA, Guard::NoToken);
 }
 
 #[test]
 fn without_emptied_items_numbers_of_the_akka_layout_are_used_twice() {
-    check_missed(Layout::Akka, Guard::NoEmptied);
+    check_missed(AKKA, Guard::NoEmptied);
 }
 
 #[test]
 fn a_batch_of_the_akka_layout_whose_last_member_is_not_put_last_is_noticed() {
-    check_missed(Layout::Akka, Guard::LastNotLast);
+    check_missed(AKKA, Guard::LastNotLast);
 }
 
 /// Seeds under which something was wrong once.
@@ -402,7 +430,7 @@ fn seeds_that_failed_on_the_akka_layout_do_not() {
         0, 4, 5, 6, 11, 13, 19, 23, 27, 42, 51, 63, 96, 99, 116, 131, 140, 705, 1_021, 6_102,
         14_061,
     ] {
-        let violations = run_alone(seed, (Layout::Akka, Guard::Kept), &noise).violations();
+        let violations = run_alone(seed, (AKKA, Guard::Kept), &noise).violations();
         assert!(violations.is_empty(), "{seed}: {violations:?}");
     }
 }

@@ -53,8 +53,9 @@ impl World {
         self.states.lock().unwrap()
     }
 
-    pub(super) fn is_akka(&self) -> bool {
-        self.settings.layout == Layout::Akka
+    /// Whether each event is an item, and only journals are played with.
+    pub(super) fn is_itemized(&self) -> bool {
+        self.settings.layout != Layout::Annals
     }
 
     /// A journal as a process opens it that starts when all is over.
@@ -135,7 +136,7 @@ impl Process {
             // Of the other layouts' tables there are journals only.
             match self
                 .random
-                .below(if self.world.is_akka() { 16 } else { 32 })
+                .below(if self.world.is_itemized() { 16 } else { 32 })
             {
                 0 | 1 => self.delete(index).await,
                 2 | 3 => self.look(index).await,
@@ -187,7 +188,7 @@ impl Process {
     fn draw(&self, index: usize) -> (usize, Append) {
         let count = self.draw_count();
         let attempt = self.world.record().begin(index, count);
-        let is_large = !self.world.is_akka() && self.random.below(150) == 0;
+        let is_large = !self.world.is_itemized() && self.random.below(150) == 0;
         let events = (0..count).map(|place| {
             let mut payload = label(attempt, place, count).into_bytes();
             if is_large {
@@ -202,7 +203,7 @@ impl Process {
 
     /// How many events an append has. Where each is an item, long ones are cut in more ways.
     fn draw_count(&self) -> u64 {
-        match self.world.is_akka().then(|| self.random.below(40)) {
+        match self.world.is_itemized().then(|| self.random.below(40)) {
             Some(0) => 60 + self.random.below(260),
             Some(1..12) => 2 + self.random.below(8),
             _ => 1 + self.random.below(3),
@@ -329,7 +330,7 @@ impl Process {
     async fn sweep(&mut self) {
         let hour = Duration::from_secs(3_600);
         let mut swept = vec![self.journal.orphans(hour, Verify::Repair).await];
-        if !self.world.is_akka() {
+        if !self.world.is_itemized() {
             swept.push(self.snapshots.orphans(hour, Verify::Repair).await);
             swept.push(self.states.orphans(hour, Verify::Repair).await);
         }

@@ -35,11 +35,16 @@ pub(super) enum Guard {
 /// How often others get a turn while members of a batch are held back.
 const HELD_BACK: u64 = 60;
 
-fn is_akka_event(table: &TableSpec, item: &Item) -> bool {
-    table.name().as_str() == "akka-persistence" && item.get("event").is_some()
+/// Whether it is an event as the layouts that are shared with the JVM keep it.
+fn is_jvm_event(table: &TableSpec, item: &Item) -> bool {
+    match table.name().as_str() {
+        "akka-persistence" => item.get("event").is_some(),
+        "Journal" => item.get("deleted") == Some(&Value::Bool(false)),
+        _ => false,
+    }
 }
 
-/// The place of an event of the akka layout in its batch, and the last place.
+/// The place of an event in its batch, and the last place.
 fn place_of(item: &Item) -> Option<(u64, u64)> {
     Some((item.get("idx")?.as_u64()?, item.get("cnt")?.as_u64()?))
 }
@@ -150,7 +155,7 @@ impl Items for Tampered {
     ) -> Result<Cost, WriteError> {
         let is_new = item.get("c").is_some() && condition == Condition::Absent;
         let is_commit = is_new && is_of(table, "journal");
-        let is_event = is_akka_event(table, &item) && condition == Condition::Absent;
+        let is_event = is_jvm_event(table, &item) && condition == Condition::Absent;
         match self.guard {
             Guard::NoCondition if is_event => condition = Condition::Always,
             Guard::NoToken if is_event => item = with_writer(item, self.random.bits()),

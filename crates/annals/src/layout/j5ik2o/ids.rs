@@ -1,0 +1,32 @@
+//! Persistence ids: by a scan, as the plugin had no other way either.
+//!
+//! Promises: every id that has a row or a mark, each once.
+//! Trusts: that all ids fit in memory.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+
+use super::journal::J5ik2oJournal;
+use super::row::owner;
+use crate::PersistenceId;
+use crate::items::{Scan, scan_all};
+use crate::journal::IdStream;
+
+pub(super) fn all(journal: &J5ik2oJournal, prefix: &str) -> IdStream {
+    let (settings, prefix) = (journal.settings.clone(), prefix.to_owned());
+    let mut seen: HashSet<Arc<str>> = HashSet::new();
+    let items = scan_all(journal.items.clone(), journal.table.clone(), Scan::whole());
+    let ids = items.try_filter_map(move |item| {
+        let columns = &settings.j5ik2o.dynamo_db_journal.columns_def;
+        let id = owner(&item, columns).filter(|id| id.starts_with(&prefix));
+        let id = id.filter(|id| !seen.contains(*id));
+        let found = id.map(|id| {
+            seen.insert(id.into());
+            id.parse::<PersistenceId>()
+        });
+        std::future::ready(found.transpose())
+    });
+    Box::pin(ids)
+}

@@ -1,0 +1,101 @@
+//! Finding the end of an id's history.
+//!
+//! Promises: the last number that was ever used, deleted or not. One request where the keys are in
+//! order and the id has rows under them; otherwise the index, the mark, and one look behind them.
+
+use futures::TryStreamExt;
+
+use super::journal::J5ik2oJournal;
+use super::keys::{MARK, on_index};
+use super::mark::Mark;
+use super::row::Row;
+use super::rows::{Rows, Step};
+use crate::{PersistenceId, Result};
+
+/// The end of a history.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    /// The last row, unless all that is known of it is that it was there.
+    pub(super) last: Option<Row>,
+    /// The last number that was ever used; 0: none.
+    pub(super) highest: u64,
+}
+
+impl Tail {
+    fn at(row: Row) -> Self {
+        Self {
+            highest: row.number,
+            last: Some(row),
+        }
+    }
+
+    fn marked(mark: Mark) -> Self {
+        Self {
+            last: None,
+            highest: mark.high,
+        }
+    }
+
+    /// The last number before a batch that may be under way: nothing of that is appended yet.
+    pub(super) fn settled(&self) -> u64 {
+        self.open().map_or(self.highest, |open| open.begin() - 1)
+    }
+
+    /// The last row, if it is of a batch whose last member is missing.
+    pub(super) fn open(&self) -> Option<&Row> {
+        let last = self.last.as_ref();
+        last.filter(|row| row.is_live() && !row.is_end())
+    }
+}
+
+impl J5ik2oJournal {
+    /// The end of an id's history as the store has it.
+    pub(super) async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
+        if !self.keys.are_ordered() {
+            let (mark, indexed) = futures::try_join!(self.mark(id), self.last_in_index(id))?;
+            let known = match indexed {
+                Some(row) if row.number >= mark.high => Tail::at(row),
+                _ => Tail::marked(mark),
+            };
+            return self.tail_behind(id, known).await;
+        }
+        let mut mark = Mark::default();
+        let query = self.keys.between(id, MARK, u64::MAX)?.descending();
+        let mut rows = self.query(query.limit(1));
+        while let Some(item) = rows.try_next().await? {
+            if !self.is_owned(id, &item) {
+                continue;
+            }
+            if !Mark::is_in(&item) {
+                return Ok(Tail::at(self.row(item)?));
+            }
+            mark = Mark::of(&item)?;
+        }
+        // Nothing under these keys but the mark at most: all may be of another time.
+        let indexed = self.last_in_index(id).await?;
+        Ok(match indexed {
+            Some(row) if row.number >= mark.high => Tail::at(row),
+            _ => Tail::marked(mark),
+        })
+    }
+
+    async fn last_in_index(&self, id: &PersistenceId) -> Result<Option<Row>> {
+        let index = &self.section().get_journal_rows_index_name;
+        let query = on_index(index, id, (1, u64::MAX)).descending().limit(1);
+        let found = self.items.query(&self.table, query).await?.items;
+        let found = found.into_iter().next();
+        found.map(|item| self.row(item)).transpose()
+    }
+
+    /// The end, given what is known to be there.
+    async fn tail_behind(&self, id: &PersistenceId, known: Tail) -> Result<Tail> {
+        let mut rows = Rows::behind(self, id, known.highest);
+        let mut tail = known;
+        while let Some(step) = rows.next().await? {
+            if let Step::Row(row) = step {
+                tail = Tail::at(row);
+            }
+        }
+        Ok(tail)
+    }
+}
