@@ -26,7 +26,7 @@ import java.util.function.Consumer;
  * A chapter has tables of its own, which must not be there yet. A line of expected.jsonl is one of
  *
  * <pre>
- * {"chapter":  {journal, legacy, settings}}                   what the following was written with
+ * {"chapter":  {journal, legacy, byHand, settings}}           what the following was written with
  * {"event":    {journal, persistenceId, sequenceNr, serializer, manifest, type, value}}
  * {"entity":   {journal, persistenceId, events, highest}}     how many events, and the last number
  * {"snapshot": {journal, persistenceId, criteria, found}}     found as loaded with these, or null
@@ -34,8 +34,8 @@ import java.util.function.Consumer;
  * {"state":    {journal, persistenceId, revision, found}}     found as loaded, or null
  * </pre>
  *
- * where journal is the chapter's name. States are written, to state-v1.jsonl and state-v2.jsonl,
- * where the modules for them are there.
+ * where journal is the chapter's name. States have the chapters v1 and v2, in state-v1.jsonl and
+ * state-v2.jsonl, by the version of the client; they are laid by hand where the module is absent.
  *
  * <p>Promises: two runs differ in the ids of writers, in times, and in nothing else.
  */
@@ -49,6 +49,7 @@ final class Fixtures {
     private Session session;
     private final Set<String> ids = new TreeSet<>();
     private final List<JsonNode> criteria = new ArrayList<>();
+    private StatesByHand byHand;
 
     private Fixtures(Map<String, Object> settings, Path folder, PrintStream expected) {
         this.settings = settings;
@@ -71,7 +72,7 @@ final class Fixtures {
 
     /** Journal and snapshots under these settings, by their path below {@code j5ik2o.}. */
     void chapter(String name, boolean legacy, Map<String, String> over, Consumer<Fixtures> write) throws IOException {
-        Map<String, Object> all = begin(name, legacy, over);
+        Map<String, Object> all = begin(name, legacy, false, over);
         try (Session writing = new Session(all)) {
             session = writing;
             writing.tables().create(List.of("journal", "snapshot"), List.of(), legacy);
@@ -86,36 +87,37 @@ final class Fixtures {
         }
     }
 
-    /** States alone, where there is a module for them. */
-    void states(String name, Map<String, String> over, Consumer<Fixtures> write) throws IOException {
-        Map<String, Object> all = Session.settings(settings, Payloads.JSON.valueToTree(full(name, over)));
+    /** States alone, as the module for this version of the client stores them. */
+    void states(String version, Consumer<Fixtures> write) throws IOException {
+        Map<String, String> over = Map.of("dynamo-db-state.dynamo-db-client.client-version", version);
+        Map<String, Object> all = begin(version, false, !States.available(version), over);
         try (Session writing = new Session(all)) {
-            if (!writing.states().available()) {
-                return;
-            }
             session = writing;
-            begin(name, false, over);
+            byHand = byHand(version);
             writing.tables().create(List.of("state"), List.of(), false);
             write.accept(this);
-        } catch (Failure failure) {
-            if (failure.kind.equals("unsupported")) {
-                return; // the module for this version of the client
-            }
-            throw failure;
         }
         try (Session reading = new Session(all)) {
             session = reading;
+            byHand = byHand(version);
             ids.forEach(this::expectState);
             items("state");
         }
     }
 
-    private Map<String, Object> begin(String name, boolean legacy, Map<String, String> over) {
+    /** In place of a module that is absent, or null. */
+    private StatesByHand byHand(String version) {
+        return States.available(version)
+                ? null
+                : new StatesByHand(session.tables(), session.serialization(), version);
+    }
+
+    private Map<String, Object> begin(String name, boolean legacy, boolean byHand, Map<String, String> over) {
         chapter = name;
         ids.clear();
         criteria.clear();
         Map<String, String> paths = full(name, over);
-        ObjectNode line = object().put("journal", name).put("legacy", legacy);
+        ObjectNode line = object().put("journal", name).put("legacy", legacy).put("byHand", byHand);
         expected.println(object().set("chapter", line.set("settings", Payloads.JSON.valueToTree(paths))));
         return Session.settings(settings, Payloads.JSON.valueToTree(paths));
     }
@@ -130,8 +132,7 @@ final class Fixtures {
     }
 
     private void items(String table) throws IOException {
-        String file = table.equals("state") ? chapter : table + "-" + chapter;
-        try (PrintStream out = lines(folder.resolve(file + ".jsonl"))) {
+        try (PrintStream out = lines(folder.resolve(table + "-" + chapter + ".jsonl"))) {
             session.tables().items(table, null).forEach(item -> out.println(object().set("Item", item)));
         }
     }
@@ -165,7 +166,7 @@ final class Fixtures {
     }
 
     private void expectState(String id) {
-        JsonNode answer = ask(id, object().put("do", "state-get"));
+        JsonNode answer = byHand == null ? ask(id, object().put("do", "state-get")) : byHand.get(id);
         if (answer.get("state") instanceof ObjectNode state) {
             state.remove("class");
         }
@@ -228,8 +229,21 @@ final class Fixtures {
     }
 
     void put(String id, long revision, ObjectNode state, String tag) {
+        if (byHand != null) {
+            ids.add(id);
+            byHand.put(id, revision, Payloads.read(state), tag);
+            return;
+        }
         ObjectNode request = object().put("do", "state-put").put("revision", revision).put("tag", tag);
         ask(id, request.set("state", state));
+    }
+
+    void deleteState(String id) {
+        if (byHand != null) {
+            byHand.delete(id);
+            return;
+        }
+        ask(id, object().put("do", "state-delete"));
     }
 
     JsonNode ask(String id, ObjectNode request) {

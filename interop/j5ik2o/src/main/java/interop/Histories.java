@@ -70,10 +70,7 @@ final class Histories {
                     snapshots(it);
                 });
         for (String version : List.of("v1", "v2")) {
-            to.states(
-                    "state-" + version,
-                    Map.of("dynamo-db-defaults.dynamo-db-client.client-version", version),
-                    Histories::states);
+            to.states(version, Histories::states);
         }
     }
 
@@ -285,11 +282,10 @@ final class Histories {
         it.put("custom-1", 1, payload("custom").put("value", "custom"), "");
         it.put("protobuf-1", 1, payload("protobuf").put("value", "protobuf"), "");
         it.put("deleted-1", 1, text("deleted"), "");
-        it.ask("deleted-1", object().put("do", "state-delete"));
+        it.deleteState("deleted-1");
         it.put("again-1", 4, text("deleted"), "");
-        it.ask("again-1", object().put("do", "state-delete"));
+        it.deleteState("again-1");
         it.put("again-1", 1, text("and put again"), "");
-        it.fails("zero-1", object().put("do", "state-put").put("revision", 0).set("state", text("zero")));
     }
 
     private static ObjectNode append() {

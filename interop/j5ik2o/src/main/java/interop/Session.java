@@ -70,13 +70,13 @@ final class Session implements AutoCloseable {
         tables.close();
     }
 
-    // For what has no request: see Fixtures.
+    // For what has no request: see Fixtures and StatesByHand.
     Tables tables() {
         return tables;
     }
 
-    States states() {
-        return states;
+    Serialization serialization() {
+        return serialization;
     }
 
     ObjectNode answer(JsonNode request) {

@@ -5,6 +5,8 @@ import akka.actor.ActorSystem;
 import akka.persistence.state.DurableStateStoreRegistry;
 import akka.persistence.state.javadsl.DurableStateUpdateStore;
 import akka.persistence.state.javadsl.GetObjectResult;
+import com.typesafe.config.Config;
+import java.util.Locale;
 import java.util.concurrent.CompletionStage;
 
 /**
@@ -15,6 +17,7 @@ import java.util.concurrent.CompletionStage;
  */
 final class States {
     private static final String PLUGIN = "j5ik2o.dynamo-db-state";
+    private static final String FACTORIES = "com.github.j5ik2o.akka.persistence.dynamodb.state.scaladsl.";
 
     private final ActorSystem system;
 
@@ -39,15 +42,23 @@ final class States {
         return plugin().deleteObject(id, revision);
     }
 
-    /** Whether there is a store to ask. */
-    boolean available() {
-        return system.settings().config().hasPath(PLUGIN + ".class");
+    /** Whether there is a store to ask, for this version of the client. */
+    static boolean available(String clientVersion) {
+        String factory = FACTORIES + clientVersion.toUpperCase(Locale.ROOT) + "ScalaDurableStateUpdateStoreFactory";
+        try {
+            Class.forName(factory, false, States.class.getClassLoader());
+            return true;
+        } catch (ClassNotFoundException e) {
+            return false;
+        }
     }
 
     /** Only when it is asked for: it opens a client of its own. */
     @SuppressWarnings("unchecked")
     private DurableStateUpdateStore<Object> plugin() {
-        if (!available()) {
+        Config config = system.settings().config();
+        String version = PLUGIN + ".dynamo-db-client.client-version";
+        if (!config.hasPath(version) || !available(config.getString(version))) {
             throw new Failure("unsupported", "built without durable state; see profiles in pom.xml", null);
         }
         return DurableStateStoreRegistry.get(system).getDurableStateStoreFor(DurableStateUpdateStore.class, PLUGIN);

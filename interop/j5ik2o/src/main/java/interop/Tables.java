@@ -183,6 +183,15 @@ final class Tables implements AutoCloseable {
         return all.stream().map(item -> json(item, key)).toList();
     }
 
+    /** Lays an item, over what may be there. */
+    void put(String which, Map<String, AttributeValue> item) {
+        client.putItem(it -> it.tableName(name(which)).item(item));
+    }
+
+    void delete(String which, Map<String, AttributeValue> key) {
+        client.deleteItem(it -> it.tableName(name(which)).key(key));
+    }
+
     private static int compareKeys(AttributeValue one, AttributeValue other) {
         if (one.n() != null) {
             return new BigDecimal(one.n()).compareTo(new BigDecimal(other.n()));
