@@ -17,6 +17,8 @@ use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 /// How often and how long somebody else's batch is waited for before it is given up for dead.
 const LOOKS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How often is looked at all: batches of others that grow, die and are closed.
+const ROUNDS_MAX: usize = 64;
 /// How many rows are asked for at once: the first append behind what is expected says it all.
 const PAGE: u32 = 16;
 
@@ -52,7 +54,7 @@ impl J5ik2oJournal {
     ) -> Result<Proof> {
         let mut looks = 0;
         let mut seen = None;
-        loop {
+        for _ in 0..ROUNDS_MAX {
             let open = match self.behind(id, last).await? {
                 Behind::PastTheEnd => return Ok(Proof::Taken(Vec::new())),
                 Behind::Nothing(next) => return Ok(Proof::At(Head { last, next })),
@@ -80,6 +82,9 @@ impl J5ik2oJournal {
                 looks = 1;
             }
         }
+        Err(Error::unavailable(
+            "other writers' appends keep being under way; try again",
+        ))
     }
 
     /// The first append behind a number is somebody's.

@@ -49,14 +49,34 @@ fn place_of(item: &Item) -> Option<(u64, u64)> {
     Some((item.get("idx")?.as_u64()?, item.get("cnt")?.as_u64()?))
 }
 
-/// An event of the akka layout with the uuid of another writer.
+/// How the uuids of our writers begin, and how long they are.
+const WRITER: &str = "616e6e61-6c73-8000";
+const WRITER_BYTES: usize = 36;
+
+/// Where the writer's uuid stands in an event's message.
+fn writer_at(message: &[u8]) -> Option<std::ops::Range<usize>> {
+    let mut windows = message.windows(WRITER.len());
+    let at = windows.position(|window| window == WRITER.as_bytes())?;
+    Some(at..at + WRITER_BYTES)
+}
+
+/// An event with the uuid of another writer.
 fn with_writer(item: Item, bits: u64) -> Item {
-    let uuid = format!(
-        "616e6e61-6c73-8000-{:04x}-{:012x}",
-        bits >> 48,
-        bits << 16 >> 16
-    );
-    item.with("writer_uuid", uuid)
+    let uuid = format!("{WRITER}-{:04x}-{:012x}", bits >> 48, bits << 16 >> 16);
+    let message = item.get("message").and_then(Value::as_bytes);
+    let Some(mut message) = message.map(|message| message.to_vec()) else {
+        return item.with("writer_uuid", uuid);
+    };
+    if let Some(at) = writer_at(&message) {
+        message[at].copy_from_slice(uuid.as_bytes());
+    }
+    item.with("message", message)
+}
+
+/// Whether it is what a deletion leaves of an event of the JVM's layouts.
+fn is_emptied(item: &Item) -> bool {
+    let is_marked = item.get("deleted").is_some() && item.get("message").is_none();
+    is_marked || item.get("number").is_some()
 }
 
 fn is_of(table: &TableSpec, what: &str) -> bool {
@@ -110,7 +130,12 @@ impl Tampered {
 
 fn writer_of(item: &Item) -> String {
     let writer = item.get("writer_uuid").and_then(Value::as_str);
-    writer.unwrap_or_default().to_owned()
+    let message = item.get("message").and_then(Value::as_bytes);
+    let told = message.and_then(|message| {
+        let uuid = &message[writer_at(message)?];
+        std::str::from_utf8(uuid).ok()
+    });
+    writer.or(told).unwrap_or_default().to_owned()
 }
 
 fn blob_of(item: &Item) -> Option<Vec<u8>> {
@@ -205,7 +230,7 @@ impl Items for Tampered {
             {
                 Write::Delete(table.key_of(&item).unwrap())
             }
-            Write::Put(item) if self.guard == Guard::NoEmptied && item.get("deleted").is_some() => {
+            Write::Put(item) if self.guard == Guard::NoEmptied && is_emptied(&item) => {
                 Write::Delete(table.key_of(&item).unwrap())
             }
             other => other,
