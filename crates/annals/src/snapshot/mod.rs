@@ -22,7 +22,7 @@ use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
 use crate::verify::{Finding, Verify};
-use crate::{Clock, Error, Payload, PersistenceId, Random, Result, SequenceNumber};
+use crate::{Clock, Payload, PersistenceId, Random, Result, SequenceNumber};
 
 /// Snapshots as they come, newest first. An error ends it.
 pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
@@ -98,7 +98,7 @@ impl Snapshots {
     /// Opens the snapshots of the settings' layout. Asks nothing of the store.
     ///
     /// # Errors
-    /// `Invalid` where the layout has none yet, or the settings contradict themselves.
+    /// `Invalid` where the settings contradict themselves.
     pub fn open(
         items: Arc<dyn Items>,
         settings: &Settings,
@@ -114,13 +114,18 @@ impl Snapshots {
                 random,
             )),
             Layout::Akka => Arc::new(crate::layout::AkkaSnapshots::new(items, table, settings)?),
-            other @ Layout::J5ik2o => {
-                return Err(Error::invalid(format!(
-                    "this annals keeps no snapshots of this layout yet; choose annals or akka. layout=`{other}`"
-                )));
+            Layout::J5ik2o => {
+                let snapshots = crate::layout::j5ik2o::J5ik2oSnapshots::open(items, settings)?;
+                Arc::new(snapshots)
             }
         };
-        Ok(Self { layout, clock })
+        Ok(Self::of(layout, clock))
+    }
+
+    /// Snapshots on a layout that somebody has opened, such as one with resolvers of their own
+    /// ([`J5ik2oSnapshots::open_with`](crate::layout::j5ik2o::J5ik2oSnapshots::open_with)).
+    pub fn of(layout: Arc<dyn SnapshotLayout>, clock: Arc<dyn Clock>) -> Self {
+        Self { layout, clock }
     }
 
     /// Saves the state at a sequence number, or behind an append, over what was saved for that

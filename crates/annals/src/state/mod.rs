@@ -151,7 +151,7 @@ impl States {
     /// Opens the durable state of the settings' layout. Asks nothing of the store.
     ///
     /// # Errors
-    /// `Invalid` where the layout has none, or none yet.
+    /// `Invalid` where the layout has none, or the settings contradict themselves.
     pub fn open(
         items: Arc<dyn Items>,
         settings: &Settings,
@@ -159,18 +159,31 @@ impl States {
         random: Random,
     ) -> Result<Self> {
         let table = settings.layout.tables(settings)?.state;
-        let (Layout::Annals, Some(table)) = (settings.layout, table) else {
-            return Err(Error::invalid(format!(
-                "this annals keeps durable state of layout annals alone; choose that. layout=`{}`",
-                settings.layout
-            )));
+        let layout: Arc<dyn StateLayout> = match (settings.layout, table) {
+            (Layout::Annals, Some(table)) => Arc::new(crate::layout::AnnalsStates::open(
+                items,
+                Arc::new(table),
+                clock.clone(),
+                random,
+            )),
+            (Layout::J5ik2o, _) => {
+                let clock = clock.clone();
+                let states =
+                    crate::layout::j5ik2o::J5ik2oStates::open(items, settings, clock, random);
+                Arc::new(states?)
+            }
+            (other, _) => {
+                return Err(Error::invalid(format!(
+                    "this layout has no durable state; choose annals or j5ik2o. layout=`{other}`"
+                )));
+            }
         };
-        let table = Arc::new(table);
-        let layout = crate::layout::AnnalsStates::open(items, table, clock.clone(), random);
-        Ok(Self {
-            layout: Arc::new(layout),
-            clock,
-        })
+        Ok(Self::of(layout, clock))
+    }
+
+    /// Durable state on a layout that somebody has opened.
+    pub fn of(layout: Arc<dyn StateLayout>, clock: Arc<dyn Clock>) -> Self {
+        Self { layout, clock }
     }
 
     /// The current value; `None` where there is none, or it was deleted.

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 
 use super::{Setup, properties};
-use crate::items::{Condition, Item, Scan, Value, scan_all};
+use crate::items::{Condition, Item, Scan, scan_all};
 use crate::layout::Layout;
 use crate::snapshot::{Criteria, Snapshot, Snapshots};
 use crate::{Codec, Payload, PersistenceId, SequenceNumber};
@@ -238,12 +238,13 @@ pub async fn lower_bounds_count(setup: Setup) {
     check(load(&snapshots, Criteria::ALL).await, Some((12, "s-2")));
 }
 
-/// A large state: more than an item holds, or as much as the layout, whose index carries it once
-/// more, can keep in one.
+/// A large state: more than an item holds, or about as much as the layout can keep in one; that of
+/// `akka` has an index which carries it once more.
 fn large(setup: &Setup, seed: u64) -> Payload {
     let words = match setup.settings.layout {
         Layout::Akka => 24_000,
-        Layout::Annals | Layout::J5ik2o => 150_000,
+        Layout::J5ik2o => 48_000,
+        Layout::Annals => 150_000,
     };
     let random = crate::Random::seeded(seed);
     let bytes: Vec<u8> = (0..words)
@@ -277,9 +278,9 @@ pub async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup) {
         .snapshot;
     let all = scan_all(setup.items.clone(), table.clone().into(), Scan::whole());
     let all: Vec<_> = all.try_collect().await.expect("a scan");
-    let sort = table.key().sort.as_ref().expect("a sort key");
     for n in [15u64, 14] {
-        let is_it = |item: &&Item| item.get(&sort.name).and_then(Value::as_u64) == Some(n);
+        // Its number, whatever attribute has it.
+        let is_it = |item: &&Item| item.iter().any(|(_, value)| value.as_u64() == Some(n));
         let mut item = all.iter().find(is_it).expect("the snapshot's item").clone();
         let names: Vec<String> = item
             .iter()

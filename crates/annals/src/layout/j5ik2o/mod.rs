@@ -2,7 +2,7 @@
 //! `docs/format.md` tells their bytes.
 //!
 //! The keys are made by [resolvers](PartitionKeyResolver), which the settings choose by name; own
-//! ones are given to [`J5ik2oJournal::open_with`].
+//! ones are given to [`J5ik2oJournal::open_with`] and [`J5ik2oSnapshots::open_with`].
 
 mod append;
 mod batches;
@@ -19,11 +19,16 @@ mod resolvers;
 mod row;
 mod rows;
 mod separator;
+mod snapshots;
+mod states;
 mod tables;
+mod value;
 mod verify;
 
 pub use journal::J5ik2oJournal;
 pub use keys::Resolvers;
 pub use resolvers::{PartitionKeyResolver, SortKeyResolver};
+pub use snapshots::J5ik2oSnapshots;
+pub use states::J5ik2oStates;
 
 pub(super) use tables::tables;

@@ -1,0 +1,412 @@
+//! Durable state on the `j5ik2o` layout: one item for each id, as the plugin has it, and beside it
+//! the mark of its deletions, which the plugin does not see.
+//!
+//! Promises: a value is replaced only by whoever knows its revision; a revision is never used
+//! twice, not even after a deletion, as far as the plugin leaves alone what we wrote: it replaces
+//! without a condition, and deletes without a trace.
+//!
+//! Every write is decided by one conditional put under the id's key: of a value (`Written`), or of
+//! what is deleted, marked so (`closed`). The revision before it must be there. A deletion then goes
+//! on: the mark is raised to its revision, never lowered, and then the item is deleted, if it still
+//! is this one. So where the key is free, the mark tells the last revision; `M` below.
+//!
+//! A free key has no memory, and a first write that was frozen since before a deletion would land on
+//! it. Were it a value already, an upsert frozen equally long could follow it. So a first write is
+//! begun (`Begun`) as what does not count for us and waits for nobody's condition; the mark is read
+//! while it stands; and only over itself it becomes a value:
+//!
+//! ```text
+//! first write of r        another
+//! put begun, key free
+//!                         frozen first write: refused; waits, and takes over what stands still
+//! get mark: r - 1?        frozen deletion: its item is gone or replaced, so by M the mark is raised
+//!                         already, and it raises nothing
+//! put value over begun    whoever took it over, or took it back, made this put fail
+//! ```
+//!
+//! Frozen before the first put, it begins and finds the mark raised, and takes itself back. Frozen
+//! after it, it loses to whoever takes over, who reads the mark for itself. A deletion frozen before
+//! its mark is finished by the next read; one that wakes up behind a later write deletes nothing,
+//! since that is not its item, and its mark says no more than what was true.
+//! Trusts: that a table's resolvers and separator are the plugin's; by other ones nothing is found.
+//! Never: takes a value for deleted that the plugin wrote behind a deletion of ours, though it
+//! counts from 1 again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::resolvers::PersistenceIdBased;
+use super::separator::Separator;
+use super::tables::state_table;
+use super::value::{self, Standing, Values};
+use crate::items::{Condition, Item, Items, Key, TableSpec, Value, WriteError};
+use crate::settings::{Settings, TableNameKind};
+use crate::state::{Revision, State, StateError, StateLayout};
+use crate::{Clock, Error, ErrorKind, PersistenceId, Random, Result, Token};
+
+/// How often a write looks again while others write the same id.
+const TRIES_MAX: usize = 16;
+/// How long a first write that was begun by somebody else is left to them: several times as long as
+/// one takes.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Durable state of the `j5ik2o` layout.
+#[derive(Clone, Debug)]
+pub struct J5ik2oStates {
+    items: Arc<dyn Items>,
+    settings: Arc<Settings>,
+    table: Arc<TableSpec>,
+    keys: PersistenceIdBased,
+    values: Values,
+    clock: Arc<dyn Clock>,
+    random: Random,
+}
+
+/// Where an id's value and mark are.
+struct Place {
+    id: PersistenceId,
+    table: Arc<TableSpec>,
+    key: Key,
+    mark: Key,
+}
+
+/// A write: what decides it, and whose it is.
+struct Draft {
+    revision: Revision,
+    item: Item,
+    writer: Value,
+}
+
+/// How a put ended.
+enum Put {
+    Landed,
+    /// Its condition did not hold for this.
+    Met(Option<Item>),
+}
+
+impl J5ik2oStates {
+    pub(crate) fn open(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        let section = &settings.j5ik2o.dynamo_db_state;
+        if section.shard_count == 0 {
+            return Err(Error::invalid("shard-count is at least 1"));
+        }
+        let table = super::tables(settings)?.state;
+        let table = table.ok_or_else(|| Error::invalid("this layout has no durable state"))?;
+        Ok(Self {
+            items,
+            settings: Arc::new(settings.clone()),
+            table: Arc::new(table),
+            keys: PersistenceIdBased {
+                separator: Separator::new(&section.persistence_id_separator)?,
+                shards: section.shard_count,
+            },
+            values: Values::new(section),
+            clock,
+            random,
+        })
+    }
+
+    fn place(&self, id: &PersistenceId) -> Result<Place> {
+        let partition = self.keys.of(id)?;
+        Ok(Place {
+            id: id.clone(),
+            table: self.table_of(id)?,
+            mark: value::mark_key(&partition, id),
+            key: Key::new(partition).sorted(id.as_str()),
+        })
+    }
+
+    fn table_of(&self, id: &PersistenceId) -> Result<Arc<TableSpec>> {
+        let resolver = self
+            .settings
+            .j5ik2o
+            .dynamo_db_state
+            .table_name_resolver_class_name;
+        let prefix = match resolver {
+            TableNameKind::Config => None,
+            TableNameKind::Prefix => self.keys.separator.prefix(id)?,
+        };
+        let Some(prefix) = prefix else {
+            return Ok(self.table.clone());
+        };
+        let name = prefix.parse().map_err(|cause| {
+            Error::invalid(format!(
+                "the prefix of an id names its table, and is no name of one. id=`{id}`, prefix=`{prefix}`"
+            ))
+            .because(cause)
+        })?;
+        Ok(Arc::new(state_table(name, &self.settings)?))
+    }
+
+    fn draft(&self, item: Item, revision: Revision) -> Draft {
+        let token = Token::draw(&self.random);
+        Draft {
+            revision,
+            item: value::signed(item, token),
+            writer: value::signature(token),
+        }
+    }
+
+    async fn read(&self, place: &Place, keys: Vec<Key>) -> Result<Vec<Option<Item>>> {
+        Ok(self.items.get(&place.table, keys).await?.items)
+    }
+
+    async fn one(&self, place: &Place, key: &Key) -> Result<Option<Item>> {
+        let mut found = self.read(place, vec![key.clone()]).await?;
+        Ok(found.pop().flatten())
+    }
+
+    fn standing(&self, place: &Place, item: &Option<Item>) -> Result<Option<Standing>> {
+        let standing = item
+            .as_ref()
+            .map(|item| self.values.standing(&place.id, item));
+        standing.transpose().map_err(|cause| damaged(place, cause))
+    }
+
+    /// The revision of the last deletion that was finished; zero for none.
+    async fn marked(&self, place: &Place) -> Result<Revision> {
+        let mark = self.one(place, &place.mark).await?;
+        let marked = mark.map(|mark| value::marked_revision(&mark));
+        Ok(marked
+            .transpose()
+            .map_err(|cause| damaged(place, cause))?
+            .unwrap_or(0))
+    }
+
+    async fn put_if(&self, place: &Place, item: Item, condition: Condition) -> Result<Put> {
+        match self.items.put(&place.table, item, condition).await {
+            Ok(_) => Ok(Put::Landed),
+            Err(WriteError::Refused { existing, .. }) => Ok(Put::Met(existing.map(|item| *item))),
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Deletes the item of a write, if it is still there.
+    async fn remove(&self, place: &Place, writer: &Value) -> Result<()> {
+        let key = place.key.clone();
+        let deleted = self
+            .items
+            .delete(&place.table, key, value::by(writer.clone()));
+        match deleted.await {
+            Ok(_) | Err(WriteError::Refused { .. }) => Ok(()),
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Makes a write, which met this under its key.
+    async fn take(
+        &self,
+        place: &Place,
+        draft: &Draft,
+        mut met: Option<Item>,
+    ) -> Result<(), StateError> {
+        let before = draft.revision - 1;
+        for _ in 0..TRIES_MAX {
+            let ended = match self.standing(place, &met)? {
+                // Our own, whose answer was lost.
+                Some(Standing::Written {
+                    writer: Some(writer),
+                    ..
+                }) if writer == draft.writer => return Ok(()),
+                Some(Standing::Written { revision, .. }) if revision == before => {
+                    let item = draft.item.clone();
+                    self.put_if(place, item, self.values.at(before)).await?
+                }
+                Some(Standing::Written { revision, .. }) => {
+                    return Err(conflict(place, draft, revision));
+                }
+                Some(Standing::Begun(writer)) => self.create(place, draft, Some(writer)).await?,
+                None => self.create(place, draft, None).await?,
+            };
+            match ended {
+                Put::Landed => return Ok(()),
+                Put::Met(item) => met = item,
+            }
+        }
+        let id = &place.id;
+        let message = format!("others write this id all the time; get it and try again. id=`{id}`");
+        Err(Error::unavailable(message).into())
+    }
+
+    /// Makes a write where nothing counts: begins it, looks at the mark, and makes it count.
+    async fn create(
+        &self,
+        place: &Place,
+        draft: &Draft,
+        begun_by: Option<Value>,
+    ) -> Result<Put, StateError> {
+        let condition = match begun_by {
+            None => Condition::Absent,
+            Some(writer) => match self.wait_for(place, &writer).await? {
+                Put::Landed => value::by(writer),
+                met => return Ok(met),
+            },
+        };
+        if draft.revision > 1 {
+            // So that the plugin does not see what is refused in any case.
+            self.check_mark(place, draft).await?;
+        }
+        let begun = self.values.begun(&draft.item, draft.revision);
+        let begun = self.draft(begun, draft.revision);
+        if let Put::Met(met) = self.put_if(place, begun.item, condition).await? {
+            let is_ours =
+                self.standing(place, &met)? == Some(Standing::Begun(begun.writer.clone()));
+            if !is_ours {
+                return Ok(Put::Met(met));
+            }
+        }
+        if let Err(refused) = self.check_mark(place, draft).await {
+            self.remove(place, &begun.writer).await?;
+            return Err(refused);
+        }
+        let item = draft.item.clone();
+        Ok(self.put_if(place, item, value::by(begun.writer)).await?)
+    }
+
+    /// Leaves a write that somebody else has begun to them for a while. It is ours to take over
+    /// (`Landed`) where it stands as before.
+    async fn wait_for(&self, place: &Place, writer: &Value) -> Result<Put> {
+        let pause = PATIENCE + self.random.jitter(PATIENCE);
+        self.clock.sleep(pause).await;
+        let item = self.one(place, &place.key).await?;
+        let is_same = self.standing(place, &item)? == Some(Standing::Begun(writer.clone()));
+        Ok(match is_same {
+            true => Put::Landed,
+            false => Put::Met(item),
+        })
+    }
+
+    async fn check_mark(&self, place: &Place, draft: &Draft) -> Result<(), StateError> {
+        match self.marked(place).await? {
+            marked if marked == draft.revision - 1 => Ok(()),
+            marked => Err(conflict(place, draft, marked)),
+        }
+    }
+
+    async fn upsert(&self, place: &Place, state: &State) -> Result<(), StateError> {
+        let item = place.table.key().item_of(&place.key);
+        let item = self.values.item_of(item, state)?;
+        let draft = self.draft(item, state.revision);
+        if state.revision == 1 {
+            return self.take(place, &draft, None).await;
+        }
+        let condition = self.values.at(state.revision - 1);
+        match self.put_if(place, draft.item.clone(), condition).await? {
+            Put::Landed => Ok(()),
+            Put::Met(met) => self.take(place, &draft, met).await,
+        }
+    }
+
+    async fn delete(&self, place: &Place, state: &State) -> Result<(), StateError> {
+        let keys = vec![place.key.clone(), place.mark.clone()];
+        let mut found = self.read(place, keys).await?;
+        let (mark, item) = (found.pop().flatten(), found.pop().flatten());
+        let is_written = matches!(self.standing(place, &item)?, Some(Standing::Written { .. }));
+        let value = item.clone().filter(|_| is_written);
+        let bare = place.table.key().item_of(&place.key);
+        let closed = self.values.closed(bare, value, state)?;
+        let draft = self.draft(closed, state.revision);
+        self.take(place, &draft, item).await?;
+        let marked = mark.map(|mark| value::marked_revision(&mark)).transpose()?;
+        let of = (state.revision, state.time_ms);
+        Ok(self.finish(place, of, (&draft.writer, marked)).await?)
+    }
+
+    /// Finishes a deletion that counts: raises the mark, which may be this, and deletes the item.
+    async fn finish(
+        &self,
+        place: &Place,
+        of: (Revision, u64),
+        (writer, mut marked): (&Value, Option<Revision>),
+    ) -> Result<()> {
+        for _ in 0..TRIES_MAX {
+            let condition = match marked {
+                None => Condition::Absent,
+                Some(marked) if marked >= of.0 => return self.remove(place, writer).await,
+                Some(marked) => value::marked_at(marked),
+            };
+            let mark = self.values.mark(place.table.key().item_of(&place.mark), of);
+            match self.put_if(place, mark, condition).await? {
+                Put::Landed => marked = Some(of.0),
+                Put::Met(met) => {
+                    marked = met.map(|mark| value::marked_revision(&mark)).transpose()?;
+                }
+            }
+        }
+        let id = &place.id;
+        Err(Error::unavailable(format!(
+            "others delete this id all the time; delete it again. id=`{id}`"
+        )))
+    }
+
+    /// As [`finish`](Self::finish), for a deletion that was found unfinished. Whoever may only read
+    /// gets their answer all the same.
+    async fn finish_found(&self, place: &Place, state: &State, writer: &Value) -> Result<()> {
+        let of = (state.revision, state.time_ms);
+        match self.finish(place, of, (writer, None)).await {
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                tracing::warn!(id = %place.id, %error, "a deletion was cut off, and cannot be finished by whoever reads");
+                Ok(())
+            }
+            ended => ended,
+        }
+    }
+}
+
+#[async_trait]
+impl StateLayout for J5ik2oStates {
+    async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
+        let place = self.place(id)?;
+        let item = self.one(&place, &place.key).await?;
+        match (self.standing(&place, &item)?, item) {
+            (
+                Some(Standing::Written {
+                    revision,
+                    is_closed,
+                    writer,
+                }),
+                Some(item),
+            ) => {
+                let state = self.values.state_in(id, &item, (revision, is_closed));
+                let state = state.map_err(|cause| damaged(&place, cause))?;
+                if let Some(writer) = writer.filter(|_| is_closed) {
+                    self.finish_found(&place, &state, &writer).await?;
+                }
+                Ok(Some(state))
+            }
+            _ => {
+                let mark = self.one(&place, &place.mark).await?;
+                let state = mark.map(|mark| self.values.marked(id, &mark));
+                state.transpose().map_err(|cause| damaged(&place, cause))
+            }
+        }
+    }
+
+    async fn put(&self, state: State) -> Result<(), StateError> {
+        let place = self.place(&state.persistence_id)?;
+        match &state.value {
+            Some(_) => self.upsert(&place, &state).await,
+            None => self.delete(&place, &state).await,
+        }
+    }
+}
+
+fn conflict(place: &Place, draft: &Draft, found: Revision) -> StateError {
+    StateError::Conflict {
+        id: place.id.clone(),
+        revision: draft.revision,
+        found,
+    }
+}
+
+fn damaged(place: &Place, cause: Error) -> Error {
+    let message = format!("a stored value cannot be read. id=`{}`", place.id);
+    Error::new(cause.kind(), message).because(cause)
+}
