@@ -167,9 +167,7 @@ impl States {
                 random,
             )),
             (Layout::J5ik2o, _) => {
-                let clock = clock.clone();
-                let states =
-                    crate::layout::j5ik2o::J5ik2oStates::open(items, settings, clock, random);
+                let states = crate::layout::j5ik2o::J5ik2oStates::open(items, settings, random);
                 Arc::new(states?)
             }
             (other, _) => {

@@ -16,6 +16,7 @@ mod faulty;
 mod j5ik2o_cost;
 mod j5ik2o_hazards;
 mod j5ik2o_plugin;
+mod j5ik2o_state_schedules;
 mod journal_cost;
 mod journal_format;
 mod journal_model;

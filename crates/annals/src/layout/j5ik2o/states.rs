@@ -12,28 +12,25 @@
 //!
 //! A free key has no memory, and a first write that was frozen since before a deletion would land on
 //! it. Were it a value already, an upsert frozen equally long could follow it. So a first write is
-//! begun (`Begun`) as what does not count for us and waits for nobody's condition; the mark is read
-//! while it stands; and only over itself it becomes a value:
+//! begun (`Begun`) as what counts for none of us and meets nobody's condition; the mark is read
+//! while it stands; and only over it comes the value:
 //!
 //! ```text
-//! first write of r        another
-//! put begun, key free
-//!                         frozen first write: refused; waits, and takes over what stands still
-//! get mark: r - 1?        frozen deletion: its item is gone or replaced, so by M the mark is raised
-//!                         already, and it raises nothing
-//! put value over begun    whoever took it over, or took it back, made this put fail
+//! first write of r        meanwhile
+//! put begun, key free     frozen before: it begins, finds the mark raised, and takes itself back
+//! get mark: r - 1?        a deletion that wakes up now: its item is gone or replaced, so by M the
+//!                         mark is raised already, and it raises nothing
+//! put value over begun    another first write may have used what is begun, having read the mark
+//!                         itself; of the two puts over it one fails
 //! ```
 //!
-//! Frozen before the first put, it begins and finds the mark raised, and takes itself back. Frozen
-//! after it, it loses to whoever takes over, who reads the mark for itself. A deletion frozen before
-//! its mark is finished by the next read; one that wakes up behind a later write deletes nothing,
-//! since that is not its item, and its mark says no more than what was true.
+//! A deletion frozen before its mark is raised is finished by the next read, and one that wakes up
+//! behind a later write deletes nothing, since that is not its item.
 //! Trusts: that a table's resolvers and separator are the plugin's; by other ones nothing is found.
 //! Never: takes a value for deleted that the plugin wrote behind a deletion of ours, though it
 //! counts from 1 again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -44,13 +41,10 @@ use super::value::{self, Standing, Values};
 use crate::items::{Condition, Item, Items, Key, TableSpec, Value, WriteError};
 use crate::settings::{Settings, TableNameKind};
 use crate::state::{Revision, State, StateError, StateLayout};
-use crate::{Clock, Error, ErrorKind, PersistenceId, Random, Result, Token};
+use crate::{Error, ErrorKind, PersistenceId, Random, Result, Token};
 
 /// How often a write looks again while others write the same id.
 const TRIES_MAX: usize = 16;
-/// How long a first write that was begun by somebody else is left to them: several times as long as
-/// one takes.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Durable state of the `j5ik2o` layout.
 #[derive(Clone, Debug)]
@@ -60,7 +54,6 @@ pub struct J5ik2oStates {
     table: Arc<TableSpec>,
     keys: PersistenceIdBased,
     values: Values,
-    clock: Arc<dyn Clock>,
     random: Random,
 }
 
@@ -87,12 +80,7 @@ enum Put {
 }
 
 impl J5ik2oStates {
-    pub(crate) fn open(
-        items: Arc<dyn Items>,
-        settings: &Settings,
-        clock: Arc<dyn Clock>,
-        random: Random,
-    ) -> Result<Self> {
+    pub(crate) fn open(items: Arc<dyn Items>, settings: &Settings, random: Random) -> Result<Self> {
         let section = &settings.j5ik2o.dynamo_db_state;
         if section.shard_count == 0 {
             return Err(Error::invalid("shard-count is at least 1"));
@@ -108,7 +96,6 @@ impl J5ik2oStates {
                 shards: section.shard_count,
             },
             values: Values::new(section),
-            clock,
             random,
         })
     }
@@ -235,30 +222,29 @@ impl J5ik2oStates {
         Err(Error::unavailable(message).into())
     }
 
-    /// Makes a write where nothing counts: begins it, looks at the mark, and makes it count.
+    /// Makes a write where nothing counts: begins it, looks at the mark, and makes it count. What
+    /// somebody else has begun serves as well.
     async fn create(
         &self,
         place: &Place,
         draft: &Draft,
         begun_by: Option<Value>,
     ) -> Result<Put, StateError> {
-        let condition = match begun_by {
-            None => Condition::Absent,
-            Some(writer) => match self.wait_for(place, &writer).await? {
-                Put::Landed => value::by(writer),
-                met => return Ok(met),
-            },
-        };
+        if let Some(writer) = begun_by {
+            self.check_mark(place, draft).await?;
+            let item = draft.item.clone();
+            return Ok(self.put_if(place, item, value::by(writer)).await?);
+        }
         if draft.revision > 1 {
             // So that the plugin does not see what is refused in any case.
             self.check_mark(place, draft).await?;
         }
         let begun = self.values.begun(&draft.item, draft.revision);
         let begun = self.draft(begun, draft.revision);
-        if let Put::Met(met) = self.put_if(place, begun.item, condition).await? {
-            let is_ours =
-                self.standing(place, &met)? == Some(Standing::Begun(begun.writer.clone()));
-            if !is_ours {
+        let ended = self.put_if(place, begun.item, Condition::Absent).await?;
+        if let Put::Met(met) = ended {
+            let ours = Some(Standing::Begun(begun.writer.clone()));
+            if self.standing(place, &met)? != ours {
                 return Ok(Put::Met(met));
             }
         }
@@ -268,19 +254,6 @@ impl J5ik2oStates {
         }
         let item = draft.item.clone();
         Ok(self.put_if(place, item, value::by(begun.writer)).await?)
-    }
-
-    /// Leaves a write that somebody else has begun to them for a while. It is ours to take over
-    /// (`Landed`) where it stands as before.
-    async fn wait_for(&self, place: &Place, writer: &Value) -> Result<Put> {
-        let pause = PATIENCE + self.random.jitter(PATIENCE);
-        self.clock.sleep(pause).await;
-        let item = self.one(place, &place.key).await?;
-        let is_same = self.standing(place, &item)? == Some(Standing::Begun(writer.clone()));
-        Ok(match is_same {
-            true => Put::Landed,
-            false => Put::Met(item),
-        })
     }
 
     async fn check_mark(&self, place: &Place, draft: &Draft) -> Result<(), StateError> {
