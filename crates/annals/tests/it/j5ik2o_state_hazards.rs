@@ -13,6 +13,7 @@ use annals::state::{NewState, StateError, States};
 use annals::{Codec, ErrorKind, ManualClock, Payload, PersistenceId, Random};
 use futures::TryStreamExt;
 
+use crate::j5ik2o_state_schedules::Stepped;
 use crate::j5ik2o_stores_plugin::{ID, PluginStates, TWINS, j5ik2o, number, partition};
 
 const MODULES: [StoredRevision; 2] = [StoredRevision::V1, StoredRevision::V2];
@@ -26,6 +27,7 @@ fn text(text: &str) -> Payload {
 }
 
 struct Bed {
+    memory: Arc<Memory>,
     items: Arc<dyn Items>,
     settings: Settings,
     states: States,
@@ -36,13 +38,15 @@ impl Bed {
     async fn new(module: StoredRevision) -> Self {
         let mut settings = j5ik2o();
         settings.j5ik2o.dynamo_db_state.stored_revision = module;
-        let items: Arc<dyn Items> = Arc::new(Memory::new());
+        let memory = Arc::new(Memory::new());
+        let items: Arc<dyn Items> = memory.clone();
         let table = settings.layout.tables(&settings).unwrap().state.unwrap();
         let created = items.create_table(&table, Default::default());
         created.await.unwrap();
         Self {
             states: open(&items, &settings, 1),
             plugin: PluginStates::new(&items, &settings),
+            memory,
             items,
             settings,
         }
@@ -264,23 +268,16 @@ async fn a_prefix_may_name_the_table() {
     );
 }
 
-/// A process that ends at its nth request, of whose effect it never hears.
+/// A process that ends after so many requests.
 async fn cut_off(bed: &Bed, act: impl AsyncFn(&States), requests: usize) {
-    let faulty = Arc::new(Faulty::new(
-        bed.items.clone(),
-        Random::seeded(1),
-        Faults::none(),
-    ));
-    let states = open(&(faulty.clone() as Arc<dyn Items>), &bed.settings, 7);
+    let stepped: Arc<dyn Items> = Arc::new(Stepped(bed.memory.clone()));
+    let states = open(&stepped, &bed.settings, 7);
     let mut acting = std::pin::pin!(act(&states));
-    faulty.freeze();
-    for _ in 0..requests {
-        // Each request waits on one of its sides; thawed once, it goes on to the next.
-        let _ = futures::poll!(&mut acting);
-        faulty.thaw();
-        faulty.freeze();
+    for _ in 0..=requests {
+        if futures::poll!(&mut acting).is_ready() {
+            return;
+        }
     }
-    let _ = futures::poll!(&mut acting);
 }
 
 #[tokio::test]

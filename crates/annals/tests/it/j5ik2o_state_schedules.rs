@@ -24,7 +24,7 @@ use async_trait::async_trait;
 
 /// A store in which each request waits for its turn.
 #[derive(Debug)]
-struct Stepped(Arc<Memory>);
+pub(crate) struct Stepped(pub(crate) Arc<Memory>);
 
 /// Gives way once.
 async fn step() {
