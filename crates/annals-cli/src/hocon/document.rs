@@ -93,7 +93,11 @@ impl Document {
         // What is not our business may refer to what only the JVM has.
         let lenient = || ResolveOptions::defaults().with_allow_unresolved(true);
         let flavour = Flavour::of(&own.resolve(lenient()).map_err(fault)?);
-        let reference = reference(flavour.unwrap_or(Flavour::Akka));
+        let mut reference = reference(flavour.unwrap_or(Flavour::Akka));
+        // Its defaults are many, and most files have nothing to do with them.
+        if ["j5ik2o", "include"].iter().any(|word| text.contains(word)) {
+            reference.push_str(&super::j5ik2o::reference(MARKS));
+        }
         let reference = hocon::parse_string_with_options(&reference, options).map_err(fault)?;
         let whole = own.with_fallback(&reference);
         let whole = whole.resolve(lenient()).map_err(fault)?;

@@ -44,6 +44,10 @@ pub(super) enum Kind {
     /// Milliseconds; 0 is no limit on the JVM side.
     Millis,
     Bytes,
+    /// Yes or no.
+    Flag,
+    /// One of these classes, with or without the package before it.
+    Class(&'static [&'static str]),
 }
 
 const fn row(name: &'static str, default: &'static str, fate: Fate) -> Row {

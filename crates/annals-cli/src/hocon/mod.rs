@@ -1,4 +1,5 @@
-//! A HOCON configuration of akka- or pekko-persistence-dynamodb becomes settings.
+//! A HOCON configuration of akka- or pekko-persistence-dynamodb becomes settings; that of j5ik2o's
+//! plugin does so in a folder of its own.
 //!
 //! Promises: every key of the file is taken, or reported with the reason why it is not; what is
 //! printed is read back as the same settings.
@@ -7,6 +8,7 @@
 
 mod bounds;
 mod document;
+mod j5ik2o;
 mod keys;
 mod sections;
 #[cfg(test)]
@@ -50,6 +52,9 @@ pub(crate) struct NotTaken {
 pub(crate) fn import(file: &Path, section: Option<&str>) -> Result<Imported> {
     let work = || {
         let document = Document::read(file)?;
+        if j5ik2o::is_meant(&document, section) {
+            return j5ik2o::import(&document, section);
+        }
         let sections = Sections::find(&document, section)?;
         Import::new(&document, &sections).run()
     };

@@ -5,6 +5,7 @@
 use annals::{Error, Result};
 
 use super::document::{Document, Flavour, Leaf, Value, joined};
+use super::j5ik2o;
 
 /// The sections that are imported.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) enum Place {
 /// Plugins with sections of their own that are not imported, by the sections' first name.
 const OTHER_PLUGINS: &[(&str, &str)] = &[(
     "j5ik2o",
-    "not applicable: belongs to j5ik2o's plugin, which is not imported",
+    "not applicable: belongs to j5ik2o's plugin; name its section with --section",
 )];
 
 const FOREIGN: &str = "not applicable: not a setting of the plugin";
@@ -48,6 +49,18 @@ fn standard_snapshots() -> Vec<String> {
 
 fn path(text: &str) -> Vec<String> {
     text.split('.').map(str::to_owned).collect()
+}
+
+/// Whether the core chooses a journal of the plugin's.
+pub(super) fn is_chosen(document: &Document) -> bool {
+    let mut all = Flavour::ALL.iter().filter_map(|flavour| {
+        let section = [flavour.name(), "persistence"].map(str::to_owned);
+        document.get(&section, "journal.plugin")
+    });
+    all.any(|leaf| match &leaf.value {
+        Value::Scalar(text) => is_plugins(document, &path(text)),
+        _ => false,
+    })
 }
 
 impl Sections {
@@ -79,7 +92,7 @@ impl Sections {
             (None, None) if document.has(&standard_journal()) => standard_journal(),
             (None, None) => {
                 return Err(Error::invalid(
-                    "the configuration has no journal of akka- or pekko-persistence-dynamodb; name its section with --section",
+                    "the configuration has no journal of akka- or pekko-persistence-dynamodb, nor of j5ik2o's; name its section with --section",
                 ));
             }
         };
@@ -163,6 +176,6 @@ fn is_plugins(document: &Document, section: &[String]) -> bool {
         Some(Value::Scalar(class)) if class.contains("persistence.dynamodb") => {
             !class.contains("j5ik2o")
         }
-        _ => document.is_copy(section),
+        _ => document.is_copy(section) && !j5ik2o::is_plugins(document, section),
     }
 }

@@ -31,18 +31,18 @@ fn try_read(text: impl AsRef<[u8]>) -> Result<Imported> {
 }
 
 #[track_caller]
-fn read(text: impl AsRef<[u8]>) -> Imported {
+pub(super) fn read(text: impl AsRef<[u8]>) -> Imported {
     try_read(text).unwrap()
 }
 
 /// What is printed, read back as the program reads it.
 #[track_caller]
-fn settings(imported: &Imported) -> Settings {
+pub(super) fn settings(imported: &Imported) -> Settings {
     let printed = toml::to_string(&imported.settings).unwrap();
     toml::from_str(&printed).unwrap()
 }
 
-fn reason<'a>(imported: &'a Imported, key: &str) -> Option<&'a str> {
+pub(super) fn reason<'a>(imported: &'a Imported, key: &str) -> Option<&'a str> {
     let mut found = imported.not_taken.iter().filter(|left| left.key == key);
     let reason = found.next().map(|left| left.reason.as_str());
     assert!(found.next().is_none(), "{key} is reported once");
@@ -50,7 +50,7 @@ fn reason<'a>(imported: &'a Imported, key: &str) -> Option<&'a str> {
 }
 
 #[track_caller]
-fn refused(text: impl AsRef<[u8]>, want: &str) -> Error {
+pub(super) fn refused(text: impl AsRef<[u8]>, want: &str) -> Error {
     let error = try_read(text).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains(want), "{error}");
@@ -338,10 +338,13 @@ fn the_section_can_be_chosen() {
 fn other_plugins_are_left_alone() {
     refused("akka.loglevel = INFO", "no journal of akka- or pekko-");
     refused("", "no journal of akka- or pekko-");
+    let files = Files::new();
     let text = "akka.persistence.journal.plugin = j5ik2o.dynamo-db-journal\n\
-        j5ik2o.dynamo-db-journal { class = \"com.github.j5ik2o.akka.persistence.dynamodb.X\", table-name = J }\n";
-    refused(text, "no journal of akka- or pekko-");
-    let imported = read(format!("{text}dynamodb-journal.journal-name = a\n"));
+        j5ik2o.dynamo-db-journal { class = \"com.github.j5ik2o.akka.persistence.dynamodb.X\", table-name = J }\n\
+        dynamodb-journal.journal-name = a\n";
+    let file = files.write("application.conf", text);
+    let imported = import(&file, Some("dynamodb-journal")).unwrap();
+    assert_eq!(settings(&imported).journal_name, "a");
     let why = reason(&imported, "j5ik2o.dynamo-db-journal.table-name").unwrap();
     assert!(why.contains("j5ik2o's plugin"), "{why}");
     assert!(reason(&imported, "akka.persistence.journal.plugin").is_some());

@@ -57,7 +57,11 @@ pub(super) fn read(leaf: &Leaf, kind: Kind) -> Result<Toml> {
         Kind::Endpoint if text.contains('@') => {
             Err(wrong(leaf, "is an address without user and password"))
         }
-        Kind::Text | Kind::Endpoint | Kind::Protocol => Ok(text.into()),
+        Kind::Text | Kind::Endpoint | Kind::Protocol | Kind::Class(_) => Ok(text.into()),
+        Kind::Flag => {
+            let flag = config.get_bool("value").ok().map(Toml::Boolean);
+            flag.ok_or_else(|| wrong(leaf, "is true or false"))
+        }
         Kind::Choice => {
             let choice = Toml::from(text.to_lowercase());
             match choice.clone().try_into::<ReplayFilterMode>() {

@@ -1,0 +1,205 @@
+//! Which section of a configuration is whose, for j5ik2o's plugin.
+//!
+//! Promises: follows `akka.persistence.journal.plugin` and its like, as the core does; durable state
+//! has one place, as in the plugin.
+
+use super::super::document::{Document, Leaf, Value};
+
+/// The plugin's sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Journal,
+    Snapshot,
+    State,
+}
+
+impl Which {
+    pub(super) const ALL: [Self; 3] = [Self::Journal, Self::Snapshot, Self::State];
+
+    /// What the section is called, there and here.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Journal => "dynamo-db-journal",
+            Self::Snapshot => "dynamo-db-snapshot",
+            Self::State => "dynamo-db-state",
+        }
+    }
+
+    /// What the core calls what it is for.
+    fn core(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::Snapshot => "snapshot-store",
+            Self::State => "state",
+        }
+    }
+}
+
+/// Where a value is, and its key below that place.
+pub(super) enum Place {
+    Section(Which, String),
+    /// `dynamo-db-defaults`.
+    Defaults(String),
+    ReadJournal(String),
+    /// What the core has for every section of a kind.
+    Fallback(Which, String),
+    /// Elsewhere in the core's persistence.
+    Core(String),
+    /// Not among what is imported, for the reason; without one it was used to find the sections.
+    Elsewhere(Option<&'static str>),
+}
+
+const FOREIGN: &str = "not applicable: not a setting of the plugin";
+const OTHER: &str = "not applicable: belongs to akka- or pekko-persistence-dynamodb; name its section with --section";
+const UNUSED: &str = "not applicable: another section of the plugin; name it with --section";
+
+#[derive(Debug)]
+pub(super) struct Sections {
+    paths: [Vec<String>; 3],
+    /// Which of them the core chooses.
+    chosen: [bool; 3],
+}
+
+fn path(text: &str) -> Vec<String> {
+    text.split('.').map(str::to_owned).collect()
+}
+
+/// What the core says is used for something, if this plugin is.
+pub(in super::super) fn chosen(document: &Document, what: &str) -> Option<Vec<String>> {
+    ["akka", "pekko"].into_iter().find_map(|core| {
+        let section = [core, "persistence"].map(str::to_owned);
+        let leaf = document.get(&section, &format!("{what}.plugin"))?;
+        match &leaf.value {
+            Value::Scalar(text) => Some(path(text)).filter(|path| is_plugins(document, path)),
+            _ => None,
+        }
+    })
+}
+
+/// Whether a section is this plugin's: its class says so, or it is a copy of one that is.
+pub(in super::super) fn is_plugins(document: &Document, section: &[String]) -> bool {
+    let class = document.get(section, "class").map(|leaf| &leaf.value);
+    match class {
+        Some(Value::Scalar(class)) if class.contains("j5ik2o") => true,
+        Some(Value::Scalar(class)) if class.contains("persistence.dynamodb") => false,
+        _ => {
+            let own = "columns-def.persistence-id-column-name";
+            document.get(section, own).is_some()
+        }
+    }
+}
+
+/// Whether the plugin's own sections have anything in the file.
+pub(in super::super) fn are_there(document: &Document) -> bool {
+    document.has(&path("j5ik2o"))
+}
+
+impl Sections {
+    pub(super) fn find(document: &Document, asked: Option<&str>) -> Self {
+        let found = Which::ALL.map(|which| {
+            let chosen = match which {
+                // The plugin looks for it in one place.
+                Which::State => chosen(document, which.core()).map(|_| own(which)),
+                _ => chosen(document, which.core()),
+            };
+            match (which, asked) {
+                (Which::Journal, Some(asked)) => Some(path(asked)),
+                _ => chosen,
+            }
+        });
+        Self {
+            chosen: found.each_ref().map(Option::is_some),
+            paths: [0, 1, 2].map(|n: usize| {
+                let which = Which::ALL.get(n).copied().unwrap_or(Which::State);
+                let found = found.get(n).cloned().flatten();
+                found.unwrap_or_else(|| own(which))
+            }),
+        }
+    }
+
+    pub(super) fn of(&self, which: Which) -> &[String] {
+        let [journal, snapshot, state] = &self.paths;
+        match which {
+            Which::Journal => journal,
+            Which::Snapshot => snapshot,
+            Which::State => state,
+        }
+    }
+
+    fn is_chosen(&self, which: Which) -> bool {
+        let [journal, snapshot, state] = self.chosen;
+        match which {
+            Which::Journal => journal,
+            Which::Snapshot => snapshot,
+            Which::State => state,
+        }
+    }
+
+    /// Whether the file is about this section: it is chosen, or has a value of its own.
+    pub(super) fn is_used(&self, document: &Document, which: Which) -> bool {
+        let mut leaves = document.leaves.iter();
+        self.is_chosen(which)
+            || leaves.any(|leaf| {
+                leaf.path.starts_with(self.of(which)) && !self.is_inherited(document, leaf, which)
+            })
+    }
+
+    /// Whether a section has a value from `dynamo-db-defaults`.
+    pub(super) fn is_inherited(&self, document: &Document, leaf: &Leaf, which: Which) -> bool {
+        let key = leaf.path.strip_prefix(self.of(which)).unwrap_or_default();
+        let defaults = document.get(&path("j5ik2o.dynamo-db-defaults"), &key.join("."));
+        defaults.is_some_and(|theirs| !theirs.is_default && theirs.value == leaf.value)
+    }
+
+    /// Where a value is.
+    pub(super) fn place(&self, leaf: &Leaf) -> Place {
+        let below = |section: &[String]| {
+            let key = leaf.path.strip_prefix(section)?;
+            Some(key.join("."))
+        };
+        for which in Which::ALL {
+            if let Some(key) = below(self.of(which)) {
+                return Place::Section(which, key);
+            }
+        }
+        if let Some(key) = below(&path("j5ik2o.dynamo-db-defaults")) {
+            return Place::Defaults(key);
+        }
+        if let Some(key) = below(&path("j5ik2o.dynamo-db-read-journal")) {
+            return Place::ReadJournal(key);
+        }
+        let cores = ["akka.persistence", "pekko.persistence"];
+        match cores.iter().find_map(|core| below(&path(core))) {
+            Some(key) => self.place_in_core(leaf, key),
+            None => Place::Elsewhere(Some(match leaf.path.first().map(String::as_str) {
+                Some("j5ik2o") => UNUSED,
+                Some("dynamodb-journal" | "dynamodb-snapshot-store" | "dynamodb-read-journal") => {
+                    OTHER
+                }
+                _ => FOREIGN,
+            })),
+        }
+    }
+
+    fn place_in_core(&self, leaf: &Leaf, key: String) -> Place {
+        for which in Which::ALL {
+            let core = which.core();
+            if let Some(key) = key.strip_prefix(&format!("{core}-plugin-fallback.")) {
+                return Place::Fallback(which, key.to_owned());
+            }
+            if key == format!("{core}.plugin") {
+                let is_used = match &leaf.value {
+                    Value::Scalar(text) => path(text) == self.of(which),
+                    _ => false,
+                };
+                let other = "not applicable: chooses what is not imported";
+                return Place::Elsewhere((!is_used).then_some(other));
+            }
+        }
+        Place::Core(key)
+    }
+}
+
+fn own(which: Which) -> Vec<String> {
+    vec!["j5ik2o".to_owned(), which.name().to_owned()]
+}
