@@ -17,6 +17,7 @@ mod j5ik2o_cost;
 mod j5ik2o_hazards;
 mod j5ik2o_plugin;
 mod j5ik2o_snapshot_hazards;
+mod j5ik2o_snapshot_lag;
 mod j5ik2o_state_hazards;
 mod j5ik2o_state_schedules;
 mod j5ik2o_stores_cost;

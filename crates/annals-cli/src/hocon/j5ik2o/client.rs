@@ -11,7 +11,8 @@ use toml::Value as Toml;
 use super::super::document::{Document, Leaf, Value, joined};
 use super::super::keys::Kind;
 use super::super::{NotTaken, values};
-use super::keys::{self, CLIENTS, Fate, Row};
+use super::client_keys::CLIENTS;
+use super::keys::{self, Fate, Row};
 use super::not_applicable;
 use super::sections::{Sections, Which};
 

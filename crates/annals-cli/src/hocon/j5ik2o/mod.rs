@@ -3,9 +3,10 @@
 //!
 //! Promises: every key of the file is taken, or reported with the reason why it is not. What comes
 //! from `dynamo-db-defaults` is reported there, once.
-//! Trusts: `keys` for what each key means.
+//! Trusts: `keys` and `client_keys` for what each key means.
 
 mod client;
+mod client_keys;
 pub(super) mod keys;
 mod sections;
 #[cfg(test)]
@@ -68,7 +69,7 @@ pub(super) fn reference([begin, end]: [char; 2]) -> String {
             ));
         }
     };
-    for row in keys::CLIENTS.iter().flat_map(|rows| rows.iter()) {
+    for row in client_keys::CLIENTS.iter().flat_map(|rows| rows.iter()) {
         add("dynamo-db-defaults.dynamo-db-client", row);
     }
     for which in Which::ALL {

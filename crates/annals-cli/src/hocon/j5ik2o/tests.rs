@@ -10,10 +10,8 @@ use annals::settings::{
 
 use super::super::keys::Kind;
 use super::super::tests::{read, reason, refused, settings};
-use super::keys::{
-    CLIENT, CLIENTS, COMMON, Fate, JOURNAL, READ_JOURNAL, Row, SNAPSHOT, STATE, V1, V2, V2_ASYNC,
-    V2_SYNC,
-};
+use super::client_keys::{CLIENT, CLIENTS, V1, V2, V2_ASYNC, V2_SYNC};
+use super::keys::{COMMON, Fate, JOURNAL, READ_JOURNAL, Row, SNAPSHOT, STATE};
 
 fn code(text: &str) -> String {
     match text {
