@@ -1,7 +1,8 @@
 //! What writers and readers of a journal were told, and whether it can all be true: nothing
 //! acknowledged is missing or changed, nothing refused is visible, no number is used twice, batches
 //! are whole, the highest is right, and nothing stands between an append and what its writer believed
-//! last. Where numbers may be skipped, what was ever seen must be in every read that passes it.
+//! last. Where numbers may be skipped, what was ever seen must be in every read that passes it, and an
+//! append that landed may be called refused when it is repeated, once enough was deleted behind it.
 //!
 //! For tests in which several writers append to a few ids while things go wrong. Each event's
 //! payload carries a [`label`]; the record is told how each append ended and what each read found,
@@ -11,6 +12,10 @@
 use std::collections::BTreeMap;
 
 use crate::Event;
+
+/// On a layout that may skip numbers: of so many of the last events of a deletion it is known whose
+/// they were.
+const KEPT: u64 = 32;
 
 /// How an append ended, as far as its writer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,13 +123,28 @@ impl Record {
 
     /// Notes how a begun append ended; answers what was begun.
     fn settle(&mut self, attempt: usize, outcome: Outcome) -> Attempt {
-        let begun = self.attempts.get_mut(&attempt).expect("a begun append");
-        let before = std::mem::replace(&mut begun.outcome, outcome);
-        let begun = *begun;
-        if before != Outcome::Unknown && before != outcome {
+        let begun = *self.attempts.get(&attempt).expect("a begun append");
+        let before = begun.outcome;
+        let is_forgotten = match (before, outcome) {
+            (Outcome::Acked(first), Outcome::Refused)
+            | (Outcome::Refused, Outcome::Acked(first)) => self.is_forgotten(begun, first),
+            _ => false,
+        };
+        if let Some(settled) = self.attempts.get_mut(&attempt)
+            && !(is_forgotten && outcome == Outcome::Refused)
+        {
+            settled.outcome = outcome;
+        }
+        if before != Outcome::Unknown && before != outcome && !is_forgotten {
             self.violated(format!("append {attempt}: {before:?}, then {outcome:?}"));
         }
         begun
+    }
+
+    /// Whether nobody need know any more that an append landed, with this number first.
+    fn is_forgotten(&self, begun: Attempt, first: u64) -> bool {
+        let end = (first + begun.count).saturating_sub(1);
+        self.may_skip && end + KEPT <= self.deletion_tried[begun.id]
     }
 
     /// An append was acknowledged, with these numbers.
@@ -202,7 +222,10 @@ impl Record {
             let begun = self.attempts.get(&attempt);
             let first = stood.entry(attempt).or_insert(number.wrapping_sub(place));
             let is_right = match begun.map(|begun| (begun.id, begun.outcome)) {
-                Some((_, Outcome::Refused)) | None => false,
+                Some((of, Outcome::Refused)) => {
+                    of == id && begun.is_some_and(|begun| self.is_forgotten(*begun, *first))
+                }
+                None => false,
                 Some((of, Outcome::Acked(acked))) => of == id && acked == *first,
                 Some((of, Outcome::Unknown)) => of == id,
             };

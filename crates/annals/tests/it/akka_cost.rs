@@ -1,6 +1,11 @@
 //! What the journal and the snapshots of the `akka` layout cost, in requests and units, exactly, and
 //! beside it what the JVM plugin's own requests cost. `--nocapture` prints the table.
 //!
+//! No operation takes more units than the plugin's. Requests are more in two places: where the
+//! plugin writes a batch without conditions, we put each event on one; and where the last event is
+//! the last of its hundred, we look whether there is more behind it. Recovery and deletion take
+//! fewer, or as many.
+//!
 //! Assumptions as in the plugin's description: payloads of 1,024 bytes, ids of 36 characters, ten
 //! shards, all reads consistent. Opening the journal is not part of an operation; appends come from
 //! a process that has recovered the id.
@@ -15,7 +20,8 @@ use annals::snapshot::{Criteria, Snapshots};
 use annals::{Codec, ManualClock, NewEvent, Payload, PersistenceId, Random, SequenceNumber};
 use futures::TryStreamExt;
 
-use crate::akka_plugin::akka;
+use crate::akka_plugin::{ID, Plugin, akka};
+use crate::gate::Gate;
 use crate::journals::{after, number, open_as};
 
 /// Requests, write units, read units.
@@ -112,9 +118,9 @@ async fn recover(events: u64) -> Spent {
     bed.spent()
 }
 
-async fn delete(events: u64) -> Spent {
+async fn delete(events: u64, to: SequenceNumber) -> Spent {
     let (bed, journal) = Bed::with(events).await;
-    journal.delete_to(&id(), number(events)).await.unwrap();
+    journal.delete_to(&id(), to).await.unwrap();
     bed.spent()
 }
 
@@ -164,6 +170,7 @@ impl Line {
 
 async fn lines() -> Vec<Line> {
     let [saved, loaded] = snapshot().await;
+    let all = SequenceNumber::LAST;
     let line = |what, ours, plugins| Line {
         what,
         ours,
@@ -179,15 +186,23 @@ async fn lines() -> Vec<Line> {
         line("persist 10 at once", persist(5, 10).await, (1, 20, 0)),
         line("persist 100 at once", persist(5, 100).await, (5, 201, 0)),
         line("highest of 1", highest(1).await, (2, 0, 11)),
+        line("highest of 3", highest(3).await, (2, 0, 11)),
         line("highest of 50", highest(50).await, (2, 0, 26)),
         line("highest of 99", highest(99).await, (2, 0, 40)),
+        line("highest of 100", highest(100).await, (2, 0, 11)),
         line("highest of 199", highest(199).await, (2, 0, 41)),
         line("highest of an unknown id", highest(0).await, (3, 0, 21)),
         line("recover 1", recover(1).await, (4, 0, 22)),
         line("recover 99", recover(99).await, (4, 0, 80)),
         line("recover 100", recover(100).await, (5, 0, 52)),
         line("recover 10,000", recover(10_000).await, (104, 0, 3_121)),
-        line("delete 10,000", delete(10_000).await, (405, 20_002, 21)),
+        line("delete 5", delete(5, number(5)).await, (5, 12, 22)),
+        line("delete 5, and all", delete(5, all).await, (5, 12, 22)),
+        line(
+            "delete 10,000",
+            delete(10_000, number(10_000)).await,
+            (405, 20_002, 21),
+        ),
         line("purge of an empty id", purge().await, (6, 21, 21)),
         // Twice the item, of the same size: the index by time carries everything.
         line("save a snapshot of 100 KB", saved, (1, 202, 0)),
@@ -210,37 +225,81 @@ async fn every_operation_costs_what_is_written_here() {
         ("persist 1, every hundredth", (2, 3, 0)),
         ("persist 10 at once", (10, 20, 0)),
         ("persist 100 at once", (101, 201, 0)),
-        ("highest of 1", (3, 0, 22)),
-        ("highest of 50", (3, 0, 22)),
-        ("highest of 99", (3, 0, 22)),
-        ("highest of 199", (3, 0, 22)),
-        ("highest of an unknown id", (3, 0, 22)),
+        ("highest of 1", (2, 0, 11)),
+        ("highest of 3", (2, 0, 11)),
+        ("highest of 50", (2, 0, 11)),
+        ("highest of 99", (3, 0, 12)),
+        ("highest of 100", (2, 0, 11)),
+        ("highest of 199", (3, 0, 12)),
+        ("highest of an unknown id", (3, 0, 21)),
         ("recover 1", (3, 0, 22)),
         ("recover 99", (3, 0, 51)),
         ("recover 100", (4, 0, 52)),
         ("recover 10,000", (103, 0, 3_022)),
-        ("delete 10,000", (507, 20_002, 3_023)),
-        ("purge of an empty id", (4, 20, 22)),
+        ("delete 5", (5, 12, 12)),
+        ("delete 5, and all", (5, 12, 22)),
+        ("delete 10,000", (405, 20_002, 21)),
+        ("purge of an empty id", (3, 20, 21)),
         ("save a snapshot of 100 KB", (1, 202, 0)),
         ("load the latest snapshot", (1, 0, 26)),
     ];
     assert_eq!(ours, written);
-    // What it takes more, and why: `highest` reads the low mark too, since what the plugin failed to
-    // delete stands where the last event is looked for, and looks behind the last hundred; a deletion
-    // reads what it empties, to know an append again. Requests are more where the plugin's batches
-    // have no condition.
-    let units = lines.iter().filter(|line| {
+    let is_dearer = |line: &&Line| {
         let ((_, write, read), (_, plugins_write, plugins_read)) = (line.ours, line.plugins);
         write > plugins_write || read > plugins_read
-    });
-    let units: Vec<&str> = units.map(|line| line.what).collect();
-    let known = [
-        "highest of 1",
-        "highest of an unknown id",
-        "delete 10,000",
-        "purge of an empty id",
-    ];
-    assert_eq!(units, known);
+    };
+    let dearer: Vec<&str> = lines
+        .iter()
+        .filter(is_dearer)
+        .map(|line| line.what)
+        .collect();
+    assert_eq!(dearer, [""; 0]);
+}
+
+/// Rounds are what a user waits for. The plugin takes four to recover one event (the high marks, the
+/// last hundred, the low marks, the events), two for the highest, and three of an unknown id.
+#[tokio::test]
+async fn recovery_and_highest_take_two_rounds() {
     let recovered = recover(1).await;
     assert!(recovered.0 <= 3 && recovered.2 <= 23, "{recovered:?}");
+    for (events, recovery, highest) in [
+        // The marks and the first hundred at once; the hundred behind it.
+        (1, vec![2, 1], vec![1, 1]),
+        (50, vec![2, 1], vec![1, 1]),
+        (99, vec![2, 1], vec![1, 1, 1]),
+        (150, vec![2, 1, 1], vec![1, 1]),
+        (0, vec![2, 1], vec![1, 1, 1]),
+    ] {
+        let (bed, _) = Bed::with(events).await;
+        let gate = Gate::new(&bed.items);
+        let items: Arc<dyn Items> = gate.clone();
+        let journal = open_as(&items, &akka()).await;
+        let replay = journal.replay(&id(), Window::ALL);
+        let read = async move {
+            let read: Vec<_> = replay.try_collect().await.unwrap();
+            assert_eq!(read.len() as u64, events);
+        };
+        assert_eq!(gate.rounds(read).await, recovery, "recover {events}");
+        let find = async move {
+            journal.highest(&id()).await.unwrap();
+        };
+        assert_eq!(gate.rounds(find).await, highest, "highest of {events}");
+    }
+}
+
+/// The one place where it takes more than the plugin: of an event that the JVM wrote nobody can tell
+/// that it is the last without the low marks and a look behind its hundred. The plugin does without,
+/// and is wrong where it failed to delete, to mark or to store (`akka_hazards`).
+#[tokio::test]
+async fn the_highest_of_what_the_jvm_wrote_takes_a_look_more() {
+    let id: PersistenceId = ID.parse().unwrap();
+    for events in [1, 50] {
+        let (bed, _) = Bed::with(0).await;
+        Plugin::new(&bed.items, 10).write_all(1..=events).await;
+        let journal = open_as(&bed.items, &akka()).await;
+        bed.counting.take();
+        let found = journal.highest(&id).await.unwrap();
+        assert_eq!(found, SequenceNumber::new(events));
+        assert_eq!(bed.spent(), (4, 0, 22));
+    }
 }

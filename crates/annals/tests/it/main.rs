@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod akka_cost;
+mod akka_deletion;
 mod akka_fixtures;
 mod akka_hazards;
+mod akka_highest;
 mod akka_jvm_deletes;
 mod akka_plugin;
 mod akka_snapshot_hazards;
@@ -13,6 +15,7 @@ mod counting;
 mod crash;
 mod embedded;
 mod faulty;
+mod gate;
 mod j5ik2o_cost;
 mod j5ik2o_hazards;
 mod j5ik2o_plugin;

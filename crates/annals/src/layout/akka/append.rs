@@ -30,6 +30,8 @@ enum Put {
     Landed(Appended),
     /// Somebody else's events are there, as far as they were seen.
     Taken(Vec<Event>),
+    /// What is there was deleted, and nobody knows any more whose it was.
+    Forgotten,
 }
 
 /// How the puts of an append ended.
@@ -53,21 +55,25 @@ impl AkkaJournal {
             Expected::Last(number) => self.put_behind(id, number.get(), stamped).await?,
             Expected::Any => self.put_behind_any(id, stamped).await?,
         };
-        match put {
-            Put::Landed(appended) => Ok(appended),
-            Put::Taken(found) => Err(AppendError::Conflict(Box::new(Conflict {
-                id: id.clone(),
-                expected,
-                found,
-            }))),
-        }
+        let found = match put {
+            Put::Landed(appended) => return Ok(appended),
+            Put::Taken(found) => found,
+            Put::Forgotten => Vec::new(),
+        };
+        Err(AppendError::Conflict(Box::new(Conflict {
+            id: id.clone(),
+            expected,
+            found,
+        })))
     }
 
     /// Behind whatever is last.
     async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
         let known = self.heads.get(id).map(|head| head.last);
         // A try that may have landed is repeated at its place before any other is tried.
-        let mut last = match (self.tries.get(id, stamped.token), known) {
+        let tried = self.tries.get(id, stamped.token);
+        let mut is_repeated = tried.is_some();
+        let mut last = match (tried, known) {
             (Some(tried), _) => tried.map_or(0, SequenceNumber::get),
             (None, Some(known)) => known,
             (None, None) => self.tail(id).await?.highest,
@@ -80,6 +86,10 @@ impl AkkaJournal {
                     self.tries.end(id, stamped.token);
                     return Ok(Put::Landed(appended));
                 }
+                // It may have landed when it was tried before: put anywhere else it could be there
+                // twice. It stays a try, so that it is not when it is repeated either.
+                Put::Forgotten if is_repeated => return Ok(Put::Forgotten),
+                Put::Forgotten => last = self.tail(id).await?.highest,
                 Put::Taken(found) => {
                     let end = found.last().map(|event| event.sequence_number.get());
                     last = match end.filter(|_| last == known.unwrap_or(0)) {
@@ -88,6 +98,7 @@ impl AkkaJournal {
                     };
                 }
             }
+            is_repeated = false;
         }
         self.tries.end(id, stamped.token);
         Ok(Put::Taken(Vec::new()))
@@ -103,6 +114,7 @@ impl AkkaJournal {
                     Proof::At(head) => head,
                     Proof::Landed(appended) => return Ok(Put::Landed(appended)),
                     Proof::Taken(found) => return Ok(Put::Taken(found)),
+                    Proof::Forgotten => return Ok(Put::Forgotten),
                 },
             };
             let row = match self.put_rows(id, head, stamped).await? {
@@ -223,7 +235,7 @@ impl AkkaJournal {
                 })?;
                 let row = Row::of(&self.keys, *existing)?;
                 // Also where it was deleted meanwhile.
-                match row.batch == place && row.token()? == stamped.token {
+                match row.batch == place && row.token()? == Some(stamped.token) {
                     true => Ok(Ok(row.time_ms())),
                     false => Ok(Err(row)),
                 }

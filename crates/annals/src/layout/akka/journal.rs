@@ -117,7 +117,7 @@ impl JournalLayout for AkkaJournal {
     }
 
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
-        Ok(SequenceNumber::new(self.tail(id).await?.highest))
+        Ok(SequenceNumber::new(self.find_highest(id).await?))
     }
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {

@@ -1,16 +1,18 @@
-//! Finding the end of an id's history: the marks, then the last row, and always one look behind it.
+//! Finding the end of an id's history: the marks, then the last row, and a look behind it.
 //!
 //! Promises: the highest number that was ever used, whatever the plugin failed to mark, as long as
-//! no whole hundred of numbers is missing; three requests, in two rounds. The next number never
-//! becomes smaller, also not by a deletion: two writers that prove the same event last at different
-//! times want the same number, or the later one a larger one.
-//! Trusts: that a writer of ours raises the high mark before it acknowledges.
+//! no whole hundred of numbers is missing. The next number never becomes smaller, also not by a
+//! deletion: two writers that prove the same event last at different times want the same number, or
+//! the later one a larger one.
+//! Trusts: that a writer of ours raises the high mark before it acknowledges; where the highest
+//! number is all that is asked for, also what `is_told` says.
 
 use super::journal::AkkaJournal;
-use super::keys::{PARTITION, hundred};
+use super::keys::{Mark, PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
 use crate::items::Query;
+use crate::layout::jvm::writers::is_ours;
 use crate::{PersistenceId, Result};
 
 /// The end of a history.
@@ -24,6 +26,9 @@ pub(super) struct Tail {
     /// The number that the next event gets.
     pub(super) next: u64,
 }
+
+/// The last row of a hundred, as it was found.
+type Seen = (u64, Option<Row>);
 
 /// Where the batch ends that a row is part of, if its last member must still come. Deleted rows
 /// count: whoever found the batch open before wants its last member's number.
@@ -54,16 +59,90 @@ impl Tail {
 }
 
 impl AkkaJournal {
-    /// The end of an id's history as the store has it.
+    /// The end of an id's history as the store has it, for those who write behind it: in two rounds,
+    /// and always with a look at the hundred behind the last. Replays look there too, and whoever
+    /// writes must see all that they see, or the two would want different numbers for what comes
+    /// behind the same event.
     pub(super) async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
         let marks = self.marks(id).await?;
-        self.tail_behind(id, marks).await
+        self.tail_behind(id, marks, None).await
     }
 
-    async fn tail_behind(&self, id: &PersistenceId, mut marks: Marks) -> Result<Tail> {
+    /// The highest number that was ever used, 0 for none, for those who only want to know: the high
+    /// marks, and the last row where they point. The rest is read where that row does not tell.
+    pub(super) async fn find_highest(&self, id: &PersistenceId) -> Result<u64> {
+        let high = self.marks_of(id, &[Mark::High]).await?.high;
+        let at = hundred(high);
+        let seen = self.row(self.keys.last_of(id, at)).await?;
+        if let Some(row) = seen.as_ref().filter(|row| self.is_told(row)) {
+            let number = row.number.get();
+            let is_full = number % PARTITION == PARTITION - 1;
+            if !is_full || self.row(self.keys.last_of(id, at + 1)).await?.is_none() {
+                return Ok(number);
+            }
+        }
+        let marks = self.marks_of(id, &[Mark::Low]).await?;
+        let tail = self.tail_if_any(id, Marks { high, ..marks }, (at, seen));
+        Ok(tail.await?.map_or(0, |tail| tail.highest))
+    }
+
+    /// The last number that anything of an id may stand at; 0 where there is nothing of it.
+    pub(super) async fn extent(&self, id: &PersistenceId) -> Result<u64> {
+        let marks = self.marks(id).await?;
+        let at = hundred(marks.used());
+        let seen = self.row(self.keys.last_of(id, at)).await?;
+        let tail = self.tail_if_any(id, marks, (at, seen)).await?;
+        Ok(tail.map_or(0, |tail| tail.highest.max(tail.next.saturating_sub(1))))
+    }
+
+    /// Whether the last row of the high mark's hundred tells the highest number, unless it is the
+    /// last of the hundred, without the low marks and without a look behind that hundred.
+    ///
+    /// - Behind a row of ours there is none in the next hundred. When it was put there was none, or
+    ///   its number would have been behind that one. What we put later comes one after the other: in
+    ///   the next hundred only behind the last number of this one, or as the end of a batch that
+    ///   this row shows to be open, or marked before anybody is told of it.
+    /// - A row of ours does not stand below the low mark without those behind it: our deletions put
+    ///   an emptied item for each. Where others remove items (`jvm-deletes`) that does not hold.
+    ///
+    /// Of a row that the JVM wrote neither holds: it rejects events and goes on behind them without a
+    /// mark, and forgets items that it failed to delete. Of ours it would fail to hold where the JVM
+    /// went on with the id and stored nothing more in its hundred nor marked the next: then this
+    /// answers too little, and an append behind that answer is refused with what is there.
+    pub(super) fn is_told(&self, row: &Row) -> bool {
+        let is_ours = row.writer_uuid().is_ok_and(|writer| is_ours(&writer));
+        is_ours && !row.is_gone() && open_end(row).is_none() && !self.settings.jvm_deletes
+    }
+
+    /// The end, unless there is nothing of an id: no mark, and no row in the first hundred. All that
+    /// ever counted began there, and what is taken from there leaves a low mark. What may stand
+    /// behind it are members of a first batch that nobody was told of; a writer meets them (`tail`).
+    async fn tail_if_any(
+        &self,
+        id: &PersistenceId,
+        marks: Marks,
+        seen: Seen,
+    ) -> Result<Option<Tail>> {
+        if marks.used() == 0 && seen.1.is_none() {
+            self.check_unknown(id).await?;
+            return Ok(None);
+        }
+        self.tail_behind(id, marks, Some(seen)).await.map(Some)
+    }
+
+    /// The end that these marks lead to. What was seen of a hundred is not read again.
+    pub(super) async fn tail_behind(
+        &self,
+        id: &PersistenceId,
+        mut marks: Marks,
+        seen: Option<Seen>,
+    ) -> Result<Tail> {
         let mut at = hundred(marks.used());
         let look = |hundred| self.row(self.keys.last_of(id, hundred));
-        let (mut last, mut behind) = futures::try_join!(look(at), look(at + 1))?;
+        let (mut last, mut behind) = match seen.filter(|(hundred, _)| *hundred == at) {
+            Some((_, row)) => (row, look(at + 1).await?),
+            None => futures::try_join!(look(at), look(at + 1))?,
+        };
         loop {
             while let Some(row) = behind {
                 at += 1;

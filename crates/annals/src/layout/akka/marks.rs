@@ -40,19 +40,24 @@ impl Marks {
 impl AkkaJournal {
     /// The marks of an id, in one request.
     pub(super) async fn marks(&self, id: &PersistenceId) -> Result<Marks> {
-        let kinds = [Mark::High, Mark::Low];
-        let keys = kinds
-            .into_iter()
-            .flat_map(|mark| (0..self.keys.shards).map(move |shard| (mark, shard)));
-        let keys: Vec<_> = keys
-            .map(|(mark, shard)| self.keys.mark_in(mark, id, shard))
+        self.marks_of(id, &[Mark::High, Mark::Low]).await
+    }
+
+    /// What the marks of these kinds say, in one request: a unit for each shard of each.
+    pub(super) async fn marks_of(&self, id: &PersistenceId, kinds: &[Mark]) -> Result<Marks> {
+        let places: Vec<(Mark, u32)> = kinds
+            .iter()
+            .flat_map(|mark| (0..self.keys.shards).map(move |shard| (*mark, shard)))
             .collect();
-        let found = self.items.get(&self.table, keys).await?.items;
+        let keys = places
+            .iter()
+            .map(|(mark, shard)| self.keys.mark_in(*mark, id, *shard));
+        let found = self.items.get(&self.table, keys.collect()).await?.items;
         let mut marks = Marks::default();
-        for (item, place) in found.iter().zip(0..) {
+        for (item, (mark, _)) in found.iter().zip(places) {
             let Some(item) = item else { continue };
             let value = value_of(item, id)?;
-            if place < self.keys.shards {
+            if mark == Mark::High {
                 marks.high = marks.high.max(value);
             } else if value > marks.low {
                 let done = item.get(DONE).and_then(Value::as_u64);

@@ -2,8 +2,9 @@
 //! and reads, or was wrong about.
 //!
 //! Promises: an append is refused only where it can never land any more; one that has landed, its
-//! answer lost, is known again, also where it was deleted since; a batch of ours that was cut off is
-//! gone on with where it stands.
+//! answer lost, is known again, also where it was deleted since, unless so much was deleted with it
+//! that only its number is left (`deletion.rs`); a batch of ours that was cut off is gone on with
+//! where it stands.
 //! Trusts: that the number behind the last row never becomes smaller.
 
 use std::time::Duration;
@@ -12,7 +13,8 @@ use super::journal::{AkkaJournal, Head};
 use super::keys::{PARTITION, by_hundreds, hundred};
 use super::lookup::Tail;
 use super::replay::first_append;
-use super::row::Row;
+use super::row::{Row, forgotten};
+use crate::items::{Condition, WriteError};
 use crate::journal::{Appended, Stamped};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
@@ -26,6 +28,8 @@ pub(super) enum Proof {
     /// It has landed before.
     Landed(Appended),
     Taken(Vec<Event>),
+    /// Behind the expected event others were deleted of which nobody knows any more whose they were.
+    Forgotten,
 }
 
 /// An append, and behind which number it is wanted.
@@ -63,7 +67,7 @@ impl AkkaJournal {
         }
     }
 
-    /// The end of an id's history, the high mark raised to it: a replay that begins behind a batch
+    /// The end of an id's history, mended where it misleads others. The high mark is raised to it: a replay that begins behind a batch
     /// which died does not know where that was to end, and goes as far as the mark says.
     async fn marked_tail(&self, id: &PersistenceId) -> Result<Tail> {
         let mut tail = self.tail(id).await?;
@@ -71,7 +75,25 @@ impl AkkaJournal {
         if hundred(last) * PARTITION > tail.marks.high {
             tail.marks.high = self.raise_high(id, last).await?;
         }
+        // Whoever asks for the highest would believe this row.
+        let is_told = tail.last.as_ref().is_some_and(|row| self.is_told(row));
+        if is_told && last + 1 < tail.marks.low {
+            self.take_number(id, tail.marks.low - 1).await?;
+        }
         Ok(tail)
+    }
+
+    /// Puts an emptied item where the JVM removed the last event and failed to remove one of ours
+    /// before it: as a deletion of ours would have left it.
+    async fn take_number(&self, id: &PersistenceId, number: u64) -> Result<()> {
+        let item = self.table.key().item_of(&self.keys.event(id, number));
+        let put = self
+            .items
+            .put(&self.table, forgotten(item), Condition::Absent);
+        match put.await {
+            Ok(_) | Err(WriteError::Refused { .. }) => Ok(()),
+            Err(WriteError::Failed(error)) => Err(error),
+        }
     }
 
     /// `None` where somebody else's batch is under way, or was.
@@ -82,7 +104,7 @@ impl AkkaJournal {
         }
         let open = tail.open();
         if let Some(open) = open.filter(|open| open.begin() > last)
-            && open.token()? == stamped.token
+            && open.token()? == Some(stamped.token)
         {
             // Nobody took its last number, so it can become whole yet, by us or by whoever was
             // given the same append. It must not be put anywhere else, nor be called refused.
@@ -98,8 +120,7 @@ impl AkkaJournal {
         };
         // Events behind the expected one were deleted: they were there.
         let Some(found) = found else {
-            let landed = self.landed_behind(wanted, tail).await?;
-            return Ok(Some(landed.unwrap_or(Proof::Taken(Vec::new()))));
+            return self.judge_deleted(wanted, tail).await.map(Some);
         };
         match (found.first().zip(found.last()), open) {
             (Some((first, end)), _) if first.token == stamped.token => {
@@ -113,24 +134,36 @@ impl AkkaJournal {
         }
     }
 
-    /// The append, where it is the first one that counts behind what it expected, deleted by now in
-    /// whole or in part.
-    async fn landed_behind(&self, wanted: &Wanted<'_>, tail: &Tail) -> Result<Option<Proof>> {
-        for (from, to) in by_hundreds(wanted.last + 1, tail.highest) {
+    /// Whether the append is the first one that counts behind what it expected, deleted by now in
+    /// whole or in part. Where that was forgotten of its first events, its last may still tell.
+    async fn judge_deleted(&self, wanted: &Wanted<'_>, tail: &Tail) -> Result<Proof> {
+        let mut is_forgotten = false;
+        let expected_end = wanted.last + wanted.stamped.append.events.len() as u64;
+        'rows: for (from, to) in by_hundreds(wanted.last + 1, tail.highest) {
             for item in self.items_between(wanted.id, from, to).await? {
                 let row = Row::of(&self.keys, item)?;
+                if is_forgotten && row.number.get() > expected_end {
+                    break 'rows;
+                }
+                if row.is_forgotten() {
+                    is_forgotten = true;
+                    continue;
+                }
                 // A last member is put when all others are there.
                 let is_end = row.batch.is_none_or(|place| place.index == place.last);
-                if is_end && row.token()? == wanted.stamped.token {
+                if is_end && row.token()? == Some(wanted.stamped.token) {
                     let end = (row.number.get(), row.time_ms());
-                    return self.landed(wanted, tail, end).await.map(Some);
+                    return self.landed(wanted, tail, end).await;
                 }
                 if is_end {
-                    return Ok(None);
+                    break 'rows;
                 }
             }
         }
-        Ok(None)
+        Ok(match is_forgotten {
+            true => Proof::Forgotten,
+            false => Proof::Taken(Vec::new()),
+        })
     }
 
     /// An append that landed before, its answer lost: it ends with this number, at this time.

@@ -42,6 +42,12 @@ pub(super) struct Row {
     pub(super) item: Item,
 }
 
+/// The item that keeps a number taken whose event nobody read before it was deleted. `key` has the
+/// event's key.
+pub(super) fn forgotten(key: Item) -> Item {
+    key.with(GONE, true)
+}
+
 /// One event to be written.
 #[derive(Debug)]
 pub(super) struct NewRow<'a> {
@@ -193,9 +199,15 @@ impl Row {
         value.unwrap_or_default()
     }
 
-    /// Which append it came with.
-    pub(super) fn token(&self) -> Result<Token> {
-        Ok(token_of(&self.writer_uuid()?))
+    /// Which append it came with; `None` where a deletion took even that.
+    pub(super) fn token(&self) -> Result<Option<Token>> {
+        let token = || Ok(token_of(&self.writer_uuid()?));
+        (!self.is_forgotten()).then(token).transpose()
+    }
+
+    /// Whether all that is left of it is that its number is taken.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_gone() && self.item.get("writer_uuid").is_none()
     }
 
     pub(super) fn writer_uuid(&self) -> Result<String> {

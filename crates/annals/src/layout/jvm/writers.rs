@@ -25,6 +25,11 @@ pub(in crate::layout) fn writer_uuid(token: Token) -> String {
     format!("{OURS}-{low:04x}-{high:012x}")
 }
 
+/// Whether it is of one of our writers.
+pub(in crate::layout) fn is_ours(writer_uuid: &str) -> bool {
+    writer_uuid.starts_with(OURS)
+}
+
 /// The token in a writer's uuid: its last 16 digits. Other texts get one of their own.
 pub(in crate::layout) fn token_of(writer_uuid: &str) -> Token {
     let digits: String = writer_uuid.chars().filter(|c| *c != '-').collect();
