@@ -10,16 +10,12 @@ use super::{Context, Purpose};
 /// Delete the events of an id for good: those up to a number, whose numbers are never used again; or,
 /// with --purge, every trace of the id.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["to", "purge"]))]
 pub(crate) struct Delete {
     /// Whose events
     persistence_id: PersistenceId,
     /// Up to this number
-    #[arg(
-        long,
-        value_name = "N",
-        required_unless_present = "purge",
-        conflicts_with = "purge"
-    )]
+    #[arg(long, value_name = "N")]
     to: Option<SequenceNumber>,
     /// All events, marks, and that there ever were any: numbers begin anew. Only while nobody uses
     /// the id. Its snapshots stay: delete them too, they are of events that are no more

@@ -106,7 +106,7 @@ fn a_purged_id_begins_anew() {
         annals.run(&both).fails(2, "cannot be used with");
         annals
             .run(&["delete", "Cart|1"])
-            .fails(2, "required arguments");
+            .fails(2, "<--to <N>|--purge>");
         assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 1);
     });
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::Stream;
+use futures::stream::{self, Stream, TryStreamExt};
 
 use crate::items::Items;
 use crate::layout::Layout;
@@ -31,7 +31,7 @@ use crate::{Clock, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
-/// Persistence ids as they come, each once, in no order. An error ends it.
+/// Persistence ids as they come, each once. An error ends it.
 pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
 
 /// Which of an id's events are wanted: a window of numbers, and how many at most.
@@ -221,7 +221,8 @@ impl Journal {
     /// An append that ends in `Unavailable` may have landed. To find out, append the same with
     /// the same [`Append::token`]: if it had landed it is acknowledged, and not appended again.
     /// With [`Expected::Any`] it is known again only by the journal that tried before; another
-    /// process would have to look everywhere.
+    /// process would have to look everywhere. On the layout `akka` an append that was deleted
+    /// meanwhile, and 32 numbers behind it with it, is a conflict when it is repeated.
     ///
     /// # Errors
     /// [`AppendError::Conflict`] where somebody else's event is there, with that event.
@@ -281,6 +282,21 @@ impl Journal {
     /// Reads the whole table.
     pub fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.layout.persistence_ids(prefix)
+    }
+
+    /// The same ids in the order of their bytes, those behind `after` or all: pages of a list, where
+    /// each begins behind the last id of the one before. Reads the whole table before the first, and
+    /// holds all of them.
+    pub fn persistence_ids_after(&self, after: Option<&PersistenceId>) -> IdStream {
+        let after = after.cloned();
+        let all = self.layout.persistence_ids("");
+        let sorted = async move {
+            let mut ids: Vec<PersistenceId> = all.try_collect().await?;
+            ids.retain(|id| after.as_ref().is_none_or(|after| id > after));
+            ids.sort_unstable();
+            Ok::<_, Error>(stream::iter(ids.into_iter().map(Ok)))
+        };
+        Box::pin(stream::once(sorted).try_flatten())
     }
 
     /// What is wrong with the events of an id. Reads all of them, also behind one that does not

@@ -76,7 +76,8 @@ pub struct Settings {
     /// What a replay does where numbers are missing (layouts `akka` and `j5ik2o`).
     pub gaps: Gaps,
     /// Whether the JVM side deletes events of the same ids (layout `akka`). Then deletions remove
-    /// items as it does, and every append looks once more before it is acknowledged.
+    /// items as it does, every append looks once more before it is acknowledged, and the highest
+    /// number is not told without the low marks.
     pub jvm_deletes: bool,
     /// Events of two writers in one history (layouts `akka` and `j5ik2o`).
     pub replay_filter: ReplayFilterSettings,

@@ -56,7 +56,15 @@ async fn append(
     Ok((appended.first.get(), appended.last.get()))
 }
 
-/// Appends of our own, up to this number.
+/// Events of their own, up to this number.
+async fn fill_singly(items: &Arc<dyn Items>, to: u64) {
+    let journal = open_as(items, &akka()).await;
+    for last in 0..to {
+        append(&journal, after(last), 1).await.unwrap();
+    }
+}
+
+/// A batch of our own, up to this number.
 async fn fill(items: &Arc<dyn Items>, to: u64) {
     let journal = open_as(items, &akka()).await;
     append(&journal, after(0), to).await.unwrap();
@@ -78,14 +86,18 @@ async fn lose_high_mark(items: &Arc<dyn Items>, plugin: &Plugin, shard: u64) {
 async fn a_lost_mark_hides_nothing() {
     for last in [100, 101, 150, 199] {
         let (items, plugin) = table().await;
-        fill(&items, last).await;
+        fill_singly(&items, last).await;
         lose_high_mark(&items, &plugin, 1).await;
         assert_eq!(plugin.highest().await, 99, "the plugin is wrong about it");
         assert_eq!(highest(&items).await, last);
+        let (items, plugin) = table().await;
+        fill(&items, last).await;
+        lose_high_mark(&items, &plugin, 1).await;
+        assert_eq!(highest(&items).await, last, "a batch");
     }
     // Several of them, one after the other.
     let (items, plugin) = table().await;
-    fill(&items, 350).await;
+    fill_singly(&items, 350).await;
     for shard in 1..=3 {
         lose_high_mark(&items, &plugin, shard).await;
     }
@@ -190,10 +202,7 @@ async fn members_of_a_first_batch_that_nobody_was_told_of_are_met_by_writers() {
 #[tokio::test]
 async fn what_the_jvm_failed_to_delete_of_ours_lowers_the_highest_unless_it_is_said_to_delete() {
     let (items, plugin) = table().await;
-    let journal = open_as(&items, &akka()).await;
-    for last in 0..150 {
-        append(&journal, after(last), 1).await.unwrap();
-    }
+    fill_singly(&items, 150).await;
     plugin.delete_to(150, |n| n == 120).await;
     assert_eq!(plugin.highest().await, 120);
     let deleting = Settings {
@@ -216,4 +225,18 @@ async fn what_the_jvm_failed_to_delete_of_ours_lowers_the_highest_unless_it_is_s
     let appended = append(&journal, Expected::Any, 1).await;
     assert_eq!(appended.unwrap(), (151, 151));
     assert_eq!(highest(&items).await, 151);
+}
+
+#[tokio::test]
+async fn behind_an_emptied_event_the_low_marks_tell() {
+    let (items, plugin) = table().await;
+    fill_singly(&items, 5).await;
+    let journal = open_as(&items, &akka()).await;
+    journal.delete_to(&id(), number(5)).await.unwrap();
+    assert_eq!(highest(&items).await, 5);
+    // The JVM goes on, and removes what it wrote.
+    plugin.write_all(6..=8).await;
+    plugin.delete_to(8, |_| false).await;
+    assert_eq!(plugin.highest().await, 5, "6 to 8 are used again");
+    assert_eq!(highest(&items).await, 8);
 }

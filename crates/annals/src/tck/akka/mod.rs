@@ -49,6 +49,6 @@ properties! {
     il6_of_six_singles_one_is_left,
     qy1_ids_are_found_by_scan,
     qy1_ids_are_found_through_the_index_of_numbers,
-    qy2_ids_are_found_through_the_index_of_numbers_and_partitions,
+    qy2_ids_are_found_in_order_through_the_index_of_numbers_and_partitions,
     windows_that_cut_a_batch_show_their_part_of_it,
 }

@@ -55,8 +55,20 @@ async fn check(setup: &Setup, count: usize) {
     let found = listed("").await.expect("ids");
     assert_eq!(found.len(), count, "each once");
     let found: BTreeSet<_> = found.into_iter().collect();
-    assert_eq!(found, ids.into_iter().collect());
+    assert_eq!(found, ids.iter().cloned().collect());
     assert_eq!(listed("query-01").await.expect("ids").len(), 10);
+    // Behind one that is there, behind one that is not, behind the last, and all.
+    let absent: PersistenceId = "query-019-more".parse().expect("an id");
+    for (after, want) in [
+        (ids.get(19), &ids[20..]),
+        (Some(&absent), &ids[20..]),
+        (ids.last(), &[]),
+        (None, &ids[..]),
+    ] {
+        let found = journal.persistence_ids_after(after);
+        let found: Vec<_> = found.try_collect().await.expect("ids");
+        assert_eq!(found, want, "{after:?}");
+    }
 }
 
 /// QY1, on a table as it is made at first.
@@ -70,8 +82,8 @@ pub async fn qy1_ids_are_found_through_the_index_of_numbers(setup: Setup) {
     check(&setup, 101).await;
 }
 
-/// QY2, in no order.
-pub async fn qy2_ids_are_found_through_the_index_of_numbers_and_partitions(setup: Setup) {
+/// QY2: in order, behind an id, on every kind of table (`check`).
+pub async fn qy2_ids_are_found_in_order_through_the_index_of_numbers_and_partitions(setup: Setup) {
     index(&setup, true).await;
     check(&setup, 200).await;
 }

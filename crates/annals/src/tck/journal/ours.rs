@@ -226,6 +226,23 @@ pub async fn ids_are_listed_once_also_when_all_is_deleted(setup: Setup) {
     }
 }
 
+/// Ids in the order of their bytes, whatever their keys look like, and from any on.
+pub async fn ids_are_listed_in_order_behind_another(setup: Setup) {
+    let journal = setup.journal().await;
+    let ids = ["a!-0", "a-0", "a-1", "a-1!", "a-1|", "b-0", "é-0"];
+    let ids = ids.map(|id| id.parse().expect("an id"));
+    for id in ids.iter().rev() {
+        let appended = journal.append(id, Expected::Any, text("x")).await;
+        appended.expect("an append");
+    }
+    for behind in 0..=ids.len() {
+        let after: Option<&PersistenceId> = behind.checked_sub(1).and_then(|at| ids.get(at));
+        let listed = journal.persistence_ids_after(after);
+        let listed: Vec<_> = listed.try_collect().await.expect("ids");
+        assert_eq!(listed, &ids[behind..], "behind {after:?}");
+    }
+}
+
 /// However much it looks like a key of ours. Where ids can have no key, or one that is another's,
 /// they are refused, and nothing of the others changes.
 pub async fn any_text_is_an_id_of_its_own(setup: Setup) {
