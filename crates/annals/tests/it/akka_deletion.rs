@@ -286,7 +286,7 @@ async fn a_batch_under_way_is_not_stopped_by_a_deletion_inside_of_it() {
         let (gate, running) = under_way(&bed).await;
         bed.delete_to(to).await;
         assert!(bed.row(10).await.is_none(), "its number is left alone");
-        assert_eq!(gate.open(), 1);
+        assert_eq!(gate.lift(), 1);
         let appended = running.await.unwrap().unwrap();
         assert_eq!((appended.first, appended.last), (number(2), number(60)));
         assert_eq!(bed.replayed().await, (to + 1..=60).collect::<Vec<_>>());
@@ -305,7 +305,7 @@ async fn a_batch_that_was_given_up_is_stopped_by_what_a_deletion_left() {
     bed.fill(120).await;
     bed.delete_to(110).await;
     assert!(is_emptied(&bed.row(10).await.unwrap()));
-    gate.open();
+    gate.lift();
     let refused = running.await.unwrap();
     assert!(is_conflict(&refused), "{refused:?}");
     assert_eq!(bed.replayed().await, (111..=120).collect::<Vec<_>>());

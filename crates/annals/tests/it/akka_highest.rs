@@ -161,7 +161,7 @@ async fn a_batch_under_way_across_hundreds_is_seen_to_its_last_row() {
     other.hold(Hold::Answer(105));
     append(&journal, after(94), 1).await.unwrap_err();
     assert_eq!(highest(&items).await, 105);
-    gate.open();
+    gate.lift();
     let refused = running.await.unwrap();
     assert!(
         matches!(refused, Err(AppendError::Conflict(_))),

@@ -47,8 +47,13 @@ impl Gate {
         *self.hold.lock().unwrap() = hold;
     }
 
-    /// Lets everything go on that waits; answers how many requests that were.
-    pub(crate) fn open(&self) -> usize {
+    /// Lets everything go on that waits, and holds nothing more; answers how many requests that were.
+    pub(crate) fn lift(&self) -> usize {
+        self.hold(Hold::Nothing);
+        self.open()
+    }
+
+    fn open(&self) -> usize {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
         let count = waiting.len();
         for one in waiting {
