@@ -27,7 +27,7 @@ use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
-use crate::{Clock, Event, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::{Clock, Error, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;

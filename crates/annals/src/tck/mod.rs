@@ -121,9 +121,9 @@ const ALL: &[Variant] = &[ANNALS, AKKA, J5IK2O, J5IK2O_SPREAD];
 #[rustfmt::skip]
 pub const LISTS: &[List] = &[
     List { name: "journal", variants: ALL, properties: journal::PROPERTIES },
-    List { name: "snapshot", variants: &[ANNALS, AKKA], properties: snapshot::PROPERTIES },
+    List { name: "snapshot", variants: ALL, properties: snapshot::PROPERTIES },
     List { name: "plugin", variants: &[AKKA], properties: akka::PROPERTIES },
-    List { name: "state", variants: &[ANNALS], properties: state::PROPERTIES },
+    List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SPREAD], properties: state::PROPERTIES },
 ];
 
 /// One property on one layout: a test for every store.
