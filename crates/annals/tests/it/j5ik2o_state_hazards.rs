@@ -270,7 +270,7 @@ async fn a_prefix_may_name_the_table() {
 
 /// A process that ends after so many requests.
 async fn cut_off(bed: &Bed, act: impl AsyncFn(&States), requests: usize) {
-    let stepped: Arc<dyn Items> = Arc::new(Stepped(bed.memory.clone()));
+    let stepped: Arc<dyn Items> = Arc::new(Stepped::new(&bed.memory, false));
     let states = open(&stepped, &bed.settings, 7);
     let mut acting = std::pin::pin!(act(&states));
     for _ in 0..=requests {
@@ -339,6 +339,25 @@ async fn lost_answers_are_no_conflicts_but_unknown() {
             Err(other) => panic!("seed {seed}: {other}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_write_that_had_landed_is_known_again() {
+    let bed = Bed::new(StoredRevision::V2).await;
+    let repeating: Arc<dyn Items> = Arc::new(Stepped::new(&bed.memory, true));
+    let states = open(&repeating, &bed.settings, 7);
+    let work = async {
+        for revision in [1, 2, 4, 5] {
+            let written = states.upsert(&id(ID), revision, text("x")).await;
+            written.unwrap();
+            if revision == 2 {
+                states.delete(&id(ID), Some(3)).await.unwrap();
+            }
+        }
+    };
+    let mut work = std::pin::pin!(work);
+    while futures::poll!(&mut work).is_pending() {}
+    assert_eq!(bed.get().await, Some((5, "x".to_owned())));
 }
 
 #[tokio::test]

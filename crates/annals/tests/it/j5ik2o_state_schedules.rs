@@ -24,7 +24,20 @@ use async_trait::async_trait;
 
 /// A store in which each request waits for its turn.
 #[derive(Debug)]
-pub(crate) struct Stepped(pub(crate) Arc<Memory>);
+pub(crate) struct Stepped {
+    memory: Arc<Memory>,
+    /// Whether every put is made twice, as clients do whose first answer was lost.
+    repeats: bool,
+}
+
+impl Stepped {
+    pub(crate) fn new(memory: &Arc<Memory>, repeats: bool) -> Self {
+        Self {
+            memory: memory.clone(),
+            repeats,
+        }
+    }
+}
 
 /// Gives way once.
 async fn step() {
@@ -40,7 +53,7 @@ async fn step() {
 impl Items for Stepped {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
         step().await;
-        self.0.get(table, keys).await
+        self.memory.get(table, keys).await
     }
 
     async fn put(
@@ -50,7 +63,11 @@ impl Items for Stepped {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         step().await;
-        self.0.put(table, item, condition).await
+        if self.repeats {
+            let lost = self.memory.put(table, item.clone(), condition.clone());
+            let _ = lost.await;
+        }
+        self.memory.put(table, item, condition).await
     }
 
     async fn delete(
@@ -60,33 +77,33 @@ impl Items for Stepped {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         step().await;
-        self.0.delete(table, key, condition).await
+        self.memory.delete(table, key, condition).await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
         step().await;
-        self.0.write(table, writes).await
+        self.memory.write(table, writes).await
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
         step().await;
-        self.0.query(table, query).await
+        self.memory.query(table, query).await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        self.0.scan(table, scan).await
+        self.memory.scan(table, scan).await
     }
 
     async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
-        self.0.create_table(spec, billing).await
+        self.memory.create_table(spec, billing).await
     }
 
     async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        self.0.describe_table(name).await
+        self.memory.describe_table(name).await
     }
 
     async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
-        self.0.drop_table(name).await
+        self.memory.drop_table(name).await
     }
 }
 
@@ -166,7 +183,7 @@ impl Run {
         now(memory.create_table(&table, Default::default())).unwrap();
         let told = Told::default();
         let writers = scripts.iter().enumerate().map(|(who, acts)| {
-            let items = Arc::new(Stepped(memory.clone()));
+            let items = Arc::new(Stepped::new(&memory, false));
             let running = act(states(items, who as u64), acts, who, told.clone());
             Some(Box::pin(running) as Running)
         });
