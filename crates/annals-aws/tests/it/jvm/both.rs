@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use annals::items::Items;
 use annals::journal::{Append, Appended, Expected, Journal, Problem, Verify, Window};
-use annals::layout::Layout;
 use annals::settings::{Format, Settings, SnapshotOrder};
 use annals::snapshot::Snapshots;
 use annals::{Event, NewEvent, Payload, PersistenceId, Random, SequenceNumber, SystemClock};
@@ -13,12 +12,9 @@ use annals_aws::DynamoDb;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 
-use super::program::{PLUGINS, Session};
+use super::program::{Plugin, Session};
+use super::sharing;
 use crate::{jvm_lines, server};
-
-/// Journals as each plugin has them here, by name and shards: one as is the default, and one with
-/// so few shards that a third hundred overwrites the mark of the first.
-const JOURNALS: [(&str, u32); PLUGINS.len()] = [("journal", 10), ("Other-journal", 2)];
 
 /// The JVM and we, on tables of their own.
 pub(super) struct Both {
@@ -27,14 +23,29 @@ pub(super) struct Both {
     pub(super) settings: Settings,
 }
 
-/// Runs a test with each plugin in turn, or says that it does not.
+/// Runs a test with each plugin of the `akka` layout in turn, or says that it does not.
 pub(super) async fn with_each_plugin(test: impl AsyncFn(&mut Both)) {
+    with_each(sharing::of_akka(), test).await;
+}
+
+/// As [`with_each_plugin`], and with the plugin of j5ik2o: with the two pairs of resolvers that are
+/// most unlike each other.
+pub(super) async fn with_every_layout(test: impl AsyncFn(&mut Both)) {
+    let mut all = sharing::of_akka();
+    let mut pairs = sharing::of_j5ik2o();
+    all.extend(pairs.pop());
+    all.extend(pairs.drain(..1));
+    with_each(all, test).await;
+}
+
+/// Runs a test with each of these in turn, in tables of its own, or says that it does not.
+pub(super) async fn with_each(all: Vec<(Plugin, Settings)>, test: impl AsyncFn(&mut Both)) {
     if std::env::var("ANNALS_TEST_JVM").is_err() || server::is_emulator() {
         println!("skipped: the plugins on the JVM; scripts/conformance runs them");
         return;
     }
-    for plugin in 0..PLUGINS.len() {
-        let mut both = Both::open(plugin).await;
+    for (plugin, settings) in all {
+        let mut both = Both::open(plugin, settings).await;
         test(&mut both).await;
         for table in both.settings.layout.tables(&both.settings).unwrap().all() {
             assert!(both.store.drop_table(table.name()).await.unwrap());
@@ -43,38 +54,30 @@ pub(super) async fn with_each_plugin(test: impl AsyncFn(&mut Both)) {
 }
 
 impl Both {
-    async fn open(plugin: usize) -> Self {
+    async fn open(plugin: Plugin, settings: Settings) -> Self {
         let (endpoint, store) = (server::endpoint().await, server::open().await);
-        let mut jvm = Session::of(plugin, &endpoint);
-        let (name, shards) = JOURNALS[plugin];
-        let (journal, snapshot) = (
-            server::unique("jvm-journal"),
-            server::unique("jvm-snapshot"),
-        );
-        jvm.ask(json!({"do": "open", "settings": {
-            "dynamodb-journal.journal-table": journal.as_str(),
-            "dynamodb-journal.journal-name": name,
-            "dynamodb-journal.sequence-shards": shards.to_string(),
-            "dynamodb-snapshot-store.snapshot-table": snapshot.as_str(),
-            // A busy machine may take long to answer; no test waits for these limits to pass.
-            "dynamodb-journal.circuit-breaker.call-timeout": "100s",
-            "dynamodb-journal.recovery-event-timeout": "100s",
-            "dynamodb-snapshot-store.circuit-breaker.call-timeout": "100s",
-        }}));
-        jvm.ask(json!({"do": "create-tables"}));
         let settings = Settings {
-            layout: Layout::Akka,
-            journal_table: Some(journal),
-            snapshot_table: Some(snapshot),
-            journal_name: name.to_owned(),
-            sequence_shards: shards,
-            ..server::settings(&endpoint)
+            endpoint: Some(endpoint.clone()),
+            ..settings
         };
-        Self {
+        let jvm = Session::of(plugin, &endpoint);
+        let mut both = Self {
             jvm,
             store,
-            settings,
-        }
+            settings: settings.clone(),
+        };
+        both.share_as(settings);
+        let numbered = sharing::is_numbered(&both.settings);
+        both.jvm
+            .ask(json!({"do": "create-tables", "legacy": numbered}));
+        both
+    }
+
+    /// From here on, both sides have these settings.
+    pub(super) fn share_as(&mut self, settings: Settings) {
+        let theirs = sharing::theirs(&settings);
+        self.jvm.ask(json!({"do": "open", "settings": theirs}));
+        self.settings = settings;
     }
 
     /// Whose plugin.
@@ -87,12 +90,12 @@ impl Both {
         self.settings.format = format;
     }
 
-    /// Our journal as a process opens it that has just started.
     /// From now on our journals are told that the JVM deletes events of the same ids.
     pub(super) fn expect_deletions(&mut self) {
         self.settings.jvm_deletes = true;
     }
 
+    /// Our journal as a process opens it that has just started.
     pub(super) async fn journal(&self) -> Journal {
         let clock = Arc::new(SystemClock::new());
         let random = Random::from_machine();
@@ -121,6 +124,12 @@ impl Both {
     pub(super) fn their_ids(&mut self, scan: bool) -> Json {
         let mut answer = self.jvm.ask(json!({"do": "ids", "scan": scan}));
         answer["persistenceIds"].take()
+    }
+
+    /// What lies in a table, as the JVM's client shows it.
+    pub(super) fn their_items(&mut self, table: &str) -> Vec<Json> {
+        let answer = self.jvm.ask(json!({"do": "items", "table": table}));
+        answer["items"].as_array().unwrap().clone()
     }
 
     /// The JVM appends; answers the number of the last event.
@@ -184,12 +193,17 @@ impl Both {
         highest
     }
 
+    /// What the JVM recovers, as lines of type and value.
+    #[track_caller]
+    pub(super) fn they_show(&mut self, id: &PersistenceId) -> Vec<Json> {
+        let of_line = |line: &Json| json!({"type": line["type"], "value": line["value"]});
+        self.they_see(id).0.iter().map(of_line).collect()
+    }
+
     /// The JVM recovers these, and they are all there is.
     #[track_caller]
     pub(super) fn they_recover(&mut self, id: &PersistenceId, want: &[Json]) {
-        let (events, _) = self.they_see(id);
-        let of_line = |line: &Json| json!({"type": line["type"], "value": line["value"]});
-        let found: Vec<Json> = events.iter().map(of_line).collect();
+        let found = self.they_show(id);
         assert_eq!(found, want, "{} {id}", self.jvm.plugin());
     }
 }

@@ -9,12 +9,12 @@ use super::texts;
 
 /// Who deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(super) enum Side {
     We,
     They,
 }
 
-async fn delete(both: &mut Both, side: Side, (name, to): (&str, u64)) {
+pub(super) async fn delete(both: &mut Both, side: Side, (name, to): (&str, u64)) {
     match side {
         Side::We => {
             let journal = both.journal().await;

@@ -1,4 +1,5 @@
-//! The JVM's own plugins, Pekko's and Akka's, and we, in the same tables of AWS's DynamoDB Local.
+//! The JVM's own plugins, Pekko's, Akka's and j5ik2o's, and we, in the same tables of AWS's DynamoDB
+//! Local.
 //!
 //! The programs in `interop/` are started and spoken to in lines; nothing of the plugins is
 //! imitated. Runs where `scripts/conformance` says so (`ANNALS_TEST_JVM`), on the server that
@@ -6,8 +7,10 @@
 
 mod both;
 mod deletions;
+mod j5ik2o;
 mod program;
 mod reading;
+mod sharing;
 mod torn;
 mod turns;
 mod writing;

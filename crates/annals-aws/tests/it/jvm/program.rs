@@ -11,9 +11,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Value as Json, json};
 
 /// The plugins there are programs for.
-pub(super) const PLUGINS: [&str; 2] = ["pekko", "akka"];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plugin {
+    Pekko,
+    Akka,
+    J5ik2o,
+}
 
-static RUNNING: [Mutex<Option<Jvm>>; PLUGINS.len()] = [Mutex::new(None), Mutex::new(None)];
+impl Plugin {
+    /// As its folder is called.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pekko => "pekko",
+            Self::Akka => "akka",
+            Self::J5ik2o => "j5ik2o",
+        }
+    }
+}
+
+static RUNNING: [Mutex<Option<Jvm>>; 3] = [const { Mutex::new(None) }; 3];
 
 /// A running program.
 #[derive(Debug)]
@@ -23,26 +39,24 @@ pub(super) struct Jvm {
     answers: BufReader<ChildStdout>,
 }
 
-/// The program of one of [`PLUGINS`], which nobody else uses meanwhile.
+/// A plugin's program, which nobody else uses meanwhile.
 pub(super) struct Session {
     running: MutexGuard<'static, Option<Jvm>>,
-    plugin: &'static str,
+    plugin: Plugin,
 }
 
 impl Session {
     /// Starts the program where it is not running yet.
-    pub(super) fn of(plugin: usize, endpoint: &str) -> Self {
+    pub(super) fn of(plugin: Plugin, endpoint: &str) -> Self {
         // A test that failed has had its answers: the next one can go on.
-        let mut running = RUNNING[plugin]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        running.get_or_insert_with(|| Jvm::start(PLUGINS[plugin], endpoint));
-        let plugin = PLUGINS[plugin];
+        let running = RUNNING[plugin as usize].lock();
+        let mut running = running.unwrap_or_else(PoisonError::into_inner);
+        running.get_or_insert_with(|| Jvm::start(plugin.name(), endpoint));
         Self { running, plugin }
     }
 
     pub(super) fn plugin(&self) -> &'static str {
-        self.plugin
+        self.plugin.name()
     }
 
     /// The answer to a request, which must succeed.

@@ -5,7 +5,9 @@ use annals::snapshot::Criteria;
 use annals::{Codec, Payload, PersistenceId};
 use serde_json::{Value as Json, json};
 
-use super::both::{Both, after, events, id, number, we_append, with_each_plugin};
+use super::both::{
+    Both, after, events, id, number, we_append, with_each_plugin, with_every_layout,
+};
 use super::{lines, opaque, texts, values};
 use crate::jvm_lines;
 
@@ -59,7 +61,7 @@ async fn what_the_jvm_writes_we_replay_and_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_we_read_of_the_jvm_we_write_for_it_again() {
-    with_each_plugin(async |both| {
+    with_every_layout(async |both| {
         let (theirs, copy) = (id("theirs"), id("copy"));
         let every = [lines(&values()), lines(&opaque())].concat();
         both.they_append(&theirs, &every, false);
@@ -67,6 +69,8 @@ async fn what_we_read_of_the_jvm_we_write_for_it_again() {
         let found: Vec<_> = found.into_iter().map(|event| event.data).collect();
         let journal = both.journal().await;
         we_append(&journal, &copy, (after(0), found)).await;
+        // As the JVM shows its own: one plugin unpacks what is tagged, others do not.
+        let every = both.they_show(&theirs);
         both.they_recover(&copy, &every);
         both.agree(&copy, &[]).await;
     })

@@ -15,10 +15,15 @@ use super::texts;
 const BEFORE: usize = 94;
 const BATCH: usize = 11;
 
-/// Writes a history that ends in the first members of a batch, in the order they are put in.
-async fn leave_torn(both: &Both, id: &PersistenceId, members: usize) {
+/// Writes a history that ends in some members of a batch, by their places. They are put in the
+/// order of these, the first one first.
+pub(super) async fn leave_torn(
+    both: &Both,
+    id: &PersistenceId,
+    (before, batch, members): (usize, usize, &[usize]),
+) {
     let journal = both.journal().await;
-    we_append_each(&journal, id, &texts("ours", BEFORE)).await;
+    we_append_each(&journal, id, &texts("ours", before)).await;
     // Elsewhere, the batch lands whole: its items are what the dead writer would have put.
     let elsewhere = Arc::new(Memory::new());
     let table = both.settings.layout.tables(&both.settings).unwrap().journal;
@@ -28,18 +33,26 @@ async fn leave_torn(both: &Both, id: &PersistenceId, members: usize) {
     let random = Random::from_machine();
     let copy = Journal::open(elsewhere.clone(), &both.settings, clock, random).await;
     let copy = copy.unwrap();
-    we_append_each(&copy, id, &texts("ours", BEFORE)).await;
-    let torn = events(&texts("torn", BATCH));
-    we_append(&copy, id, (after(BEFORE as u64), torn)).await;
+    we_append_each(&copy, id, &texts("ours", before)).await;
+    let torn = events(&texts("torn", batch));
+    we_append(&copy, id, (after(before as u64), torn)).await;
     let all = scan_all(elsewhere, Arc::new(table.clone()), Scan::whole());
-    let mut batch: Vec<Item> = all.try_collect().await.unwrap();
-    batch.retain(|item| item.get("cnt").is_some());
-    batch.sort_by_key(|item| item.get("idx").and_then(Value::as_u64));
-    assert_eq!(batch.len(), BATCH);
-    for item in batch.into_iter().take(members) {
-        let put = both.store.put(&table, item, Condition::Absent).await;
-        put.unwrap();
+    let mut items: Vec<Item> = all.try_collect().await.unwrap();
+    items.retain(|item| item.get("cnt").is_some());
+    items.sort_by_key(|item| item.get("idx").and_then(Value::as_u64));
+    assert_eq!(items.len(), batch);
+    for place in members {
+        let put = both
+            .store
+            .put(&table, items[*place].clone(), Condition::Absent);
+        put.await.unwrap();
     }
+}
+
+/// The first members of the batch.
+fn first(members: usize) -> (usize, usize, &'static [usize]) {
+    const PLACES: [usize; BATCH] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    (BEFORE, BATCH, &PLACES[..members])
 }
 
 /// Only the first member, or all but the last, or up to the boundary.
@@ -50,7 +63,7 @@ async fn the_jvm_goes_on_behind_a_batch_that_we_left_torn() {
     with_each_plugin(async |both| {
         for members in MEMBERS {
             let id = id(&format!("they-go-on-{members}"));
-            leave_torn(both, &id, members).await;
+            leave_torn(both, &id, first(members)).await;
             let (seen, highest) = both.they_see(&id);
             assert_eq!(seen.len(), BEFORE);
             // The high mark of the batch's hundred was never put: the JVM does not look behind it.
@@ -81,7 +94,7 @@ async fn we_go_on_behind_a_batch_that_we_left_torn() {
     with_each_plugin(async |both| {
         for members in MEMBERS {
             let id = id(&format!("we-go-on-{members}"));
-            leave_torn(both, &id, members).await;
+            leave_torn(both, &id, first(members)).await;
             let journal = both.journal().await;
             let append = (after(BEFORE as u64), events(&texts("ours", 2)));
             let appended = we_append(&journal, &id, append).await;

@@ -2,7 +2,7 @@
 
 use annals::journal::Expected;
 
-use super::both::{after, events, id, number, we_append, with_each_plugin};
+use super::both::{after, events, id, number, we_append, with_every_layout};
 use super::texts;
 
 /// How many events each turn appends, together: such that a batch of ours goes over 100, and one
@@ -12,7 +12,7 @@ const ROUNDS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_take_turns_on_one_id() {
-    with_each_plugin(async |both| {
+    with_every_layout(async |both| {
         // The same journal for all turns: what it remembers of the id is out of date each time.
         let (id, journal) = (id("Cart|turns"), both.journal().await);
         let mut ends = vec![0u64];

@@ -6,7 +6,9 @@ use annals::settings::{Format, SnapshotOrder};
 use futures::TryStreamExt;
 use serde_json::json;
 
-use super::both::{Both, after, events, id, number, we_append, we_append_each, with_each_plugin};
+use super::both::{
+    Both, after, events, id, number, we_append, we_append_each, with_each_plugin, with_every_layout,
+};
 use super::{lines, texts, values};
 
 /// Both generations of items; the plugins read both.
@@ -56,7 +58,7 @@ async fn what_we_write_the_jvm_recovers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_we_write_in_any_codec_the_jvm_decodes() {
-    with_each_plugin(async |both| {
+    with_every_layout(async |both| {
         for format in FORMATS {
             both.write_format(format);
             let (id, journal, lines) = (
@@ -76,7 +78,7 @@ async fn what_we_write_in_any_codec_the_jvm_decodes() {
 /// Tags, metadata, causes, and a manifest where the JVM's serializer has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_plugin_has_no_place_for_it_passes_over() {
-    with_each_plugin(async |both| {
+    with_every_layout(async |both| {
         for format in FORMATS {
             both.write_format(format);
             let (id, journal, lines) = (

@@ -1,0 +1,54 @@
+//! Either side deletes, the other sees it, and both go on. What is deleted stays, marked.
+
+use super::super::both::{after, events, id, number, we_append};
+use super::super::deletions::{Side, delete};
+use super::super::texts;
+use super::with_each_keys;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn either_deletes_and_both_go_on() {
+    use Side::{They, We};
+    with_each_keys(async |both| {
+        for (at, sides) in [[We, They, We], [They, We, They]].into_iter().enumerate() {
+            let name = format!("deleted-{at}");
+            let (id, journal) = (id(&name), both.journal().await);
+            we_append(&journal, &id, (after(0), events(&texts("ours", 8)))).await;
+            both.they_append(&id, &texts("theirs", 30), true);
+            // Inside of our batch, behind it, and inside of theirs: both deliver what is left.
+            for (side, to, left) in [(sides[0], 5, 33), (sides[1], 9, 29), (sides[2], 20, 18)] {
+                delete(both, side, (&name, to)).await;
+                assert_eq!(both.they_see(&id).0.len(), left, "{side:?} {to}");
+                assert_eq!(both.agree(&id, &[]).await, 38);
+            }
+            // What is deleted already stays so.
+            delete(both, sides[1], (&name, 20)).await;
+            delete(both, sides[0], (&name, u64::MAX >> 1)).await;
+            assert_eq!(both.they_see(&id).0.len(), 0);
+            assert_eq!(both.agree(&id, &[]).await, 38);
+            let journal = both.journal().await;
+            we_append(&journal, &id, (after(38), events(&texts("ours", 2)))).await;
+            assert_eq!(both.they_append(&id, &texts("theirs", 1), false), 41);
+            assert_eq!(both.agree(&id, &[]).await, 41);
+            assert_eq!(both.they_see(&id).0.len(), 3);
+        }
+    })
+    .await;
+}
+
+/// Nothing is left of an id that was purged: for the JVM, too, its numbers begin anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purged_id_begins_anew_for_both() {
+    with_each_keys(async |both| {
+        let (id, journal) = (id("purged-1"), both.journal().await);
+        both.they_append(&id, &texts("theirs", 30), true);
+        journal.delete_to(&id, number(20)).await.unwrap();
+        we_append(&journal, &id, (after(30), events(&texts("ours", 10)))).await;
+        both.they_delete(&id, 33);
+        journal.purge(&id).await.unwrap();
+        assert_eq!(both.their_items("journal").len(), 0);
+        assert_eq!(both.they_append(&id, &texts("theirs", 1), false), 1);
+        we_append(&journal, &id, (after(1), events(&texts("ours", 2)))).await;
+        assert_eq!(both.agree(&id, &[]).await, 3);
+    })
+    .await;
+}

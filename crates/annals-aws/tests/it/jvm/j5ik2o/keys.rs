@@ -1,0 +1,92 @@
+//! Tables whose keys were made in another way before: rows under keys of two times in one history.
+
+use annals::settings::{PartitionKeyKind, Settings, SortKeyKind};
+
+use super::super::both::{after, events, id, number, we_append, with_each};
+use super::super::program::Plugin;
+use super::super::{sharing, texts};
+
+type Keys = (PartitionKeyKind, SortKeyKind, u32);
+
+fn keys() -> [(Keys, Keys); 5] {
+    use PartitionKeyKind::{PersistenceIdBased, SequenceNumberBased};
+    use SortKeyKind::{PersistenceIdWithSeqNr, SeqNr};
+    let now = (PersistenceIdBased, PersistenceIdWithSeqNr, 64);
+    let spread = (SequenceNumberBased, PersistenceIdWithSeqNr, 64);
+    [
+        // Up to 1.11, and today.
+        (spread, now),
+        (now, spread),
+        ((SequenceNumberBased, SeqNr, 64), now),
+        ((PersistenceIdBased, PersistenceIdWithSeqNr, 7), now),
+        (spread, (SequenceNumberBased, PersistenceIdWithSeqNr, 7)),
+    ]
+}
+
+fn keyed(settings: &Settings, (partition, sort, shards): Keys) -> Settings {
+    let mut settings = settings.clone();
+    let journal = &mut settings.j5ik2o.dynamo_db_journal;
+    journal.partition_key_resolver_class_name = partition;
+    journal.sort_key_resolver_class_name = sort;
+    journal.shard_count = shards;
+    settings
+}
+
+/// The tables, with the keys of the first time.
+fn before(keys: Keys) -> Vec<(Plugin, Settings)> {
+    let (plugin, settings) = sharing::of_j5ik2o_as(|_| {});
+    vec![(plugin, keyed(&settings, keys))]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_under_keys_of_two_times_is_one() {
+    for (then, now) in keys() {
+        with_each(before(then), async |both| {
+            let mixed = id("mixed-1");
+            both.they_append(&mixed, &texts("then", 10), true);
+            both.share_as(keyed(&both.settings, now));
+            both.they_append(&mixed, &texts("now", 5), true);
+            assert_eq!(both.agree(&mixed, &[]).await, 15);
+            let journal = both.journal().await;
+            we_append(&journal, &mixed, (after(15), events(&texts("ours", 3)))).await;
+            assert_eq!(both.agree(&mixed, &[]).await, 18);
+            // The rows are marked where they stand; the plugin would lay a second one beside each.
+            for (to, left) in [(7, 11), (12, 6)] {
+                journal.delete_to(&mixed, number(to)).await.unwrap();
+                assert_eq!(both.they_see(&mixed).0.len(), left);
+                assert_eq!(both.agree(&mixed, &[]).await, 18);
+            }
+            let mark = 1;
+            assert_eq!(both.their_items("journal").len(), 18 + mark);
+            both.they_append(&mixed, &texts("theirs", 2), true);
+            assert_eq!(both.agree(&mixed, &[]).await, 20);
+        })
+        .await;
+    }
+}
+
+/// Nothing has been written under the keys of today: all is known from the index.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_under_keys_of_another_time_goes_on() {
+    for (then, now) in keys() {
+        with_each(before(then), async |both| {
+            let (old, gone) = (id("old-1"), id("gone-1"));
+            both.they_append(&old, &texts("then", 6), true);
+            both.they_append(&gone, &texts("then", 4), true);
+            both.they_delete(&gone, 4);
+            both.share_as(keyed(&both.settings, now));
+            assert_eq!(both.agree(&old, &[]).await, 6);
+            assert_eq!(both.agree(&gone, &[]).await, 4);
+            let journal = both.journal().await;
+            journal.delete_to(&old, number(2)).await.unwrap();
+            assert_eq!(both.agree(&old, &[]).await, 6);
+            we_append(&journal, &old, (after(6), events(&texts("ours", 2)))).await;
+            we_append(&journal, &gone, (after(4), events(&texts("ours", 1)))).await;
+            assert_eq!(both.they_append(&old, &texts("now", 1), false), 9);
+            assert_eq!(both.they_append(&gone, &texts("now", 2), true), 7);
+            assert_eq!(both.agree(&old, &[]).await, 9);
+            assert_eq!(both.agree(&gone, &[]).await, 7);
+        })
+        .await;
+    }
+}

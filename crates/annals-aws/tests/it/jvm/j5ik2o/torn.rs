@@ -1,0 +1,78 @@
+//! A writer of ours dies within a batch. The plugin knows no batches and replays what was left of
+//! it, which we never do, until it is closed: by our next append, or by a repair.
+
+use annals::PersistenceId;
+use annals::journal::{Expected, Problem, Verify};
+
+use super::super::both::{Both, after, events, id, number, we_append};
+use super::super::texts;
+use super::super::torn::leave_torn;
+use super::with_each_keys;
+
+/// 4 to 14.
+const BEFORE: usize = 3;
+const BATCH: usize = 11;
+/// The first, and some that were put at the same time; all but the last.
+const MEMBERS: [&[usize]; 2] = [&[0, 3, 7], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]];
+
+/// Leaves a batch torn: the plugin sees its members, and we do not.
+async fn tear(both: &mut Both, name: &str, members: &[usize]) -> PersistenceId {
+    let id = id(&format!("{name}-{}", members.len()));
+    leave_torn(both, &id, (BEFORE, BATCH, members)).await;
+    let (seen, highest) = both.they_see(&id);
+    assert_eq!(seen.len(), BEFORE + members.len());
+    assert_eq!(highest, (BEFORE + 1 + members[members.len() - 1]) as u64);
+    let (seen, highest) = both.we_see(&id).await;
+    assert_eq!((seen.len(), highest), (BEFORE, BEFORE as u64));
+    id
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jvm_passes_over_what_our_next_append_closes() {
+    with_each_keys(async |both| {
+        for members in MEMBERS {
+            let id = tear(both, "closed", members).await;
+            let journal = both.journal().await;
+            let append = (after(BEFORE as u64), events(&texts("ours", 2)));
+            let appended = we_append(&journal, &id, append).await;
+            // All its numbers are taken, so that it can never become whole.
+            assert_eq!(appended.first.get(), 15);
+            assert_eq!(both.agree(&id, &[]).await, 16);
+            both.they_append(&id, &texts("theirs", 3), true);
+            assert_eq!(both.agree(&id, &[]).await, 19);
+            assert_eq!(both.they_see(&id).0.len(), BEFORE + 5);
+            journal.delete_to(&id, number(16)).await.unwrap();
+            assert_eq!(both.agree(&id, &[]).await, 19);
+            assert_eq!(both.they_see(&id).0.len(), 3);
+        }
+    })
+    .await;
+}
+
+/// The JVM takes the next number that it knows of, within the batch or behind it. Until a repair
+/// its recovery has the torn events, and ours has not; they were never acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jvm_goes_on_behind_a_torn_batch_until_it_is_repaired() {
+    with_each_keys(async |both| {
+        for members in MEMBERS {
+            let id = tear(both, "repaired", members).await;
+            both.they_append(&id, &texts("theirs", 1), false);
+            let journal = both.journal().await;
+            let ours = (Expected::Any, events(&texts("ours", 2)));
+            we_append(&journal, &id, ours).await;
+            assert_eq!(both.they_see(&id).0.len(), BEFORE + members.len() + 3);
+            assert_eq!(both.we_see(&id).await.0.len(), BEFORE + 3);
+            let found = journal.verify(&id, Verify::Repair).await.unwrap();
+            let found: Vec<Problem> = found.iter().map(|finding| finding.problem).collect();
+            assert_eq!(found, [Problem::IncompleteBatch]);
+            both.agree(&id, &[]).await;
+            assert_eq!(both.they_see(&id).0.len(), BEFORE + 3);
+            both.they_append(&id, &texts("theirs", 2), true);
+            let ours = (Expected::Any, events(&texts("ours", 1)));
+            we_append(&both.journal().await, &id, ours).await;
+            both.agree(&id, &[]).await;
+            assert_eq!(both.they_see(&id).0.len(), BEFORE + 6);
+        }
+    })
+    .await;
+}
