@@ -23,7 +23,9 @@ pub(in super::super) enum Fate {
     /// It is another setting, which stands outside of the sections.
     Becomes(&'static str, Kind),
     /// It decides what other keys mean; the text is what.
-    Chooses(&'static str),
+    Chooses(
+        #[cfg_attr(not(test), expect(dead_code, reason = "for the docs, by a test"))] &'static str,
+    ),
     /// It has to be what the journal's section has.
     Same,
     /// It has no meaning here, for this reason.
