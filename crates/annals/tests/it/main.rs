@@ -22,6 +22,7 @@ mod j5ik2o_fixtures;
 mod j5ik2o_golden_items;
 mod j5ik2o_hazards;
 mod j5ik2o_plugin;
+mod j5ik2o_resolvers;
 mod j5ik2o_snapshot_hazards;
 mod j5ik2o_snapshot_lag;
 mod j5ik2o_state_hazards;

@@ -155,6 +155,16 @@ impl SortKeyResolver for PersistenceIdWithSeqNr {
     }
 }
 
+/// `SortKeyResolver$PersistenceIdBased`, of durable state: the id.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WholeId;
+
+impl SortKeyResolver for WholeId {
+    fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
+        Ok(id.to_string())
+    }
+}
+
 /// Two ids have one key.
 pub(super) fn collision(id: &PersistenceId, other: &str, key: &crate::items::Key) -> Error {
     Error::invalid(format!(

@@ -34,7 +34,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::resolvers::PersistenceIdBased;
+use super::keys::{Keys, Resolvers};
+use super::resolvers::{PersistenceIdBased, WholeId};
 use super::separator::Separator;
 use super::tables::state_table;
 use super::value::{self, Standing, Values};
@@ -52,7 +53,8 @@ pub struct J5ik2oStates {
     items: Arc<dyn Items>,
     settings: Arc<Settings>,
     table: Arc<TableSpec>,
-    keys: PersistenceIdBased,
+    keys: Keys,
+    separator: Separator,
     values: Values,
     random: Random,
 }
@@ -85,28 +87,48 @@ impl J5ik2oStates {
         if section.shard_count == 0 {
             return Err(Error::invalid("shard-count is at least 1"));
         }
+        let partition = PersistenceIdBased {
+            separator: Separator::new(&section.persistence_id_separator)?,
+            shards: section.shard_count,
+        };
+        let resolvers = Resolvers {
+            partition: Arc::new(partition),
+            sort: Arc::new(WholeId),
+        };
+        Self::open_with(items, settings, (random, resolvers))
+    }
+
+    /// With resolvers of one's own, which are asked for number 0: a value has none.
+    /// [`States::of`](crate::state::States::of) makes durable state of it.
+    ///
+    /// # Errors
+    /// `Invalid` where the settings contradict themselves.
+    pub fn open_with(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        (random, resolvers): (Random, Resolvers),
+    ) -> Result<Self> {
+        let section = &settings.j5ik2o.dynamo_db_state;
         let table = super::tables(settings)?.state;
         let table = table.ok_or_else(|| Error::invalid("this layout has no durable state"))?;
         Ok(Self {
             items,
             settings: Arc::new(settings.clone()),
             table: Arc::new(table),
-            keys: PersistenceIdBased {
-                separator: Separator::new(&section.persistence_id_separator)?,
-                shards: section.shard_count,
-            },
+            keys: Keys::new(resolvers, false),
+            separator: Separator::new(&section.persistence_id_separator)?,
             values: Values::new(section),
             random,
         })
     }
 
     fn place(&self, id: &PersistenceId) -> Result<Place> {
-        let partition = self.keys.of(id)?;
+        let key = self.keys.key(id, 0)?;
         Ok(Place {
             id: id.clone(),
             table: self.table_of(id)?,
-            mark: value::mark_key(&partition, id),
-            key: Key::new(partition).sorted(id.as_str()),
+            mark: value::mark_key(&key),
+            key,
         })
     }
 
@@ -118,7 +140,7 @@ impl J5ik2oStates {
             .table_name_resolver_class_name;
         let prefix = match resolver {
             TableNameKind::Config => None,
-            TableNameKind::Prefix => self.keys.separator.prefix(id)?,
+            TableNameKind::Prefix => self.separator.prefix(id)?,
         };
         let Some(prefix) = prefix else {
             return Ok(self.table.clone());

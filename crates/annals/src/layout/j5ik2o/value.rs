@@ -11,7 +11,7 @@
 //! Never: reads the store.
 
 use crate::items::limits::ITEM_BYTES_MAX;
-use crate::items::{Condition, Item, Key, Value, item_size};
+use crate::items::{Condition, Item, Key, KeyPart, Value, item_size};
 use crate::layout::jvm::attributes::{self, improper, text};
 use crate::layout::jvm::serialization::{self, Serialized};
 use crate::settings::{J5ik2oState, StateColumns, StoredRevision};
@@ -250,6 +250,14 @@ pub(super) fn marked_at(revision: Revision) -> Condition {
 }
 
 /// The key of the mark of an id's deletions, beside its value's.
-pub(super) fn mark_key(partition: &str, id: &PersistenceId) -> Key {
-    Key::new(format!("{partition}#deleted")).sorted(id.as_str())
+pub(super) fn mark_key(value: &Key) -> Key {
+    let partition = match &value.partition {
+        KeyPart::S(partition) => format!("{partition}#deleted"),
+        // Resolvers make texts.
+        other => format!("{other}#deleted"),
+    };
+    Key {
+        partition: KeyPart::from(partition),
+        sort: value.sort.clone(),
+    }
 }
