@@ -370,13 +370,6 @@ fn a_first_append_on_this_machine_needs_nothing_made_before() {
     );
 }
 
-#[test]
-fn a_layout_without_a_journal_says_so() {
-    let annals = Annals::embedded();
-    let args = ["append", "a", "{}", "--layout", "j5ik2o"];
-    annals.run(&args).fails(2, "choose annals or akka");
-}
-
 /// Nobody else could append to it meanwhile.
 #[test]
 fn following_an_embedded_store_says_that_it_keeps_others_out() {

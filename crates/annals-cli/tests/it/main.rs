@@ -13,6 +13,7 @@ mod config;
 mod copying;
 mod costs;
 mod full_disk;
+mod j5ik2o;
 mod j5ik2o_settings;
 mod journal;
 mod piped;
