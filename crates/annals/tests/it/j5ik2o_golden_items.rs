@@ -70,7 +70,7 @@ async fn written(chapter: &Chapter, events: &[Event], deleted: usize) -> Vec<Ite
 
 #[tokio::test]
 async fn what_is_read_is_written_again_as_the_plugin_wrote_it() {
-    let (mut ids, mut rows, mut marked) = (224, 1_240, 247);
+    let (mut ids, mut rows, mut marked) = (0, 0, 0);
     for chapter in chapters() {
         let columns = &chapter.settings.j5ik2o.dynamo_db_journal.columns_def;
         for (events, golden) in histories(&chapter).await {

@@ -40,8 +40,9 @@ impl J5ik2oJournal {
         while from < end {
             let to = (end - 1).min(from + (LOOKED_UP - 1));
             let mut writes = Vec::new();
-            for (row, number) in self.rows_at(id, from..=to).await?.into_iter().zip(from..) {
-                let row = match row {
+            let mut found = self.rows_between(id, from, to).await?;
+            for number in from..=to {
+                let row = match found.remove(&number) {
                     Some(row) => Some(row),
                     // Its writer may be putting it right now.
                     None => self.take_number(tombstone, number).await?,

@@ -20,7 +20,8 @@ use crate::{PersistenceId, Result};
 const AT_ONCE: usize = 100;
 
 pub(super) async fn delete_to(journal: &J5ik2oJournal, id: &PersistenceId, to: u64) -> Result<()> {
-    let (tail, was) = futures::try_join!(journal.tail(id), journal.mark(id))?;
+    let tail = journal.tail(id).await?;
+    let was = tail.mark;
     let low = to.min(tail.settled()) + 1;
     let mark = match low > was.low.max(1) {
         true => {
@@ -75,7 +76,8 @@ impl J5ik2oJournal {
 
 /// Removes every trace of an id. To be done only while nobody uses it: its numbers begin anew.
 pub(super) async fn purge(journal: &J5ik2oJournal, id: &PersistenceId) -> Result<()> {
-    let (tail, mark) = futures::try_join!(journal.tail(id), journal.mark(id))?;
+    let tail = journal.tail(id).await?;
+    let mark = tail.mark;
     let last = tail.open().map_or(tail.highest, Row::end).max(mark.high);
     let mut rows = Rows::of(journal, id, Range::between(1, last));
     let mut found: Vec<Item> = Vec::new();
@@ -99,8 +101,7 @@ pub(super) async fn purge(journal: &J5ik2oJournal, id: &PersistenceId) -> Result
     }
     // The mark goes last: whoever is cut off can do it again.
     if mark != Mark::default() {
-        let key = journal.keys.key(id, super::keys::MARK)?;
-        let writes = vec![Write::Delete(key)];
+        let writes = vec![Write::Delete(journal.keys.mark(id))];
         journal.items.write(&journal.table, writes).await?;
     }
     journal.heads.forget(id);

@@ -8,6 +8,7 @@
 //! Trusts: that an id is not written by the JVM at the same time. The plugin overwrites without
 //! looking, and no reader or writer can make up for that.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use futures::Stream;
 use super::keys::{Chosen, Keys, Resolvers};
 use super::resolvers::collision;
 use super::row::{Row, owner};
+use super::rows::{Range, Rows, Step};
 use super::{deletion, ids, replay, tables, verify};
 use crate::items::{Item, Items, Query, TableSpec, query_all};
 use crate::journal::{
@@ -190,6 +192,29 @@ impl J5ik2oJournal {
             item.map(|item| self.row(item)).transpose()
         });
         rows.collect()
+    }
+
+    /// The rows between two numbers, whatever keys they have.
+    pub(super) async fn rows_between(
+        &self,
+        id: &PersistenceId,
+        from: u64,
+        to: u64,
+    ) -> Result<BTreeMap<u64, Row>> {
+        let mut rows = Rows::of(self, id, Range::between(from, to));
+        let mut found = BTreeMap::new();
+        while let Some(step) = rows.next().await? {
+            if let Step::Row(row) = step {
+                found.insert(row.number, row);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The row of a number, whatever key it has.
+    pub(super) async fn find(&self, id: &PersistenceId, number: u64) -> Result<Option<Row>> {
+        let mut found = self.rows_between(id, number, number).await?;
+        Ok(found.remove(&number))
     }
 
     pub(super) fn row(&self, item: Item) -> Result<Row> {

@@ -1,7 +1,4 @@
 //! Keys of the journal and of the snapshots: the one place that makes them.
-//!
-//! The plugin never stores a number 0. Its key is where the journal keeps its mark: it stands right
-//! before the first event, and has no attribute by which the plugin's index would show it.
 
 use std::sync::Arc;
 
@@ -14,8 +11,8 @@ use crate::items::{Key, KeyPart, Query, SortRange};
 use crate::settings::{PartitionKeyKind, SortKeyKind};
 use crate::{Error, PersistenceId, Result, SequenceNumber};
 
-/// The number of the mark.
-pub(super) const MARK: u64 = 0;
+/// What the keys of marks begin with and end with.
+const MARK: (&str, &str) = ("annals|", "mark");
 
 /// A resolver for each half of a key.
 #[derive(Clone, Debug)]
@@ -87,6 +84,15 @@ impl Keys {
     pub(super) fn key(&self, id: &PersistenceId, number: u64) -> Result<Key> {
         let partition = self.resolvers.partition.resolve(id, number)?;
         Ok(Key::new(partition).sorted(self.sort(id, number)?))
+    }
+
+    /// The key of an id's mark: whatever the resolvers make of the id, today or before.
+    pub(super) fn mark(&self, id: &PersistenceId) -> Key {
+        let key = Key::new(format!("{}{id}", MARK.0));
+        match self.is_numbered {
+            true => key.sorted(0u64),
+            false => key.sorted(MARK.1),
+        }
     }
 
     fn sort(&self, id: &PersistenceId, number: u64) -> Result<KeyPart> {

@@ -1,12 +1,13 @@
 //! Finding the end of an id's history.
 //!
-//! Promises: the last number that was ever used, deleted or not. One request where the keys are in
-//! order and the id has rows under them; otherwise the index, the mark, and one look behind them.
+//! Promises: the last number that was ever used, deleted or not. Three requests at once where the
+//! keys are in order: the table, the index for rows of another time, and the mark; otherwise the
+//! index and the mark, and one look behind them.
 
 use futures::TryStreamExt;
 
 use super::journal::J5ik2oJournal;
-use super::keys::{MARK, on_index};
+use super::keys::on_index;
 use super::mark::Mark;
 use super::row::Row;
 use super::rows::{Rows, Step};
@@ -19,20 +20,16 @@ pub(super) struct Tail {
     pub(super) last: Option<Row>,
     /// The last number that was ever used; 0: none.
     pub(super) highest: u64,
+    pub(super) mark: Mark,
 }
 
 impl Tail {
-    fn at(row: Row) -> Self {
+    fn of(row: Option<Row>, mark: Mark) -> Self {
+        let last = row.filter(|row| row.number >= mark.high);
         Self {
-            highest: row.number,
-            last: Some(row),
-        }
-    }
-
-    fn marked(mark: Mark) -> Self {
-        Self {
-            last: None,
-            highest: mark.high,
+            highest: last.as_ref().map_or(mark.high, |row| row.number),
+            last,
+            mark,
         }
     }
 
@@ -51,35 +48,37 @@ impl Tail {
 impl J5ik2oJournal {
     /// The end of an id's history as the store has it.
     pub(super) async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
-        if !self.keys.are_ordered() {
-            let (mark, indexed) = futures::try_join!(self.mark(id), self.last_in_index(id))?;
-            let known = match indexed {
-                Some(row) if row.number >= mark.high => Tail::at(row),
-                _ => Tail::marked(mark),
-            };
-            return self.tail_behind(id, known).await;
+        let asked = futures::try_join!(
+            self.mark(id),
+            self.last_in_index(id),
+            self.last_in_table(id)
+        );
+        let (mark, indexed, stored) = asked?;
+        let rows = [indexed, stored].into_iter().flatten();
+        let known = Tail::of(rows.max_by_key(|row| row.number), mark);
+        match self.keys.are_ordered() {
+            true => Ok(known),
+            false => self.tail_behind(id, known).await,
         }
-        let mut mark = Mark::default();
-        let query = self.keys.between(id, MARK, u64::MAX)?.descending();
-        let mut rows = self.query(query.limit(1));
-        while let Some(item) = rows.try_next().await? {
-            if !self.is_owned(id, &item) {
-                continue;
-            }
-            if !Mark::is_in(&item) {
-                return Ok(Tail::at(self.row(item)?));
-            }
-            mark = Mark::of(&item)?;
-        }
-        // Nothing under these keys but the mark at most: all may be of another time.
-        let indexed = self.last_in_index(id).await?;
-        Ok(match indexed {
-            Some(row) if row.number >= mark.high => Tail::at(row),
-            _ => Tail::marked(mark),
-        })
     }
 
-    async fn last_in_index(&self, id: &PersistenceId) -> Result<Option<Row>> {
+    /// The last row under the keys in use now, where they are in order.
+    async fn last_in_table(&self, id: &PersistenceId) -> Result<Option<Row>> {
+        if !self.keys.are_ordered() {
+            return Ok(None);
+        }
+        let query = self.keys.between(id, 1, u64::MAX)?.descending();
+        let mut rows = self.query(query.limit(1));
+        while let Some(item) = rows.try_next().await? {
+            if self.is_owned(id, &item) {
+                return self.row(item).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last row that the index shows.
+    pub(super) async fn last_in_index(&self, id: &PersistenceId) -> Result<Option<Row>> {
         let index = &self.section().get_journal_rows_index_name;
         let query = on_index(index, id, (1, u64::MAX)).descending().limit(1);
         let found = self.items.query(&self.table, query).await?.items;
@@ -93,7 +92,7 @@ impl J5ik2oJournal {
         let mut tail = known;
         while let Some(step) = rows.next().await? {
             if let Step::Row(row) = step {
-                tail = Tail::at(row);
+                tail = Tail::of(Some(row), tail.mark);
             }
         }
         Ok(tail)

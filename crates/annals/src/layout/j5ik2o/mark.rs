@@ -1,12 +1,12 @@
 //! The mark of an id: how far its events were deleted, and which number was last then.
 //!
-//! It stands under the key of number 0, right before the first event, and the plugin's index does
-//! not show it. An id of which nothing was ever deleted has none.
+//! It stands under a key of its own that no resolver has a part in: settings change, and what was
+//! deleted stays deleted. The plugin's index does not show it. An id of which nothing was ever
+//! deleted has none.
 //!
 //! Promises: it is never lowered, whoever else raises it.
 
 use super::journal::J5ik2oJournal;
-use super::keys::MARK;
 use super::row::OWNER;
 use crate::items::{Condition, Item, Value, WriteError};
 use crate::layout::jvm::attributes::improper;
@@ -30,11 +30,6 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Whether an item is a mark.
-    pub(super) fn is_in(item: &Item) -> bool {
-        item.get(LOW).is_some()
-    }
-
     pub(super) fn of(item: &Item) -> Result<Self> {
         let number = |name| {
             let value = item.get(name).and_then(Value::as_u64);
@@ -51,17 +46,17 @@ impl Mark {
 impl J5ik2oJournal {
     /// The mark of an id.
     pub(super) async fn mark(&self, id: &PersistenceId) -> Result<Mark> {
-        let found = self.get(id, std::iter::once(MARK)).await?;
-        let found = found.into_iter().flatten().next();
-        let mark = found.filter(Mark::is_in).map(|item| Mark::of(&item));
+        let keys = vec![self.keys.mark(id)];
+        let found = self.items.get(&self.table, keys).await?.items;
+        let mark = found.iter().flatten().next().map(Mark::of);
         Ok(mark.transpose()?.unwrap_or_default())
     }
 
-    fn mark_item(&self, id: &PersistenceId, mark: Mark) -> Result<Item> {
-        let key = self.keys.key(id, MARK)?;
+    fn mark_item(&self, id: &PersistenceId, mark: Mark) -> Item {
+        let key = self.keys.mark(id);
         let item = self.table.key().item_of(&key).with(OWNER, id.as_str());
         let item = item.with(LOW, mark.low).with(DONE, mark.done);
-        Ok(item.with(HIGH, mark.high))
+        item.with(HIGH, mark.high)
     }
 
     /// Raises the mark; answers what it is then.
@@ -72,7 +67,7 @@ impl J5ik2oJournal {
             low => (is(low), mark),
         };
         for _ in 0..TRIES_MAX {
-            let item = self.mark_item(id, mark)?;
+            let item = self.mark_item(id, mark);
             let existing = match self.items.put(&self.table, item, condition).await {
                 Ok(_) => return Ok(mark),
                 Err(WriteError::Failed(error)) => return Err(error),
@@ -81,12 +76,12 @@ impl J5ik2oJournal {
             condition = match existing {
                 None => Condition::Absent,
                 Some(existing) => {
-                    self.check_owner(id, MARK, &existing)?;
                     let found = Mark::of(&existing)?;
                     if found.low >= mark.low {
                         return Ok(found);
                     }
                     mark.done = mark.done.min(found.done);
+                    mark.high = mark.high.max(found.high);
                     is(found.low)
                 }
             };
@@ -102,7 +97,7 @@ impl J5ik2oJournal {
             done: mark.low - 1,
             ..mark
         };
-        let item = self.mark_item(id, done)?;
+        let item = self.mark_item(id, done);
         let condition = Condition::Equals(LOW.to_owned(), Value::from(mark.low));
         match self.items.put(&self.table, item, condition).await {
             // Somebody deletes further, and will note it.

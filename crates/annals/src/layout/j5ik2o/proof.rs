@@ -170,12 +170,7 @@ impl J5ik2oJournal {
             }
         }
         let before = match rows.before().cloned() {
-            None if last > 0 => self
-                .rows_at(id, last..=last)
-                .await?
-                .into_iter()
-                .flatten()
-                .next(),
+            None if last > 0 => self.find(id, last).await?,
             before => before,
         };
         let is_there = last == 0 || before.is_some() || rows.is_anchored();
@@ -186,6 +181,14 @@ impl J5ik2oJournal {
             around => (around.map(Box::new), closing),
         };
         let open = open.or(around);
+        // Numbers that the mark tells of were used, also where nothing is left of them.
+        let used = rows.mark().high;
+        if open.is_none() && next <= used {
+            return match last < used {
+                true => Ok(Behind::Append(Vec::new())),
+                false => Ok(Behind::Nothing(used + 1)),
+            };
+        }
         Ok(match (open, closing) {
             (Some(open), _) if next > open.end() => Behind::Dead(open),
             (Some(open), _) => Behind::Open(open),

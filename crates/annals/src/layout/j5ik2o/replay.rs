@@ -139,9 +139,9 @@ impl Replay {
     /// Numbers are missing that no batch explains.
     async fn miss(&mut self, from: u64, to: u64) -> Result<()> {
         let id = &self.id;
-        let low = match self.rows.mark().filter(|mark| mark.low > to) {
-            Some(mark) => mark.low,
-            None => self.journal.mark(id).await?.low,
+        let low = match self.rows.mark().low {
+            low if low > to => low,
+            _ => self.journal.mark(id).await?.low,
         };
         // Only what was removed by the plugin's hard deletion is gone without a trace.
         let may_be_removed = !self.journal.section().soft_delete;
@@ -193,8 +193,7 @@ impl Replay {
 
     /// What the window shows of a batch that ends behind it, if that is whole.
     async fn cut(&mut self, end: u64) -> Result<Vec<Event>> {
-        let last = self.journal.rows_at(&self.id, end..=end).await?;
-        let last = last.into_iter().flatten().next();
+        let last = self.journal.find(&self.id, end).await?;
         let is_whole =
             last.is_some_and(|row| row.batch.is_some() && row.is_end() && !row.is_closed());
         let Some(mut pending) = self.batches.take().filter(|_| is_whole) else {
@@ -215,6 +214,8 @@ impl Replay {
             true if self.last_event > 0 => self.last_event,
             // All are deleted.
             true => self.next - 1,
+            // Nothing is left of what was there.
+            false if self.rows.mark().high >= self.window.from.get() => return,
             // Read from the beginning on, and nothing was ever there.
             false if self.window.from.get() == 1 && !self.rows.is_anchored() => 0,
             // Nothing behind an append that is known to be there.

@@ -44,7 +44,7 @@ use crate::{Error, PersistenceId, Result};
 /// It is given to [`J5ik2oJournal::open_with`](super::J5ik2oJournal::open_with).
 pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
     /// The partition key of an id's event or snapshot of this number. Always the same for the
-    /// same. The journal also asks for number 0, under which it keeps a mark of its own.
+    /// same. The journal also asks for number 0, which no event has.
     ///
     /// # Errors
     /// `Invalid` where the id can have no key.

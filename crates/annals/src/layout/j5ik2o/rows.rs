@@ -2,7 +2,7 @@
 //! numbers are missing.
 //!
 //! Where the keys are in order, the table itself is asked, strongly consistent. What is missing
-//! there, or all where nothing is there, may stand under keys of another time: the index knows them.
+//! there, before its rows or behind them, may stand under keys of another time: the index knows it.
 //! Where the keys are not in order, the index is a hint; what it lacks is looked up key by key,
 //! strongly consistent, and so is what comes behind its last row, until nothing does.
 //!
@@ -84,7 +84,9 @@ pub(super) struct Rows {
     next: u64,
     /// Where the batch ends whose members were met last, unless they all were.
     open_end: u64,
-    mark: Option<Mark>,
+    mark: Mark,
+    /// The last number that the index shows, where the table is asked.
+    indexed: u64,
     has_begun: bool,
     /// Whether the keys in use now have rows of this id.
     has_rows: bool,
@@ -104,7 +106,8 @@ impl Rows {
             ready: VecDeque::new(),
             next: range.from,
             open_end: 0,
-            mark: None,
+            mark: Mark::default(),
+            indexed: 0,
             has_begun: false,
             has_rows: false,
             is_anchored: false,
@@ -121,8 +124,8 @@ impl Rows {
         rows
     }
 
-    /// The mark, where it was met or read on the way.
-    pub(super) fn mark(&self) -> Option<Mark> {
+    /// The mark as it was when the reading began.
+    pub(super) fn mark(&self) -> Mark {
         self.mark
     }
 
@@ -156,23 +159,28 @@ impl Rows {
         let Range { from, to, .. } = self.range;
         let is_ordered = self.journal.keys.are_ordered();
         // The row before the first is asked for too, to know that the range begins inside the
-        // history, or right behind it. Before the very first stands the mark.
+        // history, or right behind it.
         let mut rows = match is_ordered {
             true => self.table(from)?,
             false => self.index(from.saturating_sub(1).max(1), to),
         };
-        let mut skips = None;
-        if !is_ordered || (self.range.skips_deleted && from > 1) {
-            let asked = futures::join!(self.journal.mark(&self.id), Pin::new(&mut *rows).peek());
-            let mark = asked.0?;
-            self.met(mark);
-            skips = Some(mark.low).filter(|low| self.range.skips_deleted && *low > from);
-        }
-        if let Some(low) = skips {
-            self.next = low;
+        let (journal, id) = (&self.journal, &self.id);
+        let hint = async {
+            match is_ordered {
+                true => journal.last_in_index(id).await,
+                false => Ok(None),
+            }
+        };
+        let asked = futures::join!(journal.mark(id), hint, Pin::new(&mut *rows).peek());
+        let (mark, hint) = (asked.0?, asked.1?);
+        self.mark = mark;
+        self.is_anchored = mark.high > 0 && from <= mark.high + 1;
+        self.indexed = hint.map_or(0, |row| row.number);
+        if self.range.skips_deleted && mark.low > from {
+            self.next = mark.low;
             rows = match is_ordered {
-                true => self.table(low)?,
-                false => self.index(low, to),
+                true => self.table(mark.low)?,
+                false => self.index(mark.low, to),
             };
         }
         if is_ordered {
@@ -210,9 +218,12 @@ impl Rows {
                     self.take_from_table(item)
                 }
                 None => {
-                    if !self.has_rows {
-                        // Nothing under these keys: it may all be of another time.
-                        let from = self.next.saturating_sub(1).max(1);
+                    // What comes behind may stand under keys of another time, or all does.
+                    let from = match self.has_rows {
+                        true => self.next,
+                        false => self.next.saturating_sub(1).max(1),
+                    };
+                    if self.indexed >= from {
                         let index = self.index(from, self.range.to);
                         self.sources.push(Source::Index(index, self.range.to));
                     }
@@ -246,24 +257,8 @@ impl Rows {
         self.before.as_ref()
     }
 
-    fn met(&mut self, mark: Mark) {
-        self.mark = Some(mark);
-        self.is_anchored |= mark.high > 0 && self.range.from <= mark.high + 1;
-    }
-
     fn take_from_table(&mut self, item: Item) -> Result<()> {
         if !self.journal.is_owned(&self.id, &item) {
-            return Ok(());
-        }
-        if Mark::is_in(&item) {
-            let mark = Mark::of(&item)?;
-            self.met(mark);
-            if self.range.skips_deleted && mark.low > self.next {
-                self.next = mark.low;
-                self.sources.pop();
-                let table = self.table(mark.low)?;
-                self.sources.push(Source::Table(table));
-            }
             return Ok(());
         }
         self.has_rows = true;

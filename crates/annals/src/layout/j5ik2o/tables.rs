@@ -9,7 +9,6 @@ use crate::{Error, Result};
 
 /// Names of attributes of ours, which no column may have.
 const OURS: [&str; 15] = [
-    "adapter-manifest",
     "annals-id",
     "causation",
     "closed",
@@ -20,6 +19,7 @@ const OURS: [&str; 15] = [
     "idx",
     "low",
     "metadata",
+    "number",
     "revision",
     "schema",
     "type",
