@@ -170,6 +170,17 @@ impl Both {
     /// highest number. `ours` are numbers that only we deliver. Answers the highest number. Nothing
     /// is found wrong with it but batches that were left torn.
     pub(super) async fn agree(&mut self, id: &PersistenceId, ours: &[u64]) -> u64 {
+        self.compare(id, ours).await.1
+    }
+
+    /// As [`agree`](Self::agree), on so many events and this highest number.
+    pub(super) async fn agree_on(&mut self, id: &PersistenceId, want: (usize, u64)) {
+        let found = self.compare(id, &[]).await;
+        assert_eq!(found, want, "{} {id}", self.jvm.plugin());
+    }
+
+    /// How many events both sides see, and the highest number.
+    async fn compare(&mut self, id: &PersistenceId, ours: &[u64]) -> (usize, u64) {
         let (theirs, their_highest) = self.they_see(id);
         let (mut events, highest) = self.we_see(id).await;
         let plugin = self.jvm.plugin();
@@ -190,7 +201,7 @@ impl Both {
         let mut wrong = self.journal().await.verify(id, Verify::Look).await.unwrap();
         wrong.retain(|finding| finding.problem != Problem::IncompleteBatch);
         assert_eq!(wrong, [], "{plugin} {id}");
-        highest
+        (theirs.len(), highest)
     }
 
     /// What the JVM recovers, as lines of type and value.
