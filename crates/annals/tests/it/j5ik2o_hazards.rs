@@ -568,3 +568,29 @@ async fn numbers_that_the_mark_tells_of_stay_taken() {
         assert_eq!(appended.unwrap().first.get(), 7, "{kind}");
     }
 }
+
+/// An id that today's keys have no place for stops nobody else's verification, and a column that is
+/// named as one of ours is refused.
+#[tokio::test]
+async fn what_settings_leave_without_a_place_is_told() {
+    let (items, _) = table(SequenceNumberBased).await;
+    let mut settings = j5ik2o(SequenceNumberBased);
+    let journal = &mut settings.j5ik2o.dynamo_db_journal;
+    journal.sort_key_resolver_class_name = annals::settings::SortKeyKind::SeqNr;
+    let journal = open_as(&items, &settings).await;
+    let bare = id_of("bare-");
+    journal.append(&bare, after(0), text("1")).await.unwrap();
+    let journal = open_as(&items, &j5ik2o(PersistenceIdBased)).await;
+    let found = journal.verify(&bare, Verify::Look).await.unwrap();
+    assert_eq!(found[0].problem, Problem::Unreadable);
+    let refused = replay(&journal, &bare).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+
+    for name in ["number", "annals-id", "deleted"] {
+        let mut settings = j5ik2o(PersistenceIdBased);
+        let columns = &mut settings.j5ik2o.dynamo_db_journal.columns_def;
+        columns.ordering_column_name = name.to_owned();
+        let refused = settings.layout.tables(&settings).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{name}");
+    }
+}

@@ -12,6 +12,7 @@ use crate::verify::{Finding, Findings, Problem, Verify};
 use crate::{PersistenceId, Result};
 
 const LOST: &str = "what was there is not to be had from anywhere here";
+const OTHER_SETTINGS: &str = "it was written with other settings; with those it can be read";
 const OTHERS: &str = "which of the two is right is for a person to say";
 /// How many missing numbers are asked for another id's rows.
 const ASKED: u64 = 100;
@@ -34,6 +35,12 @@ pub(super) async fn verify(
     id: &PersistenceId,
     verify: Verify,
 ) -> Result<Vec<Finding>> {
+    if let Err(error) = journal.keys.key(id, 1) {
+        let mut findings = Findings::about(id, verify);
+        let why = (error.to_string(), OTHER_SETTINGS);
+        findings.leave(Problem::Unreadable, (1, 1), why);
+        return Ok(findings.finish());
+    }
     let mut checker = Checker {
         journal,
         id,
