@@ -1,6 +1,7 @@
 //! Deleting up to a number: the mark is raised first, then the rows are marked as deleted, as the
 //! plugin marks them, or emptied where the settings say that nothing is to stay (`soft-delete`).
 //!
+//! The last row of all is only marked: the plugin goes by it.
 //! An emptied row keeps its key, so that a writer of ours that was frozen meanwhile is refused, and
 //! shows the plugin's index nothing. The mark tells which number was last, also where the index
 //! shows none any more.
@@ -50,7 +51,7 @@ impl J5ik2oJournal {
             let step = rows.next().await?;
             let is_end = step.is_none();
             if let Some(Step::Row(row)) = step {
-                writes.extend(self.taken_away(&row)?);
+                writes.extend(self.taken_away(&row, mark)?);
             }
             if writes.len() >= AT_ONCE || (is_end && !writes.is_empty()) {
                 let writes = std::mem::take(&mut writes);
@@ -62,15 +63,18 @@ impl J5ik2oJournal {
         }
     }
 
-    /// What a deletion does with a row, if anything is left to do.
-    pub(super) fn taken_away(&self, row: &Row) -> Result<Option<Write>> {
+    /// What a deletion does with a row, if anything is left to do. The last row of all is marked at
+    /// the most: without any, the plugin would begin at 1 again, below our mark.
+    fn taken_away(&self, row: &Row, mark: Mark) -> Result<Option<Write>> {
         let columns = self.columns();
         let is_shown = row.item.get(&columns.persistence_id_column_name).is_some();
-        Ok(match self.section().soft_delete {
-            true if row.is_live() => Some(Write::Put(row.marked(columns))),
-            false if is_shown => Some(Write::Put(row.emptied(self.table.key(), columns)?)),
-            _ => None,
-        })
+        Ok(
+            match self.section().soft_delete || row.number >= mark.high {
+                true if row.is_live() => Some(Write::Put(row.marked(columns))),
+                false if is_shown => Some(Write::Put(row.emptied(self.table.key(), columns)?)),
+                _ => None,
+            },
+        )
     }
 }
 

@@ -1,5 +1,5 @@
-//! Deletions that leave nothing (`soft-delete` = false): of ours a key stays that the plugin does
-//! not see, and a mark.
+//! Deletions that leave nothing (`soft-delete` = false): of ours keys stay that the plugin does not
+//! see, the last row of all, marked, and a mark.
 
 use annals::PersistenceId;
 
@@ -43,9 +43,9 @@ async fn what_we_remove_the_jvm_does_not_see() {
         both.they_append(&id, &texts("theirs", 1), false);
         assert_eq!(both.agree(&id, &[]).await, 10);
         delete(both, &id, 10).await;
-        // The plugin knows of no number any more, as after a hard deletion of its own. We do, and
-        // what we append behind it tells the plugin again.
-        assert_eq!(both.they_see(&id), (Vec::new(), 0));
+        // The last row stays, marked: the plugin goes on behind it, where after a hard deletion of
+        // its own it would begin at 1 again.
+        assert_eq!(both.they_see(&id), (Vec::new(), 10));
         assert_eq!(both.we_see(&id).await, (Vec::new(), 10));
         we_append(&journal, &id, (after(10), events(&texts("ours", 2)))).await;
         assert_eq!(both.agree(&id, &[]).await, 12);

@@ -64,6 +64,26 @@ async fn a_history_under_keys_of_two_times_is_one() {
     }
 }
 
+/// Settings were changed and changed back: what was written meanwhile stands behind today's rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_whose_keys_went_back_goes_on() {
+    for (then, meanwhile) in keys() {
+        with_each(before(then), async |both| {
+            let back = id("back-1");
+            both.they_append(&back, &texts("then", 5), true);
+            let first = both.settings.clone();
+            both.share_as(keyed(&first, meanwhile));
+            both.they_append(&back, &texts("meanwhile", 5), true);
+            both.share_as(first);
+            assert_eq!(both.agree(&back, &[]).await, 10);
+            let journal = both.journal().await;
+            we_append(&journal, &back, (after(10), events(&texts("ours", 2)))).await;
+            assert_eq!(both.agree(&back, &[]).await, 12);
+        })
+        .await;
+    }
+}
+
 /// Nothing has been written under the keys of today: all is known from the index.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_history_under_keys_of_another_time_goes_on() {
