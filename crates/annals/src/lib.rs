@@ -1,9 +1,13 @@
 //! Event-sourced persistence, on one machine and on DynamoDB, with the same code and guarantees.
 
+// Derived code says `::annals`, here as well.
+extern crate self as annals;
+
 mod clock;
 mod codec;
 mod error;
 mod event;
+mod facade;
 mod id;
 mod payload;
 mod random;
@@ -15,6 +19,7 @@ pub mod conformance;
 pub mod counting;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+pub mod entity;
 #[cfg(feature = "testing")]
 pub mod faulty;
 pub mod items;
@@ -34,6 +39,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use codec::Codec;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, NewEvent, Token};
+pub use facade::Annals;
 pub use id::{PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
 pub use payload::Payload;
 pub use random::Random;

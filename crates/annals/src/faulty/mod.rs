@@ -1,12 +1,15 @@
-//! Any store, failing by seed: what a network, a neighbour or a power cut does, on purpose.
+//! Any store, failing by seed or by script: what a network, a neighbour or a power cut does, on
+//! purpose.
 //!
 //! Promises: the same seed and the same schedule of tasks bring the same faults; with
-//! [`Faults::none`] nothing is to be noticed. Every fault is one that callers must expect of
-//! [`Items`] anyway, and is answered as `Unavailable`.
+//! [`Faults::none`] nothing is to be noticed. Every fault that is drawn is one that callers must
+//! expect of [`Items`] anyway, and is answered as `Unavailable`; what a script says is answered as
+//! it says.
 //! Trusts: that calls come from one thread where the same end is wanted twice.
 //! Never: waits for time to pass. A delay gives way to other tasks.
 
 mod plan;
+mod script;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,12 +18,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use crate::counting::Verb;
 use crate::items::{
     BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
     TableSpec, Write, WriteError, check_writes,
 };
-use crate::{Error, Random, Result};
+use crate::{Error, ErrorKind, Random, Result};
 use plan::{Fault, Plan, Side};
+use script::Script;
 
 pub use plan::Faults;
 
@@ -56,6 +61,7 @@ pub struct Faulty {
     /// Counts lives and deaths: even while alive, odd while crashed.
     life: AtomicU64,
     is_frozen: watch::Sender<bool>,
+    script: Script,
 }
 
 impl Faulty {
@@ -67,6 +73,7 @@ impl Faulty {
             faults,
             life: AtomicU64::new(0),
             is_frozen: watch::Sender::new(false),
+            script: Script::default(),
         }
     }
 
@@ -134,14 +141,19 @@ impl Faulty {
     }
 
     /// Begins a call: what befalls it, and in which life.
-    async fn before(&self) -> Result<(Plan, u64)> {
+    async fn before(&self, verb: Verb) -> Result<(Plan, u64)> {
         let life = self.alive()?;
-        let plan = Plan::draw(self.faults, &self.random);
+        let mut plan = Plan::draw(self.faults, &self.random);
+        if let Some(said) = self.script.next(verb) {
+            plan.fault = said;
+        }
         self.dawdle(&plan, Side::Before).await;
+        self.script.pass(verb, Side::Before).await;
         self.still(life)?;
         match plan.fault {
             Some(Fault::Error) => Err(Error::unavailable("connection failed")),
             Some(Fault::Throttled) => Err(Error::unavailable("throttled")),
+            Some(Fault::Said(kind)) => Err(said(kind)),
             Some(Fault::Crash(Side::Before)) => {
                 self.crash();
                 Err(crashed())
@@ -151,27 +163,45 @@ impl Faulty {
     }
 
     /// Ends a call whose inner one has ended.
-    async fn after(&self, plan: Plan, life: u64) -> Result<()> {
+    async fn after(&self, verb: Verb, plan: Plan, life: u64) -> Result<()> {
         if plan.fault == Some(Fault::Crash(Side::After)) {
             self.still(life)?;
             self.crash();
         }
         self.dawdle(&plan, Side::After).await;
+        self.script.pass(verb, Side::After).await;
         self.still(life)?;
         match plan.fault {
-            Some(Fault::LostAnswer) => Err(Error::unavailable("answer lost")),
+            Some(Fault::LostAnswer) => Err(lost()),
             _ => Ok(()),
         }
     }
 
     async fn through<T, E: From<Error>>(
         &self,
+        verb: Verb,
         call: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
-        let (plan, life) = self.before().await?;
+        let (plan, life) = self.before(verb).await?;
         let answer = call.await;
-        self.after(plan, life).await?;
+        self.after(verb, plan, life).await?;
         answer
+    }
+
+    /// A call about tables: nothing is drawn for it.
+    async fn about_tables<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        self.alive()?;
+        let fault = self.script.next(Verb::Tables).flatten();
+        self.script.pass(Verb::Tables, Side::Before).await;
+        if let Some(Fault::Said(kind)) = fault {
+            return Err(said(kind));
+        }
+        let answer = call.await;
+        self.script.pass(Verb::Tables, Side::After).await;
+        match fault {
+            Some(Fault::LostAnswer) => Err(lost()),
+            _ => answer,
+        }
     }
 
     /// Divides a batch into what is written and what is handed back, which is at least one.
@@ -189,6 +219,14 @@ impl Faulty {
     }
 }
 
+fn said(kind: ErrorKind) -> Error {
+    Error::new(kind, "the script says so")
+}
+
+fn lost() -> Error {
+    Error::unavailable("answer lost")
+}
+
 fn crashed() -> Error {
     Error::unavailable("crashed")
 }
@@ -197,7 +235,7 @@ fn crashed() -> Error {
 #[deny(clippy::missing_trait_methods)]
 impl Items for Faulty {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        self.through(self.inner.get(table, keys)).await
+        self.through(Verb::Get, self.inner.get(table, keys)).await
     }
 
     async fn put(
@@ -206,7 +244,8 @@ impl Items for Faulty {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        self.through(self.inner.put(table, item, condition)).await
+        self.through(Verb::Put, self.inner.put(table, item, condition))
+            .await
     }
 
     async fn delete(
@@ -215,7 +254,8 @@ impl Items for Faulty {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        self.through(self.inner.delete(table, key, condition)).await
+        self.through(Verb::Delete, self.inner.delete(table, key, condition))
+            .await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
@@ -224,7 +264,7 @@ impl Items for Faulty {
             cost,
             cause,
         };
-        let (plan, life) = match self.before().await {
+        let (plan, life) = match self.before(Verb::Write).await {
             Ok(begun) => begun,
             Err(cause) => return Err(failed(writes, Cost::request(), cause)),
         };
@@ -237,7 +277,7 @@ impl Items for Faulty {
             false => (writes, Vec::new()),
         };
         let answer = self.inner.write(table, written).await;
-        if let Err(cause) = self.after(plan, life).await {
+        if let Err(cause) = self.after(Verb::Write, plan, life).await {
             return Err(failed(all, Cost::request(), cause));
         }
         match answer {
@@ -251,25 +291,24 @@ impl Items for Faulty {
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.through(self.inner.query(table, query)).await
+        self.through(Verb::Query, self.inner.query(table, query))
+            .await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.through(self.inner.scan(table, scan)).await
+        self.through(Verb::Scan, self.inner.scan(table, scan)).await
     }
 
     async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        self.alive()?;
-        self.inner.create_table(spec, billing).await
+        self.about_tables(self.inner.create_table(spec, billing))
+            .await
     }
 
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        self.alive()?;
-        self.inner.describe_table(name).await
+        self.about_tables(self.inner.describe_table(name)).await
     }
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        self.alive()?;
-        self.inner.drop_table(name).await
+        self.about_tables(self.inner.drop_table(name)).await
     }
 }

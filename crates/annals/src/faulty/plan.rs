@@ -1,6 +1,6 @@
 //! What befalls one call, drawn from the seed before the call begins.
 
-use crate::Random;
+use crate::{ErrorKind, Random};
 
 /// How often things go wrong, each in thousandths of the calls.
 ///
@@ -66,6 +66,8 @@ pub(super) enum Fault {
     Throttled,
     LostAnswer,
     Crash(Side),
+    /// What a test says it fails with.
+    Said(ErrorKind),
 }
 
 /// What befalls one call.

@@ -113,6 +113,13 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Deletes every event up to a number. Their numbers stay taken.
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()>;
 
+    /// Up to which number an id's events are deleted, where the layout may leave numbers out; `None`
+    /// where it never does, so that a number that is not there is a deleted one.
+    async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
+        let _ = id;
+        Ok(None)
+    }
+
     /// Removes every trace of an id, whose numbers begin anew.
     async fn purge(&self, id: &PersistenceId) -> Result<()>;
 
@@ -266,6 +273,11 @@ impl Journal {
     /// As the store fails.
     pub async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
         self.layout.delete_to(id, to).await
+    }
+
+    /// Up to which number an id's events are deleted, on a layout that may leave numbers out.
+    pub(crate) async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
+        self.layout.deleted_to(id).await
     }
 
     /// Removes every trace of an id: events, marks, and that there ever were any. Its numbers begin

@@ -124,6 +124,10 @@ impl JournalLayout for AkkaJournal {
         deletion::delete_to(self, id, to.get()).await
     }
 
+    async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
+        Ok(Some(self.marks(id).await?.low.saturating_sub(1)))
+    }
+
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
         deletion::purge(self, id).await
     }

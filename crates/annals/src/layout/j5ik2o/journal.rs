@@ -266,6 +266,10 @@ impl JournalLayout for J5ik2oJournal {
         deletion::delete_to(self, id, to.get()).await
     }
 
+    async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
+        Ok(Some(self.mark(id).await?.low.saturating_sub(1)))
+    }
+
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
         deletion::purge(self, id).await
     }

@@ -1,0 +1,112 @@
+//! Evolution: events of yesterday for the code of today.
+//!
+//! Promises: adapters see every event as it was stored and make none, one or several of it; what no
+//! adapter and no type knows is an error, unless the settings say that it is passed over.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::EntityEvent;
+use crate::{Error, Event, NewEvent, Result};
+
+/// Makes today's events of a stored one, by its manifest, schema number and bytes: none, one or
+/// several. What it does not know it gives back as it is.
+///
+/// ```
+/// use annals::entity::Adapter;
+/// use annals::{Codec, NewEvent};
+///
+/// // `Moved` was split in two, and `Pinged` is of no interest any more.
+/// let adapter = Adapter::new(|event| match (event.manifest.as_str(), event.schema) {
+///     ("Moved", 0) => Ok(vec![event.clone().manifest("Left"), event.manifest("Entered")]),
+///     ("Pinged", _) => Ok(vec![]),
+///     _ => Ok(vec![event]),
+/// });
+/// # let moved = NewEvent::new(Codec::Json, "{}").manifest("Moved");
+/// # assert_eq!(adapter.adapt(moved).unwrap().len(), 2);
+/// ```
+#[derive(Clone)]
+pub struct Adapter(Arc<Adapt>);
+
+type Adapt = dyn Fn(NewEvent) -> Result<Vec<NewEvent>> + Send + Sync;
+
+impl Adapter {
+    /// An adapter.
+    pub fn new(adapt: impl Fn(NewEvent) -> Result<Vec<NewEvent>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(adapt))
+    }
+
+    /// What it makes of an event.
+    ///
+    /// # Errors
+    /// As the adapter fails.
+    pub fn adapt(&self, event: NewEvent) -> Result<Vec<NewEvent>> {
+        (self.0)(event)
+    }
+}
+
+impl fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Adapter")
+    }
+}
+
+/// What becomes of stored events that nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unknown {
+    /// Recovery fails and says which.
+    #[default]
+    Fail,
+    /// They are passed over, with a warning.
+    Skip,
+}
+
+/// How stored events become an entity's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) adapters: Vec<Adapter>,
+    pub(super) unknown: Unknown,
+}
+
+impl Reading {
+    /// The entity's events in a stored one.
+    pub(super) fn read<E: EntityEvent>(&self, event: &Event) -> Result<Vec<E>> {
+        self.adapted(event).map_err(|cause| {
+            let (id, number) = (&event.persistence_id, event.sequence_number);
+            let (manifest, schema) = (&event.data.manifest, event.data.schema);
+            Error::new(
+                cause.kind(),
+                format!(
+                    "an event is not understood. id=`{id}`, number=`{number}`, manifest=`{manifest}`, schema=`{schema}`"
+                ),
+            )
+            .because(cause)
+        })
+    }
+
+    fn adapted<E: EntityEvent>(&self, event: &Event) -> Result<Vec<E>> {
+        let mut stored = vec![event.data.clone()];
+        for adapter in &self.adapters {
+            let adapted = stored.into_iter().map(|event| adapter.adapt(event));
+            let adapted: Vec<Vec<NewEvent>> = adapted.collect::<Result<_>>()?;
+            stored = adapted.into_iter().flatten().collect();
+        }
+        let mut out = Vec::new();
+        for stored in stored {
+            match (E::from_event(&stored)?, self.unknown) {
+                (Some(event), _) => out.push(event),
+                (None, Unknown::Skip) => {
+                    let (id, number) = (&event.persistence_id, event.sequence_number);
+                    tracing::warn!(%id, %number, manifest = stored.manifest, "an event is unknown: passed over");
+                }
+                (None, Unknown::Fail) => {
+                    return Err(Error::corrupt(format!(
+                        "no type has this name; an adapter can make it one, or unknown events are passed over. manifest=`{}`",
+                        stored.manifest
+                    )));
+                }
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,136 @@
+//! Everything on one store: journal, snapshots, durable state, and the entities on them.
+
+use std::sync::Arc;
+
+use crate::entity::{Entity, EntitySettings, Executor, Host, Region};
+use crate::items::Items;
+use crate::journal::Journal;
+use crate::settings::Settings;
+use crate::snapshot::Snapshots;
+use crate::state::States;
+use crate::{Clock, Error, Random, Result, SystemClock};
+
+/// Everything on one store.
+///
+/// ```
+/// use annals::{Annals, Codec, NewEvent, journal::Expected};
+///
+/// # #[tokio::main]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path();
+/// let annals = Annals::embedded(folder).await?;
+/// let id = "Cart|42".parse()?;
+/// let opened = NewEvent::new(Codec::Text, "opened");
+/// annals.journal().append(&id, Expected::Empty, opened).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Annals {
+    items: Arc<dyn Items>,
+    clock: Arc<dyn Clock>,
+    journal: Journal,
+    snapshots: Snapshots,
+    states: Option<States>,
+}
+
+impl Annals {
+    /// On a folder of this machine, which is made if it is missing. One process at a time.
+    ///
+    /// # Errors
+    /// `Invalid` where the folder is something else's, `Unavailable` where another process has it.
+    #[cfg(feature = "embedded")]
+    pub async fn embedded(folder: impl AsRef<std::path::Path>) -> Result<Self> {
+        let settings = Settings::default();
+        let opened = crate::embedded::Embedded::open(folder.as_ref(), &settings.embedded)?;
+        Self::create(Arc::new(opened), &settings).await
+    }
+
+    /// On any store whose tables are there.
+    ///
+    /// # Errors
+    /// `Invalid` where a table is missing or was made for other settings.
+    pub async fn open(items: Arc<dyn Items>, settings: &Settings) -> Result<Self> {
+        let clock = Arc::new(SystemClock::new());
+        Self::open_at(items, settings, clock).await
+    }
+
+    /// On any store; tables that are missing are made.
+    ///
+    /// # Errors
+    /// `Invalid` where a table was made for other settings; the others as the store fails.
+    pub async fn create(items: Arc<dyn Items>, settings: &Settings) -> Result<Self> {
+        for table in settings.layout.tables(settings)?.all() {
+            if items.describe_table(table.name()).await?.is_none() {
+                items.create_table(table, Default::default()).await?;
+            }
+        }
+        Self::open(items, settings).await
+    }
+
+    /// On any store whose tables are there, by a clock of one's own.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_at(
+        items: Arc<dyn Items>,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let random = Random::from_machine();
+        let has_states = settings.layout.tables(settings)?.state.is_some();
+        let states = has_states
+            .then(|| States::open(items.clone(), settings, clock.clone(), random.clone()));
+        Ok(Self {
+            journal: Journal::open(items.clone(), settings, clock.clone(), random.clone()).await?,
+            snapshots: Snapshots::open(items.clone(), settings, clock.clone(), random)?,
+            states: states.transpose()?,
+            clock,
+            items,
+        })
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The snapshots.
+    pub fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    /// The durable state.
+    ///
+    /// # Errors
+    /// `Invalid` where the layout has none.
+    pub fn states(&self) -> Result<&States> {
+        let none = || Error::invalid("this layout has no durable state; choose annals or j5ik2o");
+        self.states.as_ref().ok_or_else(none)
+    }
+
+    /// The store.
+    pub fn items(&self) -> &Arc<dyn Items> {
+        &self.items
+    }
+
+    fn host<E: Entity>(&self, settings: EntitySettings<E>) -> Host<E> {
+        Host {
+            journal: self.journal.clone(),
+            snapshots: self.snapshots.clone(),
+            clock: self.clock.clone(),
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Entities that stay in memory while they are used. To be called inside a tokio runtime.
+    pub fn region<E: Entity>(&self, settings: EntitySettings<E>) -> Region<E> {
+        Region::start(self.host(settings))
+    }
+
+    /// Entities that are loaded for each command.
+    pub fn executor<E: Entity>(&self, settings: EntitySettings<E>) -> Executor<E> {
+        Executor::new(self.host(settings))
+    }
+}

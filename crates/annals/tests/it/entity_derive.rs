@@ -1,0 +1,157 @@
+//! Derived events and states: what they are stored as, what of it is read, and what is refused.
+
+use annals::entity::{EntityEvent, Stored};
+use annals::{Codec, ErrorKind, NewEvent, Payload};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+#[serde(rename_all = "kebab-case")]
+#[event(schema = 2, tags("account"))]
+enum Account {
+    Opened,
+    #[event(schema = 3, tags("money", "in"))]
+    Deposited {
+        amount: u64,
+    },
+    #[serde(alias = "frozen")]
+    Blocked(String),
+    #[serde(other)]
+    Other,
+}
+
+fn event(manifest: &str, schema: u32, json: &str) -> NewEvent {
+    let event = NewEvent::new(Codec::Json, json.to_owned());
+    event.manifest(manifest).schema(schema)
+}
+
+#[track_caller]
+fn check<E: EntityEvent + PartialEq + std::fmt::Debug>(value: E, want: &NewEvent) {
+    assert_eq!(value.to_event().unwrap(), *want);
+    assert_eq!(E::from_event(want).unwrap(), Some(value));
+}
+
+#[track_caller]
+fn check_corrupt<T: std::fmt::Debug>(read: annals::Result<T>, want: &str) {
+    let error = read.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}");
+    assert!(format!("{error:?}").contains(want), "{error:?}");
+}
+
+#[test]
+fn a_variant_is_an_event_of_its_name() {
+    let tagged = |event: NewEvent, tags: &[&str]| {
+        let tags = tags.iter();
+        tags.fold(event.tag("account"), |event, tag| event.tag(*tag))
+    };
+    check(Account::Opened, &tagged(event("opened", 2, "{}"), &[]));
+    let deposited = event("deposited", 3, r#"{"amount":10}"#);
+    let deposited = tagged(deposited, &["money", "in"]);
+    check(Account::Deposited { amount: 10 }, &deposited);
+    let blocked = tagged(event("blocked", 2, r#""fraud""#), &[]);
+    check(Account::Blocked("fraud".into()), &blocked);
+}
+
+#[test]
+fn names_of_yesterday_are_read() {
+    let read = Account::from_event(&event("frozen", 2, r#""fraud""#));
+    assert_eq!(read.unwrap(), Some(Account::Blocked("fraud".into())));
+    // A catch-all takes every shape: it looks at none.
+    let read = Account::from_event(&event("cancelled", 9, r#"{"why":1}"#));
+    assert_eq!(read.unwrap(), Some(Account::Other));
+    let foreign = NewEvent::new(Codec::Protobuf, vec![1]).manifest("cancelled");
+    assert_eq!(Account::from_event(&foreign).unwrap(), Some(Account::Other));
+}
+
+#[test]
+fn another_schema_is_another_shape() {
+    let read = Account::from_event(&event("deposited", 2, r#"{"amount":10}"#));
+    check_corrupt(read, "it has another shape. schema=`2`, own=`3`");
+    let read = Account::from_event(&event("opened", 0, "{}"));
+    check_corrupt(read, "schema=`0`, own=`2`");
+    let read = Account::from_event(&event("deposited", 3, r#"{"sum":10}"#));
+    check_corrupt(read, "missing field `amount`");
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+#[event(format = "cbor")]
+enum Small<T> {
+    One(T),
+}
+
+#[test]
+fn cbor_is_written_where_it_is_said_and_json_read_as_well() {
+    let cbor = NewEvent::new(Codec::Cbor, vec![0x07]).manifest("One");
+    check(Small::One(7u8), &cbor);
+    let read = Small::<u8>::from_event(&event("One", 0, "7"));
+    assert_eq!(read.unwrap(), Some(Small::One(7)));
+    let read = Small::<u8>::from_event(&event("Two", 0, "7"));
+    assert_eq!(read.unwrap(), None);
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+#[event(schema = 1, tags("a"))]
+struct Moved {
+    to: u8,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+#[serde(rename = "pinged")]
+struct Pinged;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+#[event(format = "cbor")]
+struct Paired<T>(T, T)
+where
+    T: Copy;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+#[serde(transparent)]
+struct Text {
+    text: String,
+}
+
+#[test]
+fn a_struct_is_an_event_of_its_name() {
+    check(Moved { to: 1 }, &event("Moved", 1, r#"{"to":1}"#).tag("a"));
+    check(Pinged, &event("pinged", 0, "{}"));
+    let paired = NewEvent::new(Codec::Cbor, vec![0x82, 0x01, 0x02]);
+    check(Paired(1u8, 2), &paired.manifest("Paired"));
+    let text = Text { text: "a".into() };
+    check(text, &event("Text", 0, r#""a""#));
+    let other = event("Other", 0, "{}");
+    assert_eq!(Moved::from_event(&other).unwrap(), None);
+    assert_eq!(Pinged::from_event(&other).unwrap(), None);
+    check_corrupt(Moved::from_event(&event("Moved", 0, "{}")), "own=`1`");
+    check_corrupt(Pinged::from_event(&event("pinged", 0, "")), "EOF");
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+enum Never {}
+
+#[test]
+fn what_has_no_variants_knows_no_event() {
+    assert_eq!(Never::from_event(&event("A", 0, "{}")).unwrap(), None);
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize, Stored)]
+#[stored(format = "cbor", schema = 4)]
+struct State<T> {
+    n: T,
+}
+
+#[test]
+fn a_state_is_a_payload_of_its_shape() {
+    let state = State { n: 1u8 };
+    let payload = state.to_payload().unwrap();
+    let bytes = vec![0xa1, 0x61, b'n', 0x01];
+    assert_eq!(payload, Payload::new(Codec::Cbor, bytes).schema(4));
+    assert_eq!(State::from_payload(&payload).unwrap(), state);
+    let json = Payload::new(Codec::Json, r#"{"n":1}"#).schema(4);
+    assert_eq!(State::from_payload(&json).unwrap(), state);
+    let old = State::<u8>::from_payload(&json.clone().schema(3));
+    check_corrupt(old, "it has another shape. schema=`3`, own=`4`");
+    let foreign = Payload::new(Codec::Bytes, "x").schema(4);
+    check_corrupt(State::<u8>::from_payload(&foreign), "codec=`bytes`");
+    let behind = Payload::new(Codec::Cbor, vec![0xa1, 0x61, b'n', 0x01, 0x00]).schema(4);
+    check_corrupt(State::<u8>::from_payload(&behind), "bytes behind it");
+}

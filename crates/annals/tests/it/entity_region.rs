@@ -1,0 +1,321 @@
+//! Entities in memory: one by one, passivated, overloaded, panicking, poisoned, without a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals::entity::{AskError, EntitySettings, Once, Region, Retention, Unknown};
+use annals::faulty::{Faults, Faulty};
+use annals::items::Items;
+use annals::journal::{Expected, Window};
+use annals::memory::Memory;
+use annals::settings::Settings;
+use annals::tck::{AKKA, ANNALS, J5IK2O};
+use annals::{Annals, Codec, ErrorKind, Event, ManualClock, NewEvent, Random};
+use futures::TryStreamExt;
+
+use crate::entity_bank::{Account, Balance, Deposit, Leave, Overdrawn, Panic, Poison, Withdraw};
+
+async fn on(items: Arc<dyn Items>) -> Annals {
+    Annals::create(items, &Settings::default()).await.unwrap()
+}
+
+async fn bank() -> (Annals, Region<Account>) {
+    let annals = on(Arc::new(Memory::new())).await;
+    let region = annals.region(EntitySettings::new());
+    (annals, region)
+}
+
+async fn events(annals: &Annals, id: &str) -> Vec<Event> {
+    let id = format!("Account|{id}").parse().unwrap();
+    let replay = annals.journal().replay(&id, Window::ALL);
+    replay.try_collect().await.unwrap()
+}
+
+#[tokio::test]
+async fn commands_are_handled_one_by_one() {
+    let (annals, region) = bank().await;
+    assert_eq!(region.ask("a", Deposit(10)).await.unwrap(), 10);
+    let refused = region.ask("a", Withdraw(11)).await;
+    assert!(matches!(refused, Err(AskError::Rejected(Overdrawn(10)))));
+    let asks = (0..50).map(|_| region.ask("a", Deposit(1)));
+    let replies = futures::future::try_join_all(asks).await.unwrap();
+    let mut sorted = replies.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (11..=60).collect::<Vec<_>>(), "each its own state");
+    assert_eq!(region.ask("a", Balance).await.unwrap(), 60);
+    assert_eq!(
+        region.view("a", |account| account.deposits).await.unwrap(),
+        51
+    );
+    assert_eq!(
+        events(&annals, "a").await.len(),
+        51,
+        "a refusal writes nothing"
+    );
+    assert_eq!(region.resident(), 1);
+}
+
+#[tokio::test]
+async fn what_left_memory_comes_back_as_it_was() {
+    for variant in [ANNALS, AKKA, J5IK2O] {
+        let settings = (variant.settings)();
+        let items: Arc<dyn Items> = Arc::new(Memory::new());
+        let annals = Annals::create(items.clone(), &settings).await.unwrap();
+        let retention = Retention::every(7).keep(2).delete_events();
+        let region = annals.region(EntitySettings::new().retention(retention.clone()));
+        for n in 1..=30 {
+            assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), n);
+            if n % 4 == 0 {
+                region.ask("a", Leave).await.unwrap();
+            }
+        }
+        region.passivate_all().await;
+        assert_eq!(region.resident(), 0);
+        // And another process, without memory of any.
+        let other = Annals::open(items, &settings).await.unwrap();
+        let executor = other.executor::<Account>(EntitySettings::new().retention(retention));
+        assert_eq!(executor.ask("a", Balance).await.unwrap(), 30);
+        assert_eq!(executor.ask("a", Withdraw(30)).await.unwrap(), 0);
+        assert_eq!(
+            region.ask("a", Deposit(5)).await.unwrap(),
+            5,
+            "{}",
+            variant.name
+        );
+        let left = events(&annals, "a").await;
+        assert!(left.len() < 30, "events before the snapshots are deleted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_of_two_hosts_loses_no_command() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let (one, two) = (on(items.clone()).await, on(items.clone()).await);
+    let regions = [
+        one.region::<Account>(EntitySettings::new().tries(100)),
+        two.region(EntitySettings::new().tries(100)),
+    ];
+    let executor = two.executor::<Account>(EntitySettings::new().tries(100));
+    let mut tasks = Vec::new();
+    for n in 0..300u64 {
+        let (region, executor) = (regions[n as usize % 2].clone(), executor.clone());
+        tasks.push(tokio::spawn(async move {
+            match n % 5 {
+                0 => executor.ask("a", Deposit(1)).await,
+                _ => loop {
+                    match region.ask("a", Deposit(1)).await {
+                        Err(AskError::Overloaded) => tokio::task::yield_now().await,
+                        other => break other,
+                    }
+                },
+            }
+        }));
+    }
+    let mut acknowledged = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(_) => acknowledged += 1,
+            Err(AskError::Conflict) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(events(&one, "a").await.len(), acknowledged);
+    assert!(acknowledged > 250, "{acknowledged}");
+    let balance = executor.ask("a", Balance).await.unwrap();
+    assert_eq!(balance, acknowledged as i64);
+}
+
+#[tokio::test]
+async fn too_much_is_refused_and_nothing_is_dropped() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
+    let annals = on(store.clone()).await;
+    let settings = EntitySettings::new().mailbox(4).max_resident(2);
+    let region = annals.region::<Account>(settings);
+    region.ask("a", Deposit(1)).await.unwrap();
+    store.freeze();
+    let asks: Vec<_> = (0..20)
+        .map(|_| {
+            let region = region.clone();
+            tokio::spawn(async move { region.ask("a", Deposit(1)).await })
+        })
+        .collect();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let second = tokio::spawn({
+        let region = region.clone();
+        async move { region.ask("b", Deposit(1)).await }
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    // Both places are busy: no third one comes in before one of them is done.
+    let third = tokio::spawn({
+        let region = region.clone();
+        async move { region.ask("c", Deposit(1)).await }
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(region.resident(), 2);
+    store.thaw();
+    let (mut taken, mut overloaded) = (0, 0);
+    for ask in asks {
+        match ask.await.unwrap() {
+            Ok(_) => taken += 1,
+            Err(AskError::Overloaded) => overloaded += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    // Four wait, and one may be under way.
+    assert!((4..=5).contains(&taken), "{taken}");
+    assert_eq!(taken + overloaded, 20);
+    second.await.unwrap().unwrap();
+    let third = third.await.unwrap();
+    assert!(
+        matches!(third, Ok(_) | Err(AskError::Overloaded)),
+        "{third:?}"
+    );
+    assert!(region.resident() <= 2);
+    assert_eq!(events(&annals, "a").await.len(), 1 + taken);
+    assert_eq!(region.ask("a", Balance).await.unwrap(), 1 + taken as i64);
+}
+
+#[tokio::test]
+async fn the_longest_idle_one_makes_room() {
+    let annals = on(Arc::new(Memory::new())).await;
+    let region = annals.region::<Account>(EntitySettings::new().max_resident(3));
+    for n in 0..20i64 {
+        let id = (n % 10).to_string();
+        region.ask(&id, Deposit(1)).await.unwrap();
+        assert!(region.resident() <= 3);
+    }
+    for n in 0..10 {
+        assert_eq!(region.ask(&n.to_string(), Balance).await.unwrap(), 2);
+    }
+}
+
+#[tokio::test]
+async fn idle_entities_leave_memory() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let settings = Settings::default();
+    for table in settings.layout.tables(&settings).unwrap().all() {
+        items.create_table(table, Default::default()).await.unwrap();
+    }
+    let annals = Annals::open_at(items, &settings, clock).await.unwrap();
+    let idle = EntitySettings::new().passivate_after(Duration::from_secs(60));
+    let region = annals.region::<Account>(idle);
+    for id in ["a", "b"] {
+        region.ask(id, Deposit(1)).await.unwrap();
+    }
+    // Sleeping moves this clock: the one that looks for idle ones drives it.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(region.resident(), 0);
+    assert_eq!(region.ask("a", Balance).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_entity_a_recovery_and_nobody_else_anything() {
+    let (annals, region) = bank().await;
+    for id in ["a", "b"] {
+        region.ask(id, Deposit(7)).await.unwrap();
+    }
+    let panicked = region.ask("a", Panic).await;
+    assert!(matches!(panicked, Err(AskError::Stopped)), "{panicked:?}");
+    assert_eq!(region.ask("a", Balance).await.unwrap(), 7);
+    assert_eq!(region.ask("b", Balance).await.unwrap(), 7);
+
+    // A poisoned event is told by name, each time, and the others go on.
+    let _ = region.ask("a", Poison).await;
+    assert_eq!(events(&annals, "a").await.len(), 2);
+    for _ in 0..2 {
+        let poisoned = region.ask("a", Balance).await;
+        let Err(AskError::Store(error)) = poisoned else {
+            panic!("{poisoned:?}")
+        };
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("Account|a"), "{error}");
+    }
+    assert_eq!(region.ask("b", Deposit(1)).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_understood_is_named_or_passed_over() {
+    let (annals, region) = bank().await;
+    region.ask("a", Deposit(7)).await.unwrap();
+    region.passivate_all().await;
+    let id = "Account|a".parse().unwrap();
+    let strange = NewEvent::new(Codec::Json, "{}").manifest("Frobnicated");
+    let appended = annals.journal().append(&id, Expected::Any, strange);
+    appended.await.unwrap();
+    let failed = region.ask("a", Balance).await;
+    let Err(AskError::Store(error)) = failed else {
+        panic!("{failed:?}")
+    };
+    let said = format!("{error:?}");
+    for part in ["Account|a", "number=`2`", "Frobnicated"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let lenient = annals.region::<Account>(EntitySettings::new().unknown(Unknown::Skip));
+    assert_eq!(lenient.ask("a", Deposit(1)).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn while_the_store_is_down_askers_are_told_and_later_all_is_there() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
+    let annals = on(store.clone()).await;
+    let region = annals.region::<Account>(EntitySettings::new());
+    region.ask("a", Deposit(1)).await.unwrap();
+    store.crash();
+    for id in ["a", "b"] {
+        for _ in 0..3 {
+            let down = region.ask(id, Deposit(1)).await;
+            let Err(AskError::Store(error)) = down else {
+                panic!("{down:?}")
+            };
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+        }
+    }
+    store.revive();
+    assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), 2);
+    assert_eq!(region.ask("b", Deposit(1)).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_command_with_an_id_is_handled_once() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let annals = on(items.clone()).await;
+    let settings = || {
+        EntitySettings::<Account>::new()
+            .remember_commands(5)
+            .retention(Retention::every(3).delete_events())
+    };
+    let region = annals.region(settings());
+    let once = |n: u64| {
+        let region = region.clone();
+        async move {
+            region
+                .ask_once("a", &format!("c{n}"), Deposit(1))
+                .await
+                .unwrap()
+        }
+    };
+    for n in 1..=6u64 {
+        assert_eq!(once(n).await, Once::Done(n as i64));
+        assert_eq!(once(n).await, Once::Already(n));
+    }
+    region.passivate_all().await;
+    // Another process, from a snapshot: the last five are known.
+    let other = on(items).await;
+    let executor = other.executor(settings());
+    for n in 2..=6u64 {
+        let again = executor.ask_once("a", &format!("c{n}"), Deposit(1)).await;
+        assert_eq!(again.unwrap(), Once::Already(n), "{n}");
+    }
+    assert_eq!(executor.ask("a", Balance).await.unwrap(), 6);
+}
