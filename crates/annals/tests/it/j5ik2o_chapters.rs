@@ -23,7 +23,8 @@ pub(crate) struct Chapter {
     lines: Vec<(String, Json)>,
 }
 
-fn lines(name: &str) -> Vec<Json> {
+/// The lines of a file.
+pub(crate) fn lines(name: &str) -> Vec<Json> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/j5ik2o");
     let text = std::fs::read_to_string(folder.join(name)).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -53,6 +54,13 @@ pub(crate) fn chapters() -> Vec<Chapter> {
     }
     assert_eq!(chapters.len(), 9);
     chapters
+}
+
+/// What a module of the plugin makes of values that were laid by hand.
+pub(crate) fn states(module: &str) -> Vec<Json> {
+    let lines = lines("expected.jsonl").into_iter();
+    let states = lines.filter_map(|line| line.get("state").cloned());
+    states.filter(|line| line["journal"] == module).collect()
 }
 
 /// Our settings for theirs, which are texts by their full path.

@@ -23,6 +23,7 @@ mod j5ik2o_chapters;
 mod j5ik2o_cost;
 mod j5ik2o_fixtures;
 mod j5ik2o_golden_items;
+mod j5ik2o_golden_stores;
 mod j5ik2o_hazards;
 mod j5ik2o_plugin;
 mod j5ik2o_resolvers;

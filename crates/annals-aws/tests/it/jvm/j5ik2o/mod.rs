@@ -6,6 +6,7 @@ mod hard;
 mod histories;
 mod keys;
 mod names;
+mod snapshots;
 mod torn;
 
 use super::both::{Both, with_each};
