@@ -121,6 +121,7 @@ impl<E: Entity> Host<E> {
         self.snapshots.save(&live.id, at, payload).await?;
         live.since = 0;
         live.bytes = 0;
+        live.saves = false;
         let retention = &self.settings.retention;
         let newest = self.snapshots.find(&live.id, Criteria::ALL);
         let mut kept = newest.filter_map(|found| std::future::ready(found.ok()));

@@ -51,6 +51,8 @@ pub(crate) struct Panic;
 /// Panics while the event is taken in, when it is durable.
 pub(crate) struct Poison;
 pub(crate) struct Leave;
+/// Deposits, and asks for a snapshot.
+pub(crate) struct Save(pub(crate) i64);
 
 type Decided<R> = Result<Effect<Account, R>, Overdrawn>;
 
@@ -96,6 +98,15 @@ impl Handle<Poison> for Account {
 
     fn handle(&self, _: &Poison, _: &Cx<'_>) -> Decided<()> {
         Ok(persist(Happened::Poisoned))
+    }
+}
+
+impl Handle<Save> for Account {
+    type Reply = ();
+
+    fn handle(&self, command: &Save, _: &Cx<'_>) -> Decided<()> {
+        let amount = command.0;
+        Ok(persist(Happened::Deposited { amount }).snapshot())
     }
 }
 

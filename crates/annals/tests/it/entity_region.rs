@@ -9,11 +9,14 @@ use annals::items::Items;
 use annals::journal::{Expected, Window};
 use annals::memory::Memory;
 use annals::settings::Settings;
+use annals::snapshot::Criteria;
 use annals::tck::{AKKA, ANNALS, J5IK2O};
 use annals::{Annals, Codec, ErrorKind, Event, ManualClock, NewEvent, Random};
 use futures::TryStreamExt;
 
-use crate::entity_bank::{Account, Balance, Deposit, Leave, Overdrawn, Panic, Poison, Withdraw};
+use crate::entity_bank::{
+    Account, Balance, Deposit, Leave, Overdrawn, Panic, Poison, Save, Withdraw,
+};
 
 async fn on(items: Arc<dyn Items>) -> Annals {
     Annals::create(items, &Settings::default()).await.unwrap()
@@ -194,6 +197,24 @@ async fn the_longest_idle_one_makes_room() {
     for n in 0..10 {
         assert_eq!(region.ask(&n.to_string(), Balance).await.unwrap(), 2);
     }
+}
+
+/// And what comes behind it asks for none.
+#[tokio::test]
+async fn an_effect_may_ask_for_a_snapshot() {
+    let (annals, region) = bank().await;
+    region.ask("a", Deposit(1)).await.unwrap();
+    region.ask("a", Save(2)).await.unwrap();
+    for _ in 0..3 {
+        region.ask("a", Deposit(1)).await.unwrap();
+    }
+    region.passivate_all().await;
+    let id = "Account|a".parse().unwrap();
+    let saved = annals.snapshots().find(&id, Criteria::ALL);
+    let saved: Vec<_> = saved.try_collect().await.unwrap();
+    let numbers: Vec<u64> = saved.iter().map(|s| s.sequence_number.get()).collect();
+    assert_eq!(numbers, [2]);
+    assert_eq!(region.ask("a", Balance).await.unwrap(), 6);
 }
 
 #[tokio::test]
