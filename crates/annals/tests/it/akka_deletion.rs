@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use annals::faulty::{Faults, Faulty};
-use annals::items::{Item, Items};
+use annals::items::{Condition, Item, Items};
 use annals::journal::{Append, AppendError, Appended, Expected, Journal, Verify, Window};
 use annals::memory::Memory;
 use annals::{Event, Random, Token};
@@ -117,6 +117,36 @@ async fn the_last_of_a_deletion_keep_whose_they_were() {
         let row = bed.row(to).await.unwrap();
         assert!(row.get("writer_uuid").is_some(), "{to}");
         bed.check_end(260).await;
+    }
+}
+
+/// Of a batch that lacks a member nothing counts, also when a deletion has cut it: what is missing is
+/// not deleted.
+#[tokio::test]
+async fn a_deletion_inside_of_a_broken_batch_brings_nothing_back() {
+    // The end of the batch is there, or its number was taken by an event that counts.
+    for (missing, taken, left) in [(2, false, 6..=6), (2, true, 5..=6), (4, true, 5..=6)] {
+        for to in 1..=4 {
+            let bed = Bed::new().await;
+            let journal = bed.journal().await;
+            append(&journal, after(0), events(5)).await.unwrap();
+            append(&journal, after(5), events(1)).await.unwrap();
+            let gone = Plugin::key(missing);
+            let removed = bed.items.delete(&bed.plugin.table, gone, Condition::Always);
+            removed.await.unwrap();
+            if taken {
+                let mut alone = bed.row(5).await.unwrap();
+                alone.remove("idx");
+                alone.remove("cnt");
+                bed.plugin.put(alone).await;
+            }
+            let left: Vec<u64> = left.clone().collect();
+            assert_eq!(bed.replayed().await, left);
+            bed.delete_to(to).await;
+            assert_eq!(bed.replayed().await, left, "deleted to {to}");
+            bed.delete_to(4).await;
+            assert_eq!(bed.replayed().await, left);
+        }
     }
 }
 

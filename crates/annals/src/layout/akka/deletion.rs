@@ -54,6 +54,7 @@ pub(super) async fn delete_to(journal: &AkkaJournal, id: &PersistenceId, to: u64
         true => journal.read_end(id).await?,
         false => journal.read_to(id, to).await?,
     };
+    let to = journal.past_dead(id, (marks, to), &rows).await?;
     let low = marks.low.max(to + 1);
     if low > marks.low.max(1) {
         journal.raise_low(id, low, marks.done).await?;
@@ -66,6 +67,44 @@ pub(super) async fn delete_to(journal: &AkkaJournal, id: &PersistenceId, to: u64
 }
 
 impl AkkaJournal {
+    /// The number up to which is deleted where a batch is cut: all of one that lacks members and
+    /// never counted. Were only a part of it below the low mark, what is missing there would be taken
+    /// for deleted, and the rest would count.
+    async fn past_dead(
+        &self,
+        id: &PersistenceId,
+        (marks, to): (Marks, u64),
+        rows: &LastRows,
+    ) -> Result<u64> {
+        if to < marks.low {
+            return Ok(to);
+        }
+        let cut = match rows.rows.last().filter(|_| rows.end_with(to)) {
+            Some(row) => Some(row.clone()),
+            None => {
+                let behind = self.keys.between(id, to + 1, u64::MAX).limit(1);
+                self.row(behind).await?
+            }
+        };
+        let Some(cut) = cut.filter(|row| row.begin() <= to && row.end() > to) else {
+            return Ok(to);
+        };
+        let (begin, end) = (cut.begin(), cut.end());
+        let from = begin.max(marks.low);
+        let found = self.rows_between(id, from, end).await?;
+        let has_end = found.last().is_some_and(|row| row.number.get() == end);
+        let is_member = |row: &&Row| (row.begin(), row.end()) == (begin, end);
+        let is_whole = found.iter().filter(is_member).count() as u64 == end + 1 - from;
+        // Without its end it may be under way.
+        if is_whole || !has_end {
+            return Ok(to);
+        }
+        // Who took its last number has an event there that counts.
+        let behind = found.iter().filter(|row| row.number.get() > to);
+        let other = behind.clone().find(|row| !is_member(row));
+        Ok(other.map_or(end, |row| row.number.get() - 1))
+    }
+
     /// The low mark, the last rows up to a number, and that number if it was ever used, or else the
     /// highest. Its row proves that it was.
     async fn read_to(&self, id: &PersistenceId, to: u64) -> Result<(Marks, LastRows, u64)> {
