@@ -229,7 +229,8 @@ impl Journal {
     /// the same [`Append::token`]: if it had landed it is acknowledged, and not appended again.
     /// With [`Expected::Any`] it is known again only by the journal that tried before; another
     /// process would have to look everywhere. On the layout `akka` an append that was deleted
-    /// meanwhile, and 32 numbers behind it with it, is a conflict when it is repeated.
+    /// meanwhile, and 32 numbers behind it or everything with it, may be a conflict when it is
+    /// repeated.
     ///
     /// # Errors
     /// [`AppendError::Conflict`] where somebody else's event is there, with that event.
