@@ -9,19 +9,16 @@
 //! told from one by somebody else.
 //! Never: overwrites a key. Frees one only where it found it below the low mark.
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-
 use super::journal::{AkkaJournal, Head};
 use super::proof::Proof;
 use super::row::{NewRow, Place, Row};
 use crate::items::{Condition, Item, WriteError};
 use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped};
+use crate::layout::jvm::putting::put_in_order;
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// How often an append is tried while others keep being quicker.
 const TRIES_MAX: usize = 32;
-/// How many events of a batch are put at once.
-const AT_ONCE: usize = 25;
 /// The most events of one append: each is a request.
 pub(super) const EVENTS_MAX: usize = 10_000;
 
@@ -150,44 +147,27 @@ impl AkkaJournal {
         self.record().await?;
         let count = rows.len();
         let end = head.next + (count as u64 - 1);
-        let mut rows = rows.into_iter();
-        let first = match rows.next() {
-            Some(first) => self.put_row(first, stamped).await?,
-            None => return Err(Error::invalid("an append has at least one event")),
+        let put = put_in_order(rows, |row| self.put_row(row, stamped)).await?;
+        let time_ms = match put {
+            Ok(time_ms) => time_ms,
+            Err(row) => return Ok(Rows::Taken(Box::new(row))),
         };
-        let last = rows.next_back();
-        let mut taken = first.as_ref().err().cloned();
-        if taken.is_none() {
-            let puts = stream::iter(rows).map(|row| self.put_row(row, stamped));
-            let mut puts = puts.buffer_unordered(AT_ONCE);
-            while let Some(put) = puts.try_next().await? {
-                taken = taken.or(put.err());
-            }
+        if self.settings.jvm_deletes && !self.is_above(id, head).await? {
+            self.take_back(id, head.next, stamped).await?;
+            return Ok(Rows::Below);
         }
-        if let (None, Some(last)) = (&taken, last) {
-            taken = self.put_row(last, stamped).await?.err();
-        }
-        match (first, taken) {
-            (_, Some(row)) | (Err(row), None) => Ok(Rows::Taken(Box::new(row))),
-            (Ok(time_ms), None) => {
-                if self.settings.jvm_deletes && !self.is_above(id, head).await? {
-                    self.take_back(id, head.next, stamped).await?;
-                    return Ok(Rows::Below);
-                }
-                let landed = Head {
-                    last: end,
-                    next: end + 1,
-                    high: head.high,
-                };
-                self.acknowledge(id, landed).await?;
-                Ok(Rows::Landed(Appended {
-                    first: number(id, head.next)?,
-                    last: number(id, end)?,
-                    time_ms,
-                    has_snapshot: false,
-                }))
-            }
-        }
+        let landed = Head {
+            last: end,
+            next: end + 1,
+            high: head.high,
+        };
+        self.acknowledge(id, landed).await?;
+        Ok(Rows::Landed(Appended {
+            first: number(id, head.next)?,
+            last: number(id, end)?,
+            time_ms,
+            has_snapshot: false,
+        }))
     }
 
     /// Whether what was put behind a head is above the low mark. What is removed frees its key, so

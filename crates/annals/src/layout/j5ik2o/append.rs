@@ -8,20 +8,17 @@
 //! whose key is the same, from both.
 //! Never: overwrites a key.
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-
 use super::closing::refused_for_nothing;
 use super::journal::{Head, J5ik2oJournal};
 use super::proof::Proof;
 use super::row::{NewRow, Place, Row};
 use crate::items::{Condition, Item, WriteError, check_item};
 use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped};
+use crate::layout::jvm::putting::put_in_order;
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// How often an append is tried while others keep being quicker.
 const TRIES_MAX: usize = 32;
-/// How many events of a batch are put at once.
-const AT_ONCE: usize = 25;
 /// The most events of one append: each is a request.
 const EVENTS_MAX: usize = 10_000;
 
@@ -134,27 +131,11 @@ impl J5ik2oJournal {
         head: Head,
         stamped: &Stamped,
     ) -> Result<Result<Appended, Box<Row>>> {
-        let mut rows = self.rows(id, head.next, stamped)?.into_iter();
-        let put = |row| self.put_row(id, row, stamped);
-        let Some(first) = rows.next() else {
-            return Err(Error::invalid("an append has at least one event"));
-        };
-        let last = rows.next_back();
-        let time_ms = match put(first).await? {
+        let rows = self.rows(id, head.next, stamped)?;
+        let time_ms = match put_in_order(rows, |row| self.put_row(id, row, stamped)).await? {
             Ok(time_ms) => time_ms,
             Err(row) => return Ok(Err(row)),
         };
-        let mut taken = None;
-        let mut between = stream::iter(rows).map(put).buffer_unordered(AT_ONCE);
-        while let Some(put) = between.try_next().await? {
-            taken = taken.or(put.err());
-        }
-        if let (None, Some(last)) = (&taken, last) {
-            taken = put(last).await?.err();
-        }
-        if let Some(row) = taken {
-            return Ok(Err(row));
-        }
         let end = head.next + (stamped.append.events.len() as u64 - 1);
         let landed = Head {
             last: end,

@@ -5,8 +5,7 @@
 //! Not asked, because they are about the JVM's logs, configuration files and threads: `fr1` to
 //! `fr4` and `fr7` to `fr12`. `rc1` is about a queue inside the JVM's journal; here it is appends at
 //! once. `fb2` and `fb3` are about serializers that answer later; what is left of them is that
-//! events of different serializers stand in one history. `qy2` asks for an order that our ids do
-//! not come in.
+//! events of different serializers stand in one history.
 //!
 //! Items are put, removed and listed here by hand, with keys built from the plugin's description
 //! and not by the layout, so that a mistake is not made twice.
