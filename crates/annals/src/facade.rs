@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::entity::{Entity, EntitySettings, Executor, Host, Region};
+use crate::entity::{Entity, EntitySettings, Executor, Host, Region, durable};
 use crate::items::Items;
 use crate::journal::Journal;
 use crate::settings::Settings;
@@ -132,5 +132,70 @@ impl Annals {
     /// Entities that are loaded for each command.
     pub fn executor<E: Entity>(&self, settings: EntitySettings<E>) -> Executor<E> {
         Executor::new(self.host(settings))
+    }
+
+    fn durable_host<E: durable::Entity>(
+        &self,
+        settings: EntitySettings<E>,
+    ) -> Result<durable::Host<E>> {
+        Ok(durable::Host {
+            states: self.states()?.clone(),
+            clock: self.clock.clone(),
+            settings: Arc::new(settings),
+        })
+    }
+
+    /// Values that stay in memory while they are used. To be called inside a tokio runtime. See
+    /// [`durable`] for an example.
+    ///
+    /// # Errors
+    /// `Invalid` where the layout has no durable state.
+    pub fn durable_region<E: durable::Entity>(
+        &self,
+        settings: EntitySettings<E>,
+    ) -> Result<durable::Region<E>> {
+        Ok(durable::Region::start(self.durable_host(settings)?))
+    }
+
+    /// Values that are loaded for each command.
+    ///
+    /// # Errors
+    /// `Invalid` where the layout has no durable state.
+    ///
+    /// ```
+    /// # use annals::entity::durable::{Effect, Entity, Handle, update};
+    /// # use annals::entity::{Cx, Stored};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Default, Serialize, Deserialize, Stored)]
+    /// # struct Position(u64);
+    /// # impl Entity for Position {
+    /// #     const TYPE: &'static str = "Position";
+    /// #     type Error = std::convert::Infallible;
+    /// # }
+    /// # struct Advance(u64);
+    /// # impl Handle<Advance> for Position {
+    /// #     type Reply = ();
+    /// #     fn handle(&self, by: &Advance, _: &Cx<'_>) -> Result<Effect<Self, ()>, Self::Error> {
+    /// #         Ok(update(Self(self.0 + by.0)))
+    /// #     }
+    /// # }
+    /// use annals::Annals;
+    /// use annals::entity::EntitySettings;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let annals = Annals::embedded(folder.path()).await?;
+    /// let positions = annals.durable_executor::<Position>(EntitySettings::new())?;
+    /// positions.ask("reader", Advance(7)).await?;
+    /// assert_eq!(positions.view("reader", |at| at.0).await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durable_executor<E: durable::Entity>(
+        &self,
+        settings: EntitySettings<E>,
+    ) -> Result<durable::Executor<E>> {
+        Ok(durable::Executor::new(self.durable_host(settings)?))
     }
 }

@@ -44,6 +44,7 @@ use crate::PersistenceId;
 pub struct Cx<'a> {
     pub(super) id: &'a PersistenceId,
     pub(super) last: u64,
+    pub(super) is_new: bool,
     pub(super) now_ms: u64,
     pub(super) command_id: Option<&'a str>,
 }
@@ -60,12 +61,12 @@ impl Cx<'_> {
         id.split_once('|').map_or(id, |(_, id)| id)
     }
 
-    /// Whether nothing has happened to it yet.
+    /// Whether nothing has happened to it yet. Of durable state: whether there is no value.
     pub fn is_new(&self) -> bool {
-        self.last == 0
+        self.is_new
     }
 
-    /// The number of the last event; 0 where there is none.
+    /// The number of the last event; 0 where there is none. Of durable state: the revision.
     pub fn sequence_number(&self) -> u64 {
         self.last
     }

@@ -6,20 +6,7 @@
 use std::fmt;
 
 use super::Entity;
-
-/// What follows a decision for the entity itself, where it is resident.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Next {
-    #[default]
-    Stay,
-    /// Leave memory; the next command brings it back.
-    Passivate,
-    /// Leave memory, and answer nobody who is waiting.
-    Stop,
-}
-
-type Replies<E, R> = Box<dyn FnOnce(&E) -> R + Send>;
-pub(super) type Follow<E> = Box<dyn FnOnce(&E) + Send>;
+use super::ending::{Ending, Next};
 
 /// What a decision wants to happen: events or none, a reply, and what follows.
 ///
@@ -78,9 +65,7 @@ pub struct Effect<E: Entity, R> {
     pub(super) events: Vec<E::Event>,
     pub(super) tags: Vec<String>,
     pub(super) saves: bool,
-    pub(super) next: Next,
-    pub(super) follows: Vec<Follow<E>>,
-    pub(super) reply: Replies<E, R>,
+    pub(super) ending: Ending<E, R>,
 }
 
 /// Persists one event; the reply is `()` unless [`Effect::reply`] says otherwise. See [`Effect`] for
@@ -95,9 +80,7 @@ pub fn persist_all<E: Entity>(events: impl IntoIterator<Item = E::Event>) -> Eff
         events: events.into_iter().collect(),
         tags: Vec::new(),
         saves: false,
-        next: Next::Stay,
-        follows: Vec::new(),
-        reply: Box::new(|_| ()),
+        ending: Ending::default(),
     }
 }
 
@@ -121,15 +104,13 @@ impl<E: Entity, R: 'static> Effect<E, R> {
             events: self.events,
             tags: self.tags,
             saves: self.saves,
-            next: self.next,
-            follows: self.follows,
-            reply: Box::new(reply),
+            ending: self.ending.reply(reply),
         }
     }
 
     /// Runs this when the events are durable: once, and not where the process dies before.
     pub fn then(mut self, follow: impl FnOnce(&E) + Send + 'static) -> Self {
-        self.follows.push(Box::new(follow));
+        self.ending.then(follow);
         self
     }
 
@@ -147,13 +128,13 @@ impl<E: Entity, R: 'static> Effect<E, R> {
 
     /// Lets the entity leave memory behind this. Executors keep none there anyway.
     pub fn passivate(mut self) -> Self {
-        self.next = Next::Passivate;
+        self.ending.next = Next::Passivate;
         self
     }
 
     /// Lets the entity leave memory behind this, and refuses what waits for it.
     pub fn stop(mut self) -> Self {
-        self.next = Next::Stop;
+        self.ending.next = Next::Stop;
         self
     }
 }
@@ -167,7 +148,7 @@ where
             .field("events", &self.events)
             .field("tags", &self.tags)
             .field("saves", &self.saves)
-            .field("next", &self.next)
+            .field("next", &self.ending.next)
             .finish_non_exhaustive()
     }
 }

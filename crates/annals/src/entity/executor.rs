@@ -5,14 +5,22 @@
 
 use std::fmt;
 
-use super::host::{Asking, Host};
+use super::host::Host;
+use super::hosting::{Asking, Hosting, execute};
 use super::live::Once;
 use super::{AskError, Entity, Handle};
 
 /// Runs commands on entities that are loaded for each.
-#[derive(Clone)]
 pub struct Executor<E> {
     host: Host<E>,
+}
+
+impl<E> Clone for Executor<E> {
+    fn clone(&self) -> Self {
+        Self {
+            host: self.host.clone(),
+        }
+    }
 }
 
 impl<E: Entity> Executor<E> {
@@ -27,6 +35,7 @@ impl<E: Entity> Executor<E> {
     pub async fn ask<C>(&self, id: &str, command: C) -> Result<E::Reply, AskError<E::Error>>
     where
         E: Handle<C>,
+        C: Sync,
     {
         match self.run(id, None, &command).await? {
             Once::Done(reply) => Ok(reply),
@@ -48,6 +57,7 @@ impl<E: Entity> Executor<E> {
     ) -> Result<Once<E::Reply>, AskError<E::Error>>
     where
         E: Handle<C>,
+        C: Sync,
     {
         self.run(id, Some(command_id), &command).await
     }
@@ -60,19 +70,13 @@ impl<E: Entity> Executor<E> {
     ) -> Result<Once<E::Reply>, AskError<E::Error>>
     where
         E: Handle<C>,
+        C: Sync,
     {
-        let id = Host::<E>::id_of(id)?;
-        let mut live = self.host.load(&id).await?;
         let asking = Asking {
             command,
             id: command_id,
         };
-        let asked = self.host.run(&mut live, asking).await?;
-        if self.host.is_due(&live) {
-            self.host.retain(&mut live).await;
-        }
-        // What the entity wants for its place in memory means nothing here: it has none.
-        Ok(asked.reply)
+        execute(&self.host, id, asking).await
     }
 
     /// What this makes of the state as it is.

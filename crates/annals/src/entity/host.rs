@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 
+use super::hosting::{Asking, Hosting, Runs};
 use super::live::{Asked, Live};
-use super::settings::Shared;
+use super::settings::{Residency, Shared};
 use super::{AskError, Cx, Entity, EntityEvent, Handle};
 use crate::journal::{Append, AppendError, Expected, Journal, Window};
 use crate::snapshot::{Criteria, Snapshots};
@@ -37,20 +38,55 @@ impl<E> Clone for Host<E> {
     }
 }
 
-/// A command on its way.
-pub(super) struct Asking<'a, C> {
-    pub(super) command: &'a C,
-    pub(super) id: Option<&'a str>,
+impl<E: Entity> Hosting for Host<E> {
+    type State = E;
+    type Live = Live<E>;
+
+    const TYPE: &'static str = E::TYPE;
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    fn residency(&self) -> &Residency {
+        &self.settings.residency
+    }
+
+    fn state(live: &Live<E>) -> &E {
+        &live.state
+    }
+
+    async fn load(&self, id: &PersistenceId) -> Result<Live<E>> {
+        self.recover(id).await
+    }
+
+    async fn settle(&self, live: &mut Live<E>) -> Result<()> {
+        self.refresh_doubtful(live).await
+    }
+
+    async fn tend(&self, live: &mut Live<E>) {
+        if self.is_due(live) {
+            self.retain(live).await;
+        }
+    }
+}
+
+impl<E: Handle<C>, C: Sync> Runs<C> for Host<E> {
+    type Reply = E::Reply;
+    type Error = E::Error;
+
+    async fn run(
+        &self,
+        live: &mut Live<E>,
+        asking: Asking<'_, C>,
+    ) -> Result<Asked<E::Reply>, AskError<E::Error>> {
+        self.decide(live, asking).await
+    }
 }
 
 impl<E: Entity> Host<E> {
-    /// The persistence id of an entity.
-    pub(super) fn id_of(id: &str) -> Result<PersistenceId> {
-        format!("{}|{id}", E::TYPE).parse()
-    }
-
     /// The state as the store has it.
-    pub(super) async fn load(&self, id: &PersistenceId) -> Result<Live<E>> {
+    async fn recover(&self, id: &PersistenceId) -> Result<Live<E>> {
         let found = self.snapshots.load(id, Criteria::ALL).await?;
         if let Some(snapshot) = &found {
             match E::from_payload(&snapshot.payload) {
@@ -83,7 +119,7 @@ impl<E: Entity> Host<E> {
     }
 
     /// Takes in what came since; answers whether nothing is missing at the beginning.
-    pub(super) async fn catch_up(&self, live: &mut Live<E>) -> Result<bool> {
+    async fn catch_up(&self, live: &mut Live<E>) -> Result<bool> {
         let Some(from) = SequenceNumber::new(live.last + 1) else {
             return Ok(true);
         };
@@ -140,7 +176,7 @@ impl<E: Entity> Host<E> {
     }
 
     /// Runs a command: decides, appends, applies.
-    pub(super) async fn run<C>(
+    async fn decide<C>(
         &self,
         live: &mut Live<E>,
         asking: Asking<'_, C>,
@@ -149,13 +185,14 @@ impl<E: Entity> Host<E> {
         E: Handle<C>,
     {
         for _ in 0..self.settings.tries {
-            self.settle(live).await?;
+            self.refresh_doubtful(live).await?;
             if let Some(number) = asking.id.and_then(|id| live.recent.get(id)) {
                 return Ok(Asked::already(number));
             }
             let cx = Cx {
                 id: &live.id,
                 last: live.last,
+                is_new: live.last == 0,
                 now_ms: self.clock.now_ms(),
                 command_id: asking.id,
             };
@@ -248,13 +285,13 @@ impl<E: Entity> Host<E> {
             }
         };
         if !follows {
-            *live = self.load(&live.id).await?;
+            *live = self.recover(&live.id).await?;
         }
         Ok(())
     }
 
     /// Makes sure that a state is as new as the store's, as far as anybody has reason to doubt it.
-    pub(super) async fn settle(&self, live: &mut Live<E>) -> Result<()> {
+    async fn refresh_doubtful(&self, live: &mut Live<E>) -> Result<()> {
         match live.is_doubtful {
             true => self.refresh(live).await,
             false => Ok(()),
@@ -262,7 +299,7 @@ impl<E: Entity> Host<E> {
     }
 
     /// Whether a snapshot is due.
-    pub(super) fn is_due(&self, live: &Live<E>) -> bool {
+    fn is_due(&self, live: &Live<E>) -> bool {
         let retention = &self.settings.retention;
         live.saves || retention.is_due(&live.state, live.since, live.bytes)
     }

@@ -1,6 +1,6 @@
 //! A state in memory, and what is known of its place in the journal.
 
-use super::effect::Next;
+use super::ending::Next;
 use super::once::Recent;
 use super::{Effect, Entity};
 use crate::snapshot::{Place, Snapshot};
@@ -8,7 +8,7 @@ use crate::{Event, PersistenceId, SequenceNumber};
 
 /// A state, and up to where it knows the journal.
 #[derive(Debug)]
-pub(super) struct Live<E> {
+pub(crate) struct Live<E> {
     pub(super) id: PersistenceId,
     pub(super) state: E,
     /// The number of the last event it knows; 0: none.
@@ -27,7 +27,7 @@ pub(super) struct Live<E> {
 
 /// How a command ended.
 #[derive(Debug)]
-pub(super) struct Asked<R> {
+pub(crate) struct Asked<R> {
     pub(super) reply: Once<R>,
     pub(super) next: Next,
 }
@@ -114,12 +114,6 @@ impl<E: Entity> Live<E> {
     /// Replies, and does what follows.
     pub(super) fn finish<R>(&mut self, effect: Effect<E, R>) -> Asked<R> {
         self.saves |= effect.saves;
-        for follow in effect.follows {
-            follow(&self.state);
-        }
-        Asked {
-            reply: Once::Done((effect.reply)(&self.state)),
-            next: effect.next,
-        }
+        effect.ending.finish(&self.state)
     }
 }

@@ -55,16 +55,21 @@
 //! ```
 //!
 //! There are two hosts for the same code: a [`Region`] keeps entities in memory while they are used,
-//! each with a task and a bounded mailbox; an [`Executor`] loads one for each command, for functions
-//! that live for one request. With the feature `testing`, `testkit` tests decisions without either.
+//! each with a bounded mailbox; an [`Executor`] loads one for each command, for functions that live
+//! for one request. With the feature `testing`, `testkit` tests decisions without either.
+//!
+//! What nobody will ask the history of needs no events: [`durable`] has the same shape for a value.
 
 mod context;
 mod derived;
+pub mod durable;
 mod effect;
+mod ending;
 mod error;
 mod evolution;
 mod executor;
 mod host;
+mod hosting;
 mod live;
 mod model;
 mod once;

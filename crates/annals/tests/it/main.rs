@@ -16,6 +16,7 @@ mod crash;
 mod embedded;
 mod entity_bank;
 mod entity_derive;
+mod entity_durable;
 mod entity_region;
 mod faulty;
 mod gate;

@@ -1,76 +1,79 @@
 //! Which entities are in memory, and how to reach them.
 //!
-//! Promises: an id has at most one task: it is entered and left under a lock, and a task that has
-//! left does nothing more with its entity.
+//! Promises: an id has at most one slot: it is entered and left under a lock. Whoever met a slot
+//! that has left looks again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
-use super::super::Entity;
-use super::super::host::Host;
-use super::job::{Job, Message};
-use super::resident::Resident;
-use crate::PersistenceId;
+use super::super::hosting::{Hosting, Runs};
+use super::super::{AskError, Once};
+use super::job::{Ask, Job, Look};
+use super::slot::{Slot, Taken};
+use super::work::work;
+use crate::{Error, PersistenceId, Result};
 
 const SHARDS: usize = 64;
 /// How often room is made for an entity before it is refused.
 const TRIES: usize = 8;
-
-/// The way to an entity.
-pub(super) struct Slot<E> {
-    mailbox: mpsc::Sender<Message<E>>,
-    /// When it was last used, in milliseconds of the clock that never goes back.
-    used_ms: AtomicU64,
-    pub(super) has_left: Notify,
-}
-
-impl<E> Slot<E> {
-    pub(super) fn used(&self, now: Duration) {
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        self.used_ms.store(now, Ordering::Relaxed);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.mailbox.capacity() == self.mailbox.max_capacity()
-    }
-}
+/// Where room is made, this part of all that may be in memory leaves at once, so that looking for
+/// them is paid once for many.
+const LEAVES: usize = 64;
+/// How often in the time after which idle entities leave memory they are looked for.
+const LOOKS: u32 = 4;
 
 /// It was not taken in.
 pub(super) struct Overloaded;
 
-type Shard<E> = HashMap<PersistenceId, Arc<Slot<E>>>;
+type Shard<H> = HashMap<PersistenceId, Arc<Slot<H>>>;
 
 /// Which entities are in memory.
-pub(super) struct Directory<E: Entity> {
-    pub(super) host: Host<E>,
+pub(crate) struct Directory<H: Hosting> {
+    pub(super) host: H,
     pub(super) recoveries: Semaphore,
-    shards: Vec<Mutex<Shard<E>>>,
+    /// Rung when an entity becomes idle or leaves.
+    pub(super) rests: Notify,
+    shards: Vec<Mutex<Shard<H>>>,
     hasher: RandomState,
     count: AtomicUsize,
 }
 
-impl<E: Entity> Directory<E> {
-    pub(super) fn new(host: Host<E>) -> Self {
-        Self {
-            recoveries: Semaphore::new(host.settings.max_recoveries),
+impl<H: Hosting> Directory<H> {
+    /// Starts with none. To be called inside a tokio runtime.
+    pub(in crate::entity) fn start(host: H) -> Arc<Self> {
+        let every = host.residency().passivate_after / LOOKS;
+        let directory = Arc::new(Self {
+            recoveries: Semaphore::new(host.residency().max_recoveries),
+            rests: Notify::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
             host,
-        }
+        });
+        let watched = Arc::downgrade(&directory);
+        let clock = directory.host.clock().clone();
+        tokio::spawn(async move {
+            loop {
+                clock.sleep(every.max(Duration::from_millis(1))).await;
+                match watched.upgrade() {
+                    Some(directory) => directory.passivate_idle(),
+                    None => return,
+                }
+            }
+        });
+        directory
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::entity) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, id: &PersistenceId) -> MutexGuard<'_, Shard<E>> {
+    fn shard(&self, id: &PersistenceId) -> MutexGuard<'_, Shard<H>> {
         let place = self.hasher.hash_one(id) as usize % SHARDS;
         let shard = self.shards.get(place).or(self.shards.first());
         match shard {
@@ -79,128 +82,149 @@ impl<E: Entity> Directory<E> {
         }
     }
 
-    /// Puts a message into an entity's mailbox, bringing it into memory.
-    pub(super) async fn send(
+    /// Asks an entity, which is brought into memory if it is not there.
+    pub(in crate::entity) async fn ask<C>(
         self: &Arc<Self>,
-        id: PersistenceId,
-        mut message: Message<E>,
+        id: &str,
+        command_id: Option<&str>,
+        command: C,
+    ) -> Result<Once<H::Reply>, AskError<H::Error>>
+    where
+        H: Runs<C>,
+        C: Send + Sync + 'static,
+    {
+        let id = H::id_of(id)?;
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask {
+            command,
+            command_id: command_id.map(Box::from),
+            answer,
+        };
+        let sent = self.send(&id, Box::new(ask));
+        sent.map_err(|_| AskError::Overloaded)?;
+        answered.await.unwrap_or(Err(AskError::Stopped))
+    }
+
+    /// What this makes of the state as it is, behind all that waits.
+    pub(in crate::entity) async fn view<R: Send + 'static>(
+        self: &Arc<Self>,
+        id: &str,
+        view: impl FnOnce(&H::State) -> R + Send + 'static,
+    ) -> Result<R> {
+        let id = H::id_of(id)?;
+        let (answer, answered) = oneshot::channel();
+        let sent = self.send(&id, Box::new(Look { view, answer }));
+        sent.map_err(|_| Error::unavailable("too much is waiting; ask again later"))?;
+        let stopped = || Error::unavailable("the entity stopped before it answered; ask again");
+        answered.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Lets a job wait for an entity, bringing that into memory.
+    fn send(
+        self: &Arc<Self>,
+        id: &PersistenceId,
+        mut job: Box<dyn Job<H>>,
     ) -> Result<(), Overloaded> {
+        let most = self.host.residency().mailbox;
         for _ in 0..TRIES {
-            let slot = match self.enter(&id) {
-                Some(slot) => slot,
-                None => {
-                    self.make_room().await?;
-                    continue;
-                }
+            let Some(slot) = self.enter(id) else {
+                self.make_room()?;
+                continue;
             };
-            slot.used(self.host.clock.monotonic());
-            message = match slot.mailbox.try_send(message) {
-                Ok(()) => return Ok(()),
-                Err(TrySendError::Full(_)) => return Err(Overloaded),
+            slot.used(self.host.clock().monotonic());
+            job = match slot.take_in(job, most) {
+                Taken::Waits => return Ok(()),
+                Taken::Start(live) => {
+                    tokio::spawn(work(self.clone(), slot, live));
+                    return Ok(());
+                }
+                Taken::Full => return Err(Overloaded),
                 // It left just now: the next one is another.
-                Err(TrySendError::Closed(message)) => message,
+                Taken::Gone(job) => job,
             };
         }
         Err(Overloaded)
     }
 
-    /// Puts a job into the mailbox of whoever comes after a task that has left.
-    pub(super) fn send_again(self: &Arc<Self>, id: PersistenceId, job: Box<dyn Job<E>>) {
-        let directory = self.clone();
-        tokio::spawn(async move {
-            // Where it is not taken in it is dropped, and whoever asked is told so.
-            let _ = directory.send(id, Message::Job(job)).await;
-        });
-    }
-
-    /// The slot of an entity, with a task where it had none; `None` where there is no room.
-    fn enter(self: &Arc<Self>, id: &PersistenceId) -> Option<Arc<Slot<E>>> {
+    /// The slot of an entity, a new one where it had none; `None` where there is no room.
+    fn enter(&self, id: &PersistenceId) -> Option<Arc<Slot<H>>> {
         let mut shard = self.shard(id);
         if let Some(slot) = shard.get(id) {
             return Some(slot.clone());
         }
-        let most = self.host.settings.max_resident;
+        let most = self.host.residency().max_resident;
         let entered = self
             .count
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 (count < most).then_some(count + 1)
             });
         entered.ok()?;
-        let (sender, mailbox) = mpsc::channel(self.host.settings.mailbox);
-        let slot = Arc::new(Slot {
-            mailbox: sender,
-            used_ms: AtomicU64::new(0),
-            has_left: Notify::new(),
-        });
+        let slot = Arc::new(Slot::new(id.clone()));
         shard.insert(id.clone(), slot.clone());
-        let resident = Resident {
-            directory: self.clone(),
-            id: id.clone(),
-            slot: slot.clone(),
-            mailbox,
-        };
-        tokio::spawn(resident.live());
         Some(slot)
     }
 
-    /// A task leaves, if nothing waits for it.
-    pub(super) fn leave(
-        &self,
-        id: &PersistenceId,
-        mailbox: &mut mpsc::Receiver<Message<E>>,
-    ) -> bool {
-        let mut shard = self.shard(id);
-        if !mailbox.is_empty() {
+    /// An entity leaves, if nothing waits for it and nobody but the asking task works on it.
+    pub(super) fn leave(&self, slot: &Slot<H>, is_own_task: bool) -> bool {
+        let mut shard = self.shard(&slot.id);
+        if !slot.leave(is_own_task) {
             return false;
         }
-        shard.remove(id);
-        mailbox.close();
+        shard.remove(&slot.id);
         self.count.fetch_sub(1, Ordering::Relaxed);
         true
     }
 
-    fn slots(&self) -> impl Iterator<Item = Arc<Slot<E>>> {
-        self.shards.iter().flat_map(|shard| {
+    /// Everybody idle, with the time it was last used.
+    fn idle(&self) -> Vec<(u64, Arc<Slot<H>>)> {
+        let mut idle = Vec::new();
+        for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            shard.values().cloned().collect::<Vec<_>>()
-        })
+            let slots = shard.values().filter(|slot| slot.is_idle());
+            idle.extend(slots.map(|slot| (slot.used_ms(), slot.clone())));
+        }
+        idle
     }
 
-    /// Asks those to leave who have been idle for long enough.
-    pub(super) fn passivate_idle(&self) {
-        let idle = self.host.settings.passivate_after;
-        let now = self.host.clock.monotonic();
-        for slot in self.slots() {
-            let used = Duration::from_millis(slot.used_ms.load(Ordering::Relaxed));
-            if slot.is_empty() && now.saturating_sub(used) >= idle {
-                let _ = slot.mailbox.try_send(Message::Passivate);
+    /// Lets those leave who have been idle for long enough.
+    fn passivate_idle(&self) {
+        let since = self.host.residency().passivate_after;
+        let now = self.host.clock().monotonic();
+        for (used, slot) in self.idle() {
+            if now.saturating_sub(Duration::from_millis(used)) >= since {
+                self.leave(&slot, false);
             }
         }
     }
 
-    /// Asks the one to leave that has been idle for the longest, and waits for it.
-    async fn make_room(&self) -> Result<(), Overloaded> {
-        let idle = self.slots().filter(|slot| slot.is_empty());
-        let oldest = idle.min_by_key(|slot| slot.used_ms.load(Ordering::Relaxed));
-        let Some(oldest) = oldest else {
-            return Err(Overloaded);
-        };
-        let left = oldest.has_left.notified();
-        match oldest.mailbox.try_send(Message::Passivate) {
-            Ok(()) => left.await,
-            Err(TrySendError::Full(_)) => return Err(Overloaded),
-            // It has left meanwhile.
-            Err(TrySendError::Closed(_)) => {}
+    /// Lets those leave who have been idle for the longest.
+    fn make_room(&self) -> Result<(), Overloaded> {
+        let mut idle = self.idle();
+        let leaving = (self.host.residency().max_resident / LEAVES).max(1);
+        if leaving < idle.len() {
+            idle.select_nth_unstable_by_key(leaving - 1, |(used, _)| *used);
+            idle.truncate(leaving);
         }
-        Ok(())
+        let left = idle.iter().filter(|(_, slot)| self.leave(slot, false));
+        match left.count() {
+            0 => Err(Overloaded),
+            _ => Ok(()),
+        }
     }
 
-    pub(super) async fn passivate_all(&self) {
-        while self.len() > 0 {
-            for slot in self.slots() {
-                let _ = slot.mailbox.send(Message::Passivate).await;
+    /// Lets every entity finish what it was asked and leave.
+    pub(in crate::entity) async fn passivate_all(&self) {
+        loop {
+            let rests = self.rests.notified();
+            tokio::pin!(rests);
+            rests.as_mut().enable();
+            for (_, slot) in self.idle() {
+                self.leave(&slot, false);
             }
-            tokio::task::yield_now().await;
+            if self.len() == 0 {
+                return;
+            }
+            rests.await;
         }
     }
 }

@@ -1,25 +1,18 @@
-//! What is put into a mailbox.
+//! What waits for an entity: a command, or a look at it.
 
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::oneshot;
 
-use super::super::effect::Next;
-use super::super::host::{Asking, Host};
-use super::super::live::{Live, Once};
-use super::super::{AskError, Entity, Handle};
+use super::super::AskError;
+use super::super::ending::Next;
+use super::super::hosting::{Asking, Hosting, Runs};
+use super::super::live::Once;
 use crate::{Error, Result};
 
-/// What is put into a mailbox.
-pub(super) enum Message<E> {
-    Job(Box<dyn Job<E>>),
-    /// Leave memory, if nothing else waits.
-    Passivate,
-}
-
 /// Something to be done with a state.
-pub(super) trait Job<E>: Send {
+pub(super) trait Job<H: Hosting>: Send {
     /// Does it, and answers whoever waits.
-    fn run<'a>(self: Box<Self>, host: &'a Host<E>, live: &'a mut Live<E>) -> BoxFuture<'a, Next>;
+    fn run<'a>(self: Box<Self>, host: &'a H, live: &'a mut H::Live) -> BoxFuture<'a, Next>;
 
     /// Answers that the state could not be loaded.
     fn fail(self: Box<Self>, error: Error);
@@ -32,12 +25,12 @@ pub(super) struct Ask<C, R, F> {
     pub(super) answer: oneshot::Sender<Result<Once<R>, AskError<F>>>,
 }
 
-impl<E, C> Job<E> for Ask<C, E::Reply, E::Error>
+impl<H, C> Job<H> for Ask<C, H::Reply, H::Error>
 where
-    E: Handle<C>,
+    H: Runs<C>,
     C: Send + Sync + 'static,
 {
-    fn run<'a>(self: Box<Self>, host: &'a Host<E>, live: &'a mut Live<E>) -> BoxFuture<'a, Next> {
+    fn run<'a>(self: Box<Self>, host: &'a H, live: &'a mut H::Live) -> BoxFuture<'a, Next> {
         async move {
             let asking = Asking {
                 command: &self.command,
@@ -50,6 +43,7 @@ where
             };
             // Whoever asked may have lost patience.
             let _ = self.answer.send(reply);
+            host.tend(live).await;
             next
         }
         .boxed()
@@ -66,17 +60,17 @@ pub(super) struct Look<V, R> {
     pub(super) answer: oneshot::Sender<Result<R>>,
 }
 
-impl<E, V, R> Job<E> for Look<V, R>
+impl<H, V, R> Job<H> for Look<V, R>
 where
-    E: Entity,
-    V: FnOnce(&E) -> R + Send + 'static,
+    H: Hosting,
+    V: FnOnce(&H::State) -> R + Send + 'static,
     R: Send + 'static,
 {
-    fn run<'a>(self: Box<Self>, host: &'a Host<E>, live: &'a mut Live<E>) -> BoxFuture<'a, Next> {
+    fn run<'a>(self: Box<Self>, host: &'a H, live: &'a mut H::Live) -> BoxFuture<'a, Next> {
         async move {
             let Self { view, answer } = *self;
             let settled = host.settle(live).await;
-            let _ = answer.send(settled.map(|()| view(&live.state)));
+            let _ = answer.send(settled.map(|()| view(H::state(live))));
             Next::Stay
         }
         .boxed()

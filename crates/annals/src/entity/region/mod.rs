@@ -1,34 +1,31 @@
-//! The resident host: entities stay in memory, each with a task and a mailbox of its own.
+//! The resident host: entities stay in memory while they are used, each with a mailbox of its own.
+//!
+//! An entity has a task while something waits for it, and none while it is idle: then it is its
+//! state and a place in the directory, some hundred bytes.
 //!
 //! Promises: commands of one entity are handled one by one, in the order they were taken in; an
 //! entity has at most one task; a command that is taken in is answered, and one that is not is told
 //! so. A handler that panics costs its own entity a recovery, and nobody else anything.
-//! Trusts: nothing of this for correctness across processes: the journal's condition alone decides
+//! Trusts: nothing of this for correctness across processes: the store's condition alone decides
 //! there.
 
 mod directory;
 mod job;
-mod resident;
+mod slot;
+mod work;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use self::directory::Directory;
-use self::job::{Ask, Look, Message};
+pub(crate) use self::directory::Directory;
 use super::host::Host;
 use super::live::Once;
 use super::{AskError, Entity, Handle};
-use crate::{Error, Result};
-
-/// How often in the time after which idle entities leave memory they are looked for.
-const LOOKS: u32 = 4;
+use crate::Result;
 
 /// Entities in memory.
 pub struct Region<E: Entity> {
-    directory: Arc<Directory<E>>,
+    directory: Arc<Directory<Host<E>>>,
 }
 
 impl<E: Entity> Clone for Region<E> {
@@ -40,22 +37,10 @@ impl<E: Entity> Clone for Region<E> {
 }
 
 impl<E: Entity> Region<E> {
-    /// Starts with none. To be called inside a tokio runtime.
     pub(crate) fn start(host: Host<E>) -> Self {
-        let every = host.settings.passivate_after / LOOKS;
-        let clock = host.clock.clone();
-        let directory = Arc::new(Directory::new(host));
-        let watched = Arc::downgrade(&directory);
-        tokio::spawn(async move {
-            loop {
-                clock.sleep(every.max(Duration::from_millis(1))).await;
-                match watched.upgrade() {
-                    Some(directory) => directory.passivate_idle(),
-                    None => return,
-                }
-            }
-        });
-        Self { directory }
+        Self {
+            directory: Directory::start(host),
+        }
     }
 
     /// Asks an entity, which is brought into memory if it is not there.
@@ -68,7 +53,7 @@ impl<E: Entity> Region<E> {
         E: Handle<C>,
         C: Send + Sync + 'static,
     {
-        match self.send(id, None, command).await? {
+        match self.directory.ask(id, None, command).await? {
             Once::Done(reply) => Ok(reply),
             // A command without an id is never known again.
             Once::Already(_) => Err(AskError::Conflict),
@@ -91,29 +76,7 @@ impl<E: Entity> Region<E> {
         E: Handle<C>,
         C: Send + Sync + 'static,
     {
-        self.send(id, Some(command_id.into()), command).await
-    }
-
-    async fn send<C>(
-        &self,
-        id: &str,
-        command_id: Option<Box<str>>,
-        command: C,
-    ) -> Result<Once<E::Reply>, AskError<E::Error>>
-    where
-        E: Handle<C>,
-        C: Send + Sync + 'static,
-    {
-        let id = Host::<E>::id_of(id)?;
-        let (answer, answered) = oneshot::channel();
-        let ask = Ask {
-            command,
-            command_id,
-            answer,
-        };
-        let sent = self.directory.send(id, Message::Job(Box::new(ask))).await;
-        sent.map_err(|_| AskError::Overloaded)?;
-        answered.await.unwrap_or(Err(AskError::Stopped))
+        self.directory.ask(id, Some(command_id), command).await
     }
 
     /// What this makes of the state as it is, behind all commands that are waiting.
@@ -125,13 +88,7 @@ impl<E: Entity> Region<E> {
         id: &str,
         view: impl FnOnce(&E) -> R + Send + 'static,
     ) -> Result<R> {
-        let id = Host::<E>::id_of(id)?;
-        let (answer, answered) = oneshot::channel();
-        let look = Look { view, answer };
-        let sent = self.directory.send(id, Message::Job(Box::new(look))).await;
-        sent.map_err(|_| Error::unavailable("too much is waiting; ask again later"))?;
-        let stopped = || Error::unavailable("the entity stopped before it answered; ask again");
-        answered.await.unwrap_or_else(|_| Err(stopped()))
+        self.directory.view(id, view).await
     }
 
     /// How many entities are in memory.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use crate::entity::{Entity, EntityEvent, Format, Stored};
+use crate::entity::{EntityEvent, Format, Stored};
 use crate::{Codec, NewEvent, Payload};
 
 /// An event as it is stored, if it reads back as it was.
@@ -39,7 +39,7 @@ pub(super) fn read<E: EntityEvent>(written: &NewEvent) -> E {
 
 /// A state as its snapshot has it.
 #[track_caller]
-pub(super) fn snapshot<E: Entity>(state: &E) -> Payload {
+pub(super) fn snapshot<E: Stored>(state: &E) -> Payload {
     match state.to_payload() {
         Ok(payload) => payload,
         Err(error) => panic!("a state cannot be written: {error:?}"),
@@ -48,7 +48,7 @@ pub(super) fn snapshot<E: Entity>(state: &E) -> Payload {
 
 /// A state from its snapshot, if it is the same.
 #[track_caller]
-pub(super) fn restored<E: Entity>(state: &E) -> E {
+pub(super) fn restored<E: Stored>(state: &E) -> E {
     let payload = snapshot(state);
     let restored = match E::from_payload(&payload) {
         Ok(restored) => restored,

@@ -6,7 +6,7 @@ use super::Given;
 use super::checks::{check_same_state, is_same_event, listed, read, restored, stored};
 use super::given::States;
 use crate::NewEvent;
-use crate::entity::effect::Follow;
+use crate::entity::ending::Follow;
 use crate::entity::{Cx, Effect, Entity, Handle};
 
 /// What a command led to: made by [`Given::when`], judged step by step.
@@ -81,7 +81,7 @@ fn replied<E: Entity, R>(state: &mut E, decision: Decision<E, R>) -> Option<R> {
     for event in &events {
         state.apply(&read(event));
     }
-    Some((effect.reply)(state))
+    Some(effect.ending.taken_apart(state).0)
 }
 
 impl<E: Entity, R> Decided<E, R> {
@@ -127,7 +127,7 @@ impl<E: Entity, R> Decided<E, R> {
         let differs = "the state from its snapshot goes on to another state";
         check_same_state(&state, &from_snapshot, differs);
         let _ = restored(&state);
-        let lived = (effect.reply)(&state);
+        let (lived, follows) = effect.ending.taken_apart(&state);
         let (Some(replayed), Some(restored)) = (by_replay, by_snapshot) else {
             unreachable!("all decided the same");
         };
@@ -139,7 +139,7 @@ impl<E: Entity, R> Decided<E, R> {
                 replayed,
                 restored,
             },
-            follows: effect.follows,
+            follows,
         };
         Self {
             given,

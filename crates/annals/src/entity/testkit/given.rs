@@ -157,6 +157,7 @@ impl<E: Entity> Given<E> {
         Cx {
             id,
             last: self.events.len() as u64,
+            is_new: self.events.is_empty(),
             now_ms: self.now_ms,
             command_id: self.command_id.as_deref(),
         }

@@ -18,6 +18,8 @@ mod decided;
 mod given;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use decided::Decided;
 pub use given::{Given, given};
+pub use value::{DecidedValue, GivenValue, given_no_value, given_value};

@@ -1,0 +1,201 @@
+//! Durable values as entities: revisions, deletions, other writers, lost answers, every layout that
+//! keeps values.
+
+use std::sync::Arc;
+
+use annals::counting::Verb;
+use annals::entity::durable::{Effect, Entity, Executor, Handle, Region, delete, none, update};
+use annals::entity::{AskError, Cx, EntitySettings, Stored};
+use annals::faulty::{Faults, Faulty};
+use annals::items::Items;
+use annals::memory::Memory;
+use annals::settings::Settings;
+use annals::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD};
+use annals::{Annals, Codec, ErrorKind, Payload, PersistenceId, Random};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Default, Serialize, Deserialize, Stored)]
+struct Cart {
+    items: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("there is no {0}")]
+struct Missing(String);
+
+impl Entity for Cart {
+    const TYPE: &'static str = "Cart";
+    type Error = Missing;
+
+    fn tag(&self) -> String {
+        format!("of-{}", self.items.len())
+    }
+}
+
+struct Add(String);
+struct Remove(&'static str);
+struct Clear;
+struct Burst;
+
+impl Handle<Add> for Cart {
+    type Reply = usize;
+
+    fn handle(&self, add: &Add, _: &Cx<'_>) -> Result<Effect<Self, usize>, Missing> {
+        let mut items = self.items.clone();
+        items.push(add.0.clone());
+        Ok(update(Self { items }).reply(|cart: &Self| cart.items.len()))
+    }
+}
+
+impl Handle<Remove> for Cart {
+    type Reply = bool;
+
+    fn handle(&self, remove: &Remove, _: &Cx<'_>) -> Result<Effect<Self, bool>, Missing> {
+        let mut items = self.items.clone();
+        items.retain(|item| item != remove.0);
+        if items.len() == self.items.len() {
+            return Err(Missing(remove.0.to_owned()));
+        }
+        Ok(update(Self { items }).reply(|_| true))
+    }
+}
+
+impl Handle<Clear> for Cart {
+    /// Whether it was new.
+    type Reply = (bool, u64);
+
+    fn handle(&self, _: &Clear, cx: &Cx<'_>) -> Result<Effect<Self, (bool, u64)>, Missing> {
+        let was = (cx.is_new(), cx.sequence_number());
+        Ok(delete().passivate().reply(move |_| was))
+    }
+}
+
+impl Handle<Burst> for Cart {
+    type Reply = ();
+
+    fn handle(&self, _: &Burst, _: &Cx<'_>) -> Result<Effect<Self, ()>, Missing> {
+        Ok(none().reply(|_| panic!("it bursts")))
+    }
+}
+
+fn id(id: &str) -> PersistenceId {
+    format!("Cart|{id}").parse().unwrap()
+}
+
+fn add(item: &str) -> Add {
+    Add(item.to_owned())
+}
+
+async fn carts(annals: &Annals) -> (Region<Cart>, Executor<Cart>) {
+    let region = annals.durable_region(EntitySettings::new().tries(100));
+    let executor = annals.durable_executor(EntitySettings::new().tries(100));
+    (region.unwrap(), executor.unwrap())
+}
+
+#[tokio::test]
+async fn values_are_kept_on_every_layout_that_has_them() {
+    for variant in [ANNALS, J5IK2O, J5IK2O_SPREAD] {
+        let items: Arc<dyn Items> = Arc::new(Memory::new());
+        let annals = Annals::create(items, &(variant.settings)()).await.unwrap();
+        let (region, executor) = carts(&annals).await;
+        assert_eq!(region.ask("1", add("a")).await.unwrap(), 1);
+        assert_eq!(executor.ask("1", add("b")).await.unwrap(), 2);
+        // The region's own is old by now: it is decided again with the newer one.
+        assert_eq!(region.ask("1", add("c")).await.unwrap(), 3);
+        let refused = region.ask("1", Remove("z")).await;
+        assert!(matches!(refused, Err(AskError::Rejected(Missing(_)))));
+        let kept = annals.states().unwrap().get(&id("1")).await.unwrap();
+        let kept = kept.unwrap();
+        assert_eq!((kept.revision, kept.tag.as_str()), (3, "of-3"));
+        assert_eq!(region.ask("1", Clear).await.unwrap(), (false, 3));
+        assert_eq!(region.resident(), 0, "it asked to leave");
+        assert_eq!(region.ask("1", Clear).await.unwrap(), (true, 4));
+        let kept = annals.states().unwrap().last(&id("1")).await.unwrap();
+        let kept = kept.map(|state| (state.revision, state.value));
+        assert_eq!(kept, Some((4, None)), "deleting nothing writes nothing");
+        assert_eq!(executor.ask("1", add("d")).await.unwrap(), 1);
+        let items = region.view("1", |cart| cart.items.clone()).await.unwrap();
+        assert_eq!(items, ["d"]);
+    }
+}
+
+#[tokio::test]
+async fn a_layout_without_values_says_so() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let annals = Annals::create(items, &(AKKA.settings)()).await.unwrap();
+    let refused = annals.durable_region::<Cart>(EntitySettings::new());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hosts_lose_no_command() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let mut hosts = Vec::new();
+    for _ in 0..2 {
+        let annals = Annals::create(items.clone(), &Settings::default()).await;
+        hosts.push(carts(&annals.unwrap()).await);
+    }
+    let tasks = (0..200usize).map(|n| {
+        let (region, executor) = hosts[n % 2].clone();
+        tokio::spawn(async move {
+            let item = add(&n.to_string());
+            match n % 5 {
+                0 => executor.ask("1", item).await.is_ok(),
+                _ => region.ask("1", item).await.is_ok(),
+            }
+        })
+    });
+    let mut acknowledged = Vec::new();
+    for (n, done) in futures::future::join_all(tasks)
+        .await
+        .into_iter()
+        .enumerate()
+    {
+        if done.unwrap() {
+            acknowledged.push(n.to_string());
+        }
+    }
+    let view = hosts[0].1.view("1", |cart| cart.items.clone());
+    let mut items = view.await.unwrap();
+    items.sort_unstable();
+    acknowledged.sort_unstable();
+    assert_eq!(items, acknowledged, "each once, and no other");
+    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+}
+
+#[tokio::test]
+async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
+    let annals = Annals::create(store.clone(), &Settings::default()).await;
+    let (region, _) = carts(&annals.unwrap()).await;
+    region.ask("1", add("a")).await.unwrap();
+    store.lose_next(Verb::Put, 1);
+    let lost = region.ask("1", add("b")).await;
+    let Err(AskError::Store(error)) = lost else {
+        panic!("{lost:?}")
+    };
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(region.ask("1", add("c")).await.unwrap(), 3, "it had landed");
+    store.crash();
+    assert!(region.ask("1", add("d")).await.unwrap_err().is_retryable());
+    store.revive();
+    assert_eq!(region.ask("1", add("e")).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_named_and_a_panic_costs_a_look() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let annals = Annals::create(items, &Settings::default()).await.unwrap();
+    let (region, _) = carts(&annals).await;
+    let strange = Payload::new(Codec::Json, "[]");
+    let states = annals.states().unwrap();
+    states.upsert(&id("1"), 1, strange).await.unwrap();
+    let error = region.view("1", |_| ()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("Cart|1"), "{error}");
+    region.ask("2", add("a")).await.unwrap();
+    let burst = region.ask("2", Burst).await;
+    assert!(matches!(burst, Err(AskError::Stopped)));
+    assert_eq!(region.ask("2", add("b")).await.unwrap(), 2);
+}
