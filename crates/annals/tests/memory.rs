@@ -1,17 +1,19 @@
-//! The memory that a replay holds, counted by the allocator: as much for a long journal as for a
-//! short one. In a program of its own, so that no other test allocates meanwhile.
+//! Memory, counted by the allocator: a replay holds as much of a long journal as of a short one, and
+//! an idle entity is small. In a program of its own, so that no other test allocates meanwhile.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
 
 use annals::embedded::Embedded;
+use annals::entity::{Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Stored, persist};
 use annals::items::Items;
 use annals::journal::{Append, EventStream, Expected, Journal, Window};
 use annals::memory::Memory;
 use annals::settings::{EmbeddedSettings, Settings};
-use annals::{Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};
+use annals::{Annals, Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};
 use futures::TryStreamExt;
 use peak_alloc::PeakAlloc;
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 #[global_allocator]
@@ -25,6 +27,32 @@ const LONG: u64 = 8 * SHORT;
 const MIB: usize = 1024 * 1024;
 /// The most that a replay may hold; all events of the longer one are 38 MiB of payload.
 const BOUND_BYTES: usize = 8 * MIB;
+
+#[derive(Default, Serialize, Deserialize, Stored)]
+struct Counter(u64);
+
+#[derive(Serialize, Deserialize, EntityEvent)]
+struct Counted;
+
+struct Count;
+
+impl Entity for Counter {
+    const TYPE: &'static str = "Counter";
+    type Event = Counted;
+    type Error = std::convert::Infallible;
+
+    fn apply(&mut self, _: &Counted) {
+        self.0 += 1;
+    }
+}
+
+impl Handle<Count> for Counter {
+    type Reply = ();
+
+    fn handle(&self, _: &Count, _: &Cx<'_>) -> Result<Effect<Self, ()>, Self::Error> {
+        Ok(persist(Counted))
+    }
+}
 
 fn id() -> PersistenceId {
     "Account|1".parse().unwrap()
@@ -94,7 +122,9 @@ async fn peaks(journal: &Journal) -> [usize; 2] {
 }
 
 fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
     runtime.unwrap().block_on(test);
 }
 
@@ -133,9 +163,41 @@ async fn check_count(journal: &Journal) {
     assert!(peak > 3 * BOUND_BYTES, "{peak}");
 }
 
+/// Entities that are recovered and idle, one event and a small state each.
+async fn check_idle_entities() {
+    const ENTITIES: usize = 10_000;
+    const IDLE_BYTES_MAX: usize = 2_048;
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let settings = Settings::default();
+    let opened = || Annals::create(items.clone(), &settings);
+    let annals = opened().await.unwrap();
+    let counters = annals.executor::<Counter>(EntitySettings::new());
+    for n in 0..ENTITIES {
+        counters.ask(&n.to_string(), Count).await.unwrap();
+    }
+    // Another journal, which knows of none of them.
+    let annals = opened().await.unwrap();
+    let region = annals.region::<Counter>(EntitySettings::new());
+    let before = HEAP.current_usage();
+    for n in 0..ENTITIES {
+        let name = n.to_string();
+        let count = region.view(&name, |counter| counter.0);
+        assert_eq!(count.await.unwrap(), 1);
+    }
+    let idle = (HEAP.current_usage() - before) / ENTITIES;
+    println!("bytes of an idle entity: {idle}");
+    assert_eq!(region.resident(), ENTITIES);
+    assert!(idle <= IDLE_BYTES_MAX, "{idle}");
+    region.passivate_all().await;
+    let left = HEAP.current_usage().saturating_sub(before) / ENTITIES;
+    println!("bytes of one that has left memory, which the journal knows: {left}");
+    assert!(left < idle, "{left}, {idle}");
+}
+
 /// One test, so that they take turns.
 #[test]
-fn a_replay_holds_as_much_of_a_long_journal_as_of_a_short_one() {
+fn a_replay_holds_as_much_of_a_long_journal_as_of_a_short_one_and_idle_entities_are_small() {
     run(check_memory());
     run(check_embedded());
+    run(check_idle_entities());
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals::bench::{
-    AppendsRow, JournalPlan, JournalRow, ReplayRow, StorePlan, StoreRow, measure_journal,
-    measure_store,
+    AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, ReplayRow,
+    ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal, measure_store,
 };
 use annals::items::{Items, TableName};
 use annals::settings::StoreKind;
@@ -35,6 +35,9 @@ pub(crate) enum Bench {
     /// The journal on the embedded store: durable appends against the bare engine, and the replay
     /// of a million events against a bare scan of the same bytes
     Journal,
+    /// Entities in memory on the embedded store: commands against the bare journal's appends, the
+    /// bytes of an idle one, and recoveries against bare replays
+    Entities,
 }
 
 impl Bench {
@@ -43,8 +46,9 @@ impl Bench {
             (Self::Store, StoreKind::Embedded) => store(context).await,
             (Self::Store, StoreKind::DynamoDb) => dynamodb(context).await,
             (Self::Journal, StoreKind::Embedded) => journal(context).await,
-            (Self::Journal, StoreKind::DynamoDb) => Err(Error::invalid(
-                "bench journal measures the embedded store; leave --dynamodb out, or take bench store",
+            (Self::Entities, StoreKind::Embedded) => entities(context).await,
+            (Self::Journal | Self::Entities, StoreKind::DynamoDb) => Err(Error::invalid(
+                "this bench measures the embedded store; leave --dynamodb out, or take bench store",
             )),
         }
     }
@@ -73,6 +77,20 @@ async fn journal(context: &Context) -> Result<ExitCode> {
     let work = measure_journal(&bench.folder, plan, clock, |row| match row {
         JournalRow::Appends(row) => bench.print(&appends_object(&row), &appends_text(&row)),
         JournalRow::Replay(row) => bench.print(&replay_object(&row), &replay_text(&row)),
+    });
+    bench.run(work).await
+}
+
+async fn entities(context: &Context) -> Result<ExitCode> {
+    let bench = EmbeddedBench::beside(context);
+    bench.heading([
+        "durable commands a second, of one event of 200 B each, against appends to the bare journal; of the lap whose ratio is the median",
+        " askers    journal     region  region/journal",
+    ])?;
+    let (plan, clock) = (EntitiesPlan::default(), bench.clock.clone());
+    let work = measure_entities(&bench.folder, plan, clock, |row| match row {
+        EntitiesRow::Commands(row) => bench.print(&commands_object(&row), &commands_text(&row)),
+        EntitiesRow::Resident(row) => bench.print(&resident_object(&row), &resident_text(&row)),
     });
     bench.run(work).await
 }
@@ -234,6 +252,45 @@ fn replay_text(row: &ReplayRow) -> String {
     });
     format!(
         "replay of {events} events in {items} items, {bytes} bytes: {replay:.0}/s, bare scan {scan:.0}/s, replay/scan {ratio:.2}, of the lap whose ratio is the median{peak}"
+    )
+}
+
+fn commands_object(row: &CommandsRow) -> Json {
+    json!({
+        "askers": row.askers,
+        "journal_per_second": row.journal.round(),
+        "region_per_second": row.region.round(),
+        "region_to_journal": hundredths(row.region_to_journal),
+    })
+}
+
+fn commands_text(row: &CommandsRow) -> String {
+    format!(
+        "{:>7} {:>10.0} {:>10.0} {:>15.2}",
+        row.askers, row.journal, row.region, row.region_to_journal,
+    )
+}
+
+fn resident_object(row: &ResidentRow) -> Json {
+    json!({
+        "entities": row.entities,
+        "events_each": row.events,
+        "bytes_each": row.bytes_each.map(f64::round),
+        "recoveries_per_second": row.recoveries.round(),
+        "replays_per_second": row.replays.round(),
+        "recoveries_to_replays": hundredths(row.recoveries_to_replays),
+    })
+}
+
+fn resident_text(row: &ResidentRow) -> String {
+    let (entities, events, ratio) = (row.entities, row.events, row.recoveries_to_replays);
+    let (recoveries, replays) = (row.recoveries, row.replays);
+    let bytes = match row.bytes_each {
+        Some(bytes) => format!("{bytes:.0} bytes"),
+        None => "bytes unknown here".to_owned(),
+    };
+    format!(
+        "{entities} entities of {events} events recovered: {recoveries:.0}/s, bare replays {replays:.0}/s, recoveries/replays {ratio:.2}; each takes {bytes} while it is idle"
     )
 }
 

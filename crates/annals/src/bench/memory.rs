@@ -5,8 +5,17 @@
 
 /// The most memory this process had since it began, or since the peak was forgotten.
 pub(super) fn peak_kib() -> Option<u64> {
+    status_kib("VmHWM")
+}
+
+/// The memory this process has now, in bytes.
+pub(super) fn resident_bytes() -> Option<u64> {
+    status_kib("VmRSS").map(|kib| kib * 1_024)
+}
+
+fn status_kib(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
+    let line = status.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 

@@ -1,17 +1,20 @@
 //! What this machine's disk can do, what the bare engine makes of it, and what the embedded
-//! store and the journal make of that: durable puts, appends and replays, in one run, as ratios.
+//! store, the journal and entities make of that: durable puts, appends, replays, commands and
+//! recoveries, in one run, as ratios.
 //!
 //! Promises: every contender syncs before it acknowledges, writes the same payloads from the same
 //! number of writers, and takes turns with the others, so that a noisy machine disturbs all alike.
 //! Never: is a test. Nothing passes or fails by a time.
 
 mod contenders;
+mod entities;
 mod journal;
 mod memory;
 mod race;
 mod replay;
 
 pub use contenders::{Contender, Payload};
+pub use entities::{CommandsRow, EntitiesPlan, EntitiesRow, ResidentRow, measure_entities};
 pub use journal::{AppendsRow, JournalPlan, JournalRow, measure_journal};
 pub use race::{Lap, Race, race};
 pub use replay::{ReplayPlan, ReplayRow};

@@ -184,7 +184,7 @@ impl<E: Entity> Host<E> {
     where
         E: Handle<C>,
     {
-        for _ in 0..self.settings.tries {
+        for tries in 0..self.settings.tries {
             self.refresh_doubtful(live).await?;
             if let Some(number) = asking.id.and_then(|id| live.recent.get(id)) {
                 return Ok(Asked::already(number));
@@ -208,7 +208,11 @@ impl<E: Entity> Host<E> {
                 Ok(()) => return Ok(live.finish(effect)),
                 Err(AppendError::Conflict(conflict)) => {
                     live.is_doubtful = true;
-                    self.take_found(live, &conflict.found)?;
+                    // Who lags by one append goes on from it. Who lags by more reads all of it, or
+                    // would follow a busy id one append at a time and never reach its end.
+                    if tries == 0 {
+                        self.take_found(live, &conflict.found)?;
+                    }
                 }
                 Err(AppendError::Store(error)) => {
                     live.is_doubtful = error.kind() == ErrorKind::Unavailable;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals::counting::Counting;
 use annals::entity::{AskError, EntitySettings, Once, Region, Retention, Unknown};
 use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
@@ -126,6 +127,27 @@ async fn a_store_of_two_hosts_loses_no_command() {
     assert!(acknowledged > 250, "{acknowledged}");
     let balance = executor.ask("a", Balance).await.unwrap();
     assert_eq!(balance, acknowledged as i64);
+}
+
+#[tokio::test]
+async fn a_host_that_lags_far_catches_up_at_once() {
+    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let (one, two) = (on(counting.clone()).await, on(counting.clone()).await);
+    let one = one.region::<Account>(EntitySettings::new());
+    let two = two.region::<Account>(EntitySettings::new());
+    one.ask("a", Deposit(1)).await.unwrap();
+    // Behind by one: the refusal shows all there is to know.
+    two.ask("a", Deposit(1)).await.unwrap();
+    let before = counting.counts().total().cost.requests;
+    assert_eq!(one.ask("a", Deposit(1)).await.unwrap(), 3);
+    assert_eq!(counting.counts().total().cost.requests - before, 2);
+    // Behind by many: more than a command is decided on.
+    for _ in 0..50 {
+        two.ask("a", Deposit(1)).await.unwrap();
+    }
+    let before = counting.counts().total().cost.requests;
+    assert_eq!(one.ask("a", Deposit(1)).await.unwrap(), 54);
+    assert_eq!(counting.counts().total().cost.requests - before, 4);
 }
 
 #[tokio::test]
@@ -286,15 +308,22 @@ async fn an_event_that_is_not_understood_is_named_or_passed_over() {
 }
 
 #[tokio::test]
-async fn while_the_store_is_down_askers_are_told_and_later_all_is_there() {
+async fn while_the_store_is_down_for_a_minute_askers_are_told_and_later_all_is_there() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
-    let annals = on(store.clone()).await;
-    let region = annals.region::<Account>(EntitySettings::new());
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let settings = Settings::default();
+    on(store.clone()).await;
+    let annals = Annals::open_at(store.clone(), &settings, clock.clone());
+    let region = annals
+        .await
+        .unwrap()
+        .region::<Account>(EntitySettings::new());
     region.ask("a", Deposit(1)).await.unwrap();
     store.crash();
     for id in ["a", "b"] {
-        for _ in 0..3 {
+        for _ in 0..30 {
+            clock.advance(Duration::from_secs(1));
             let down = region.ask(id, Deposit(1)).await;
             let Err(AskError::Store(error)) = down else {
                 panic!("{down:?}")

@@ -15,6 +15,7 @@ mod counting;
 mod crash;
 mod embedded;
 mod entity_bank;
+mod entity_crash;
 mod entity_derive;
 mod entity_durable;
 mod entity_region;

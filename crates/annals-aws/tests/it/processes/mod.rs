@@ -12,6 +12,7 @@
 
 mod report;
 mod writer;
+mod zombies;
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Command, ExitStatus, Stdio};

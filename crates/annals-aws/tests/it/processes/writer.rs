@@ -92,7 +92,7 @@ async fn child_that_writes() {
 }
 
 /// Becomes true when whoever started this process closes its input, or ends.
-fn end_of_input() -> Arc<AtomicBool> {
+pub(super) fn end_of_input() -> Arc<AtomicBool> {
     let is_over = Arc::new(AtomicBool::new(false));
     let told = is_over.clone();
     std::thread::spawn(move || {

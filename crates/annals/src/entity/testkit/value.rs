@@ -199,7 +199,6 @@ struct Accepted<E, R> {
 }
 
 /// What was decided: made by [`GivenValue::when`].
-#[must_use = "say what is to have become of it"]
 pub struct DecidedValue<E: Entity, R> {
     given: GivenValue<E>,
     outcome: Result<Accepted<E, R>, E::Error>,

@@ -1,0 +1,277 @@
+//! Two processes host the same entities. One after the other is paused in the middle of whatever it
+//! does, while its twin goes on with the same entities; then it goes on too, with states that are
+//! old and requests that may have landed. Fenced by the store alone it loses no command: each one
+//! that was asked is acknowledged in the end, and in the journal once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use annals::entity::{
+    Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Region, Stored, persist,
+};
+use annals::journal::Window;
+use annals::settings::{AwsClientSettings, Settings};
+use annals::{Annals, PersistenceId, Random, SystemClock};
+use annals_aws::DynamoDb;
+use futures::TryStreamExt;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::writer::end_of_input;
+use crate::server;
+
+/// Few, so that both processes are at the same ones.
+const ACCOUNTS: usize = 3;
+/// Askers of each process, so that there are commands in every stage when it is paused.
+const ASKERS: usize = 4;
+/// How often a process is paused.
+const PAUSES: usize = 8;
+/// How many commands the other one has acknowledged before it goes on, and it itself thereafter.
+const MEANWHILE: usize = 25;
+const TASK: &str = "ANNALS_ZOMBIES_TASK";
+
+#[derive(Debug, Default, Serialize, Deserialize, Stored)]
+struct Account {
+    balance: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize, EntityEvent)]
+struct Deposited {
+    amount: u64,
+}
+
+struct Deposit(u64);
+
+impl Entity for Account {
+    const TYPE: &'static str = "Account";
+    type Event = Deposited;
+    type Error = std::convert::Infallible;
+
+    fn apply(&mut self, event: &Deposited) {
+        self.balance += event.amount;
+    }
+}
+
+impl Handle<Deposit> for Account {
+    type Reply = u64;
+
+    fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+        let deposited = Deposited { amount: deposit.0 };
+        Ok(persist(deposited).reply(|account: &Self| account.balance))
+    }
+}
+
+/// Impatient, so that a pause in the middle of a request may be a request without an answer; not so
+/// much that a busy machine answers none.
+fn settings(endpoint: &str, prefix: &str) -> Settings {
+    Settings {
+        journal_table: Some(format!("{prefix}-journal").parse().unwrap()),
+        snapshot_table: Some(format!("{prefix}-snapshot").parse().unwrap()),
+        state_table: Some(format!("{prefix}-state").parse().unwrap()),
+        aws_client_config: AwsClientSettings {
+            connection_timeout: 2_000,
+            request_timeout: 2_000,
+            client_execution_timeout: 10_000,
+            ..AwsClientSettings::default()
+        },
+        ..server::settings(endpoint)
+    }
+}
+
+async fn open(settings: &Settings) -> Annals {
+    let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
+    let store = DynamoDb::open_local(settings, clock, random).await.unwrap();
+    Annals::create(Arc::new(store), settings).await.unwrap()
+}
+
+/// A line of its own, in one write: what the harness prints may stand before it.
+fn say(what: &str) {
+    let line = format!("\n{what}\n");
+    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+}
+
+/// The child. Does nothing when the suite runs it as a test of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child_that_hosts_entities() {
+    let Ok(task) = std::env::var(TASK) else {
+        return;
+    };
+    let (endpoint, prefix, name): (String, String, String) = serde_json::from_str(&task).unwrap();
+    let annals = open(&settings(&endpoint, &prefix)).await;
+    let of_all = EntitySettings::new().remember_commands(100_000);
+    let region = annals.region::<Account>(of_all);
+    let is_over = end_of_input();
+    let askers = (0..ASKERS).map(|asker| {
+        let (region, is_over, name) = (region.clone(), is_over.clone(), name.clone());
+        tokio::spawn(async move { ask_on(&region, &is_over, &format!("{name}-{asker}")).await })
+    });
+    futures::future::try_join_all(askers).await.unwrap();
+}
+
+/// Asks one command after the other, each until it is acknowledged.
+async fn ask_on(region: &Region<Account>, is_over: &AtomicBool, name: &str) {
+    for n in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let (command, account) = (format!("{name}-{n}"), (n % ACCOUNTS).to_string());
+        say(&format!("asks {account} {command}"));
+        loop {
+            let asked = region.ask_once(&account, &command, Deposit(1 + n as u64));
+            match asked.await {
+                Ok(_) => break,
+                Err(error) if error.is_retryable() => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        say(&format!("acknowledged {account} {command}"));
+    }
+}
+
+struct Host {
+    process: Child,
+    said: Receiver<String>,
+    /// Commands by account: asked, and acknowledged.
+    asked: BTreeSet<(String, String)>,
+    acknowledged: BTreeSet<(String, String)>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Host {
+    fn start(task: &(String, String, String)) -> Self {
+        let child = "processes::zombies::child_that_hosts_entities";
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", child, "--nocapture"])
+            .env(TASK, serde_json::to_string(task).unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (out, said) = (process.stdout.take().unwrap(), channel());
+        let say: Sender<String> = said.0;
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                let _ = say.send(line);
+            }
+        });
+        Self {
+            process,
+            said: said.1,
+            asked: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    fn hear(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let told = match words.as_slice() {
+            ["asks", ..] => &mut self.asked,
+            ["acknowledged", ..] => &mut self.acknowledged,
+            _ => return,
+        };
+        let [_, account, command] = words.as_slice() else {
+            panic!("{line}");
+        };
+        told.insert(((*account).to_owned(), (*command).to_owned()));
+    }
+
+    /// Hears it out until it has acknowledged so many more.
+    fn hear_acknowledged(&mut self, more: usize) {
+        let wanted = self.acknowledged.len() + more;
+        while self.acknowledged.len() < wanted {
+            // However slow the machine: whoever says nothing for so long hangs.
+            let line = self.said.recv_timeout(Duration::from_secs(60));
+            let line = line.expect("a host that goes on");
+            self.hear(&line);
+        }
+    }
+
+    /// Lets it finish what it asked.
+    fn stop(&mut self) {
+        drop(self.process.stdin.take());
+        while let Ok(line) = self.said.recv_timeout(Duration::from_secs(60)) {
+            self.hear(&line);
+        }
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zombie_loses_no_command() {
+    let endpoint = server::endpoint().await;
+    let prefix = server::unique("zombies").to_string();
+    let annals = open(&settings(&endpoint, &prefix)).await;
+    let task = |name: &str| (endpoint.clone(), prefix.clone(), name.to_owned());
+    let mut hosts = [Host::start(&task("a")), Host::start(&task("b"))];
+    // The server may live in this process: nothing here may keep it from answering.
+    let hosts = tokio::task::spawn_blocking(move || {
+        hosts
+            .iter_mut()
+            .for_each(|host| host.hear_acknowledged(MEANWHILE));
+        for pause in 0..PAUSES {
+            let [one, other] = &mut hosts;
+            let (zombie, twin) = match pause % 2 {
+                0 => (one, other),
+                _ => (other, one),
+            };
+            zombie.signal(Signal::STOP);
+            // What it says meanwhile, it said before.
+            while let Ok(line) = zombie.said.try_recv() {
+                zombie.hear(&line);
+            }
+            twin.hear_acknowledged(MEANWHILE);
+            zombie.signal(Signal::CONT);
+            zombie.hear_acknowledged(MEANWHILE);
+        }
+        hosts.iter_mut().for_each(Host::stop);
+        hosts
+    });
+    let hosts = hosts.await.unwrap();
+    let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
+    for host in &hosts {
+        assert_eq!(host.asked, host.acknowledged, "none is lost");
+        wanted.extend(host.acknowledged.iter().cloned());
+    }
+    let found = check(&annals).await;
+    println!("{} commands, {PAUSES} pauses", wanted.len());
+    let twice: Vec<_> = found.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "in the journal more than once: {twice:?}");
+    let found: BTreeSet<_> = found.into_keys().collect();
+    assert_eq!(found, wanted, "every acknowledged command, and no other");
+}
+
+/// How often each command is in the journal; the balances are what the events say.
+async fn check(annals: &Annals) -> BTreeMap<(String, String), usize> {
+    let mut found = BTreeMap::new();
+    let executor = annals.executor::<Account>(EntitySettings::new());
+    for account in 0..ACCOUNTS {
+        let id: PersistenceId = format!("Account|{account}").parse().unwrap();
+        let events = annals.journal().replay(&id, Window::ALL);
+        let events: Vec<_> = events.try_collect().await.unwrap();
+        let mut balance = 0;
+        for event in &events {
+            let command = event.causation.as_deref().unwrap().to_owned();
+            *found.entry((account.to_string(), command)).or_default() += 1;
+            balance += Deposited::from_event(&event.data).unwrap().unwrap().amount;
+        }
+        let name = account.to_string();
+        let view = executor.view(&name, |account| account.balance);
+        assert_eq!(view.await.unwrap(), balance);
+    }
+    found
+}
