@@ -10,7 +10,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use annals::items::limits::GET_BATCH_MAX;
-use annals::items::{BatchError, Cost, Got, Item, Key, TableSpec, Write, check_writes, item_size};
+use annals::items::{
+    BatchError, Cost, Got, Item, Key, TableSpec, Write, check_key, check_writes, item_size,
+};
 use annals::{Error, Result};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::WriteRequest;
@@ -44,7 +46,8 @@ impl Found {
 }
 
 impl DynamoDb {
-    pub(crate) async fn get_any(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+    pub(crate) async fn get_any(&self, table: &TableSpec, keys: &[Key]) -> Result<Got> {
+        keys.iter().try_for_each(|key| check_key(table, key))?;
         let mut seen = HashSet::with_capacity(keys.len());
         let different: Vec<&Key> = keys.iter().filter(|key| seen.insert(*key)).collect();
         let mut found = match different.as_slice() {

@@ -1,14 +1,14 @@
 //! The verbs of the waist, a short function each.
 //!
-//! Promises: arguments are checked before anything is sent, and every answer says what it cost,
-//! retries included.
+//! Promises: arguments are checked before anything is sent, every answer says what it cost, retries
+//! included, and every error what was asked: the request, the table and the keys.
 //! Trusts: that DynamoDB returns the item that is there when it refuses a condition; where it does
 //! not, it is read.
 
 use annals::Result;
 use annals::items::{
-    BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items, Key,
-    Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition, check_item,
+    Asked, BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items,
+    Key, Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition, check_item,
     check_key, check_query, check_scan, item_size,
 };
 use async_trait::async_trait;
@@ -30,8 +30,8 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 #[deny(clippy::missing_trait_methods)]
 impl Items for DynamoDb {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        keys.iter().try_for_each(|key| check_key(table, key))?;
-        self.get_any(table, keys).await
+        let got = self.get_any(table, &keys).await;
+        got.map_err(|error| Asked::get(table, &keys).told(error))
     }
 
     async fn put(
@@ -40,14 +40,67 @@ impl Items for DynamoDb {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let checked = check_item(table, &item)?;
+        let put = self.put_one(table, &item, condition).await;
+        put.map_err(|error| error.told(Asked::put(table, &item)))
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let deleted = self.delete_one(table, &key, condition).await;
+        deleted.map_err(|error| error.told(Asked::delete(table, &key)))
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let written = self.write_any(table, writes).await;
+        written.map_err(|error| error.told(table))
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        let page = self.page(table, &query).await;
+        page.map_err(|error| Asked::query(table, &query).told(error))
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        let page = self.scanned(table, scan).await;
+        page.map_err(|error| Asked::scan(table).told(error))
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
+        let created = self.create(spec, billing).await;
+        created.map_err(|error| Asked::create_table(spec).told(error))
+    }
+
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        let found = self.describe(name).await;
+        found.map_err(|error| Asked::describe_table(name).told(error))
+    }
+
+    async fn drop_table(&self, name: &TableName) -> Result<bool> {
+        let dropped = self.drop(name).await;
+        dropped.map_err(|error| Asked::drop_table(name).told(error))
+    }
+}
+
+/// The verbs, whose errors are told by those of [`Items`].
+impl DynamoDb {
+    async fn put_one(
+        &self,
+        table: &TableSpec,
+        item: &Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let checked = check_item(table, item)?;
         check_condition(&condition)?;
         let expression = request::condition(table, &condition);
         let mut call = self.sender.call();
         let answer = call.send(|| {
             let request = self.client.put_item().table_name(table.name().as_str());
             request
-                .set_item(Some(attributes_of(&item)))
+                .set_item(Some(attributes_of(item)))
                 .set_condition_expression(expression.text.clone())
                 .set_expression_attribute_names(expression.names.clone())
                 .set_expression_attribute_values(expression.values.clone())
@@ -59,26 +112,26 @@ impl Items for DynamoDb {
         let written = Written {
             table,
             key: &checked.key,
-            new: Some(&item),
+            new: Some(item),
             condition,
         };
         self.outcome(written, answer, call).await
     }
 
-    async fn delete(
+    async fn delete_one(
         &self,
         table: &TableSpec,
-        key: Key,
+        key: &Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        check_key(table, &key)?;
+        check_key(table, key)?;
         check_condition(&condition)?;
         let expression = request::condition(table, &condition);
         let mut call = self.sender.call();
         let answer = call.send(|| {
             let request = self.client.delete_item().table_name(table.name().as_str());
             request
-                .set_key(Some(request::key(table, &key)))
+                .set_key(Some(request::key(table, key)))
                 .set_condition_expression(expression.text.clone())
                 .set_expression_attribute_names(expression.names.clone())
                 .set_expression_attribute_values(expression.values.clone())
@@ -89,20 +142,16 @@ impl Items for DynamoDb {
         let answer = answer.await.map(|answer| answer.consumed_capacity);
         let written = Written {
             table,
-            key: &key,
+            key,
             new: None,
             condition,
         };
         self.outcome(written, answer, call).await
     }
 
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        self.write_any(table, writes).await
-    }
-
-    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        let checked = check_query(table, &query)?;
-        let keys = request::key_condition(checked.schema, &query);
+    async fn page(&self, table: &TableSpec, query: &Query) -> Result<Page> {
+        let checked = check_query(table, query)?;
+        let keys = request::key_condition(checked.schema, query);
         let after = query.after.as_ref().map(Cursor::key_attributes);
         let mut call = self.sender.call();
         let answer = call.send(|| {
@@ -128,7 +177,7 @@ impl Items for DynamoDb {
         read.into_page(checked.consistency, &call)
     }
 
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+    async fn scanned(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
         let after = scan.after.as_ref().map(Cursor::key_attributes);
         let mut call = self.sender.call();
@@ -150,18 +199,6 @@ impl Items for DynamoDb {
             consumed: answer.consumed_capacity,
         };
         read.into_page(scan.consistency, &call)
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        self.create(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        self.describe(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        self.drop(name).await
     }
 }
 

@@ -90,6 +90,26 @@ impl Error {
         self
     }
 
+    /// The same error with one more fact at the end, unless it tells that one already.
+    ///
+    /// ```
+    /// use annals::Error;
+    ///
+    /// let error = Error::unavailable("the disk is full").fact("table", "notes");
+    /// let error = error.fact("key", "a").fact("table", "others");
+    /// assert_eq!(error.to_string(), "the disk is full. table=`notes`, key=`a`");
+    /// ```
+    #[must_use]
+    pub fn fact(mut self, name: &str, value: impl fmt::Display) -> Self {
+        if !self.0.message.contains(&format!(" {name}=`")) {
+            let message = &mut Arc::make_mut(&mut self.0).message;
+            // Facts come last, so a message that ends in one has some.
+            let joint = if message.ends_with('`') { ", " } else { ". " };
+            message.push_str(&format!("{joint}{name}=`{value}`"));
+        }
+        self
+    }
+
     /// What the caller should do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

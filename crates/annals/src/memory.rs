@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard};
 use async_trait::async_trait;
 
 use crate::items::{
-    BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, PageBuilder,
-    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree, check_condition,
-    check_cursor, check_item, check_key, check_query, check_scan, check_writes, cursor_after,
-    index_entry, item_size, missing_table, table_exists,
+    Asked, BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page,
+    PageBuilder, Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree,
+    check_condition, check_cursor, check_item, check_key, check_query, check_scan, check_writes,
+    cursor_after, index_entry, item_size, missing_table, table_exists,
 };
 use crate::{Error, Result};
 
@@ -175,10 +175,9 @@ fn is_in_segment(key: &Key, segment: Segment) -> bool {
     hash % u64::from(segment.of) == u64::from(segment.index)
 }
 
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl Items for Memory {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+/// The verbs, whose errors are told by those of [`Items`].
+impl Memory {
+    fn get_all(&self, table: &TableSpec, keys: &[Key]) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
         if keys.is_empty() {
             return Ok(Got::default());
@@ -199,32 +198,34 @@ impl Items for Memory {
         })
     }
 
-    async fn put(
+    fn put_one(
         &self,
         table: &TableSpec,
-        item: Item,
-        condition: Condition,
+        item: &Item,
+        condition: &Condition,
     ) -> Result<Cost, WriteError> {
-        let key = check_item(table, &item)?.key;
-        check_condition(&condition)?;
+        let key = check_item(table, item)?.key;
+        check_condition(condition)?;
         self.with(table, |table| {
-            table.check(&item)?;
-            table.replace_if(key, Some(item), &condition)
+            table.check(item)?;
+            table.replace_if(key, Some(item.clone()), condition)
         })
     }
 
-    async fn delete(
+    fn delete_one(
         &self,
         table: &TableSpec,
-        key: Key,
-        condition: Condition,
+        key: &Key,
+        condition: &Condition,
     ) -> Result<Cost, WriteError> {
-        check_key(table, &key)?;
-        check_condition(&condition)?;
-        self.with(table, |table| table.replace_if(key, None, &condition))
+        check_key(table, key)?;
+        check_condition(condition)?;
+        self.with(table, |table| {
+            table.replace_if(key.clone(), None, condition)
+        })
     }
 
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+    fn write_all(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
         if writes.is_empty() {
             return Ok(Cost::ZERO);
         }
@@ -252,8 +253,8 @@ impl Items for Memory {
         })
     }
 
-    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        let checked = check_query(table, &query)?;
+    fn page(&self, table: &TableSpec, query: &Query) -> Result<Page> {
+        let checked = check_query(table, query)?;
         let after = query
             .after
             .as_ref()
@@ -266,13 +267,13 @@ impl Items for Memory {
         };
         let mut page = PageBuilder::new(query.limit);
         self.with(table, |table| {
-            let mut places = table.places(&query)?;
+            let mut places = table.places(query)?;
             if query.direction == Direction::Descending {
                 places.reverse();
             }
             places.retain(|(place, key)| is_ahead(place, key));
             for (_, key) in places {
-                if let Some(item) = table.seen(&query, key)?
+                if let Some(item) = table.seen(query, key)?
                     && !page.offer(item)
                 {
                     break;
@@ -285,7 +286,7 @@ impl Items for Memory {
         }))
     }
 
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+    fn scanned(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
         let after = scan
             .after
@@ -307,11 +308,55 @@ impl Items for Memory {
             cursor_after(table, table.key(), last)
         }))
     }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Items for Memory {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        let got = self.get_all(table, &keys);
+        got.map_err(|error| Asked::get(table, &keys).told(error))
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let put = self.put_one(table, &item, &condition);
+        put.map_err(|error| error.told(Asked::put(table, &item)))
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let deleted = self.delete_one(table, &key, &condition);
+        deleted.map_err(|error| error.told(Asked::delete(table, &key)))
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let written = self.write_all(table, writes);
+        written.map_err(|error| error.told(table))
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        let page = self.page(table, &query);
+        page.map_err(|error| Asked::query(table, &query).told(error))
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        let page = self.scanned(table, scan);
+        page.map_err(|error| Asked::scan(table).told(error))
+    }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
         let mut tables = self.tables();
         if tables.contains_key(spec.name()) {
-            return Err(table_exists(spec.name()));
+            return Err(Asked::create_table(spec).told(table_exists(spec.name())));
         }
         tables.insert(spec.name().clone(), Table::new(spec.clone()));
         Ok(())

@@ -412,7 +412,7 @@ async fn refused_credentials_are_invalid_and_not_repeated() {
             text.starts_with("AWS refused the credentials; check AWS_PROFILE"),
             "{text}"
         );
-        assert!(text.ends_with(&format!("code=`{code}`")), "{text}");
+        assert!(text.contains(&format!(". code=`{code}`, ")), "{text}");
         assert_eq!(script.seen().len(), 1);
     }
 }

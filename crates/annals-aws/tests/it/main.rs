@@ -20,4 +20,5 @@ mod script;
 mod server;
 mod settling;
 mod tables;
+mod told;
 mod verbs;

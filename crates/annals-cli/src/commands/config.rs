@@ -14,7 +14,7 @@ use crate::output::{Output, print_line, print_note};
 /// What to do with the settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Print every setting with the value in force
+    /// Print every setting with the value in force, whether it is set or a default
     Show {
         /// Print it as annals.toml has it, also where the output is not a terminal
         #[arg(long)]
@@ -73,7 +73,9 @@ impl Config {
             Self::Show { toml } => toml,
             Self::Import(import) => return import.run(context.output),
         };
-        let settings = &context.settings;
+        // What does not go together is shown as it is set: whoever uses it is told, and looks here.
+        let named = context.settings.with_table_names();
+        let settings = named.as_ref().unwrap_or(&context.settings);
         let text = if context.output.is_json() && !toml {
             serde_json::to_string(settings).map_err(|e| unprintable(&e))?
         } else {

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use crate::run::{Annals, dynamodb, on_every_store};
+use crate::run::{Annals, dynamodb, on_every_store, on_every_store_with};
 
 const SHORT: &str = "[aws-client-config]\nclient-execution-timeout = 300\n";
 
@@ -102,6 +102,30 @@ fn a_missing_table() {
             .run(&["import", "absent-table", "--key", "p:X"])
             .fails(2, "a key is NAME:S");
     });
+}
+
+/// FR1 and FR4 of the plugin's own tests: with nothing set, a missing table is all that is told.
+#[test]
+fn fr4_default_settings_lack_nothing_but_their_tables() {
+    for (layout, table) in [
+        ("akka", "akka-persistence"),
+        ("annals", "annals-journal"),
+        ("j5ik2o", "Journal"),
+    ] {
+        on_every_store_with(&["--layout", layout], |annals| {
+            for verb in ["highest", "replay"] {
+                let outcome = annals.run(&[verb, "order-1"]);
+                let outcome = outcome.fails(2, &format!(" table=`{table}`"));
+                let [line] = &outcome.err.lines().collect::<Vec<_>>()[..] else {
+                    panic!("{outcome:?}");
+                };
+                assert!(line.contains("`annals tables create`"), "{line}");
+            }
+            annals.run(&["tables", "create"]).ok();
+            let outcome = annals.run(&["replay", "order-1"]);
+            outcome.fails(1, "there are no events. id=`order-1`");
+        });
+    }
 }
 
 #[test]

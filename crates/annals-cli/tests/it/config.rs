@@ -48,6 +48,63 @@ fn what_is_shown_as_toml_reads_back_as_the_same_settings() {
     assert_eq!(again, shown);
 }
 
+/// FR3 of the plugin's own tests. Nothing is set, so all of it comes from the defaults; the tables'
+/// names are the layout's.
+#[test]
+fn fr3_every_setting_of_the_akka_layout_is_shown_with_the_value_in_force() {
+    let annals = Annals::embedded();
+    let shown = settings(&annals, &[], &["--layout", "akka"]);
+    let want = json!({
+        "layout": "akka",
+        "journal-table": "akka-persistence",
+        "snapshot-table": "akka-persistence-snapshot",
+        "state-table": "",
+        "journal-name": "journal",
+        "sequence-shards": 10,
+        "replay-parallelism": 10,
+        "persistence-ids-index-name": "persistence-ids-idx",
+        "format": "b",
+        "snapshot-order": "sequence-number",
+        "gaps": "fail",
+        "jvm-deletes": false,
+        "replay-filter": {"mode": "repair-by-discard-old", "max-old-writers": 10},
+        "aws-api-limits": {"max-item-size": 400_000},
+        "endpoint": "",
+        "region": "",
+        "profile": "",
+    });
+    for (name, value) in want.as_object().unwrap() {
+        assert_eq!(&shown[name], value, "{name}");
+    }
+    // As the shipped file has them: every key, those of the client too.
+    let shipped: toml::Table = include_str!("../../../../annals.toml").parse().unwrap();
+    let shipped = serde_json::to_value(shipped).unwrap();
+    for (name, value) in shipped.as_object().unwrap() {
+        let is_other = ["layout", "journal-table", "snapshot-table", "state-table"];
+        if !is_other.contains(&name.as_str()) {
+            assert_eq!(&shown[name], value, "{name}");
+        }
+    }
+
+    let toml = annals.run(&["config", "show", "--toml", "--layout", "akka"]);
+    let toml: toml::Table = toml.ok().out.parse().unwrap();
+    assert_eq!(serde_json::to_value(toml).unwrap(), shown);
+    let mine = settings(
+        &annals,
+        &[],
+        &["--layout", "akka", "--journal-table", "mine"],
+    );
+    assert_eq!(mine["journal-table"], json!("mine"));
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_shown_as_they_are_set() {
+    let flags = ["--layout", "akka", "--state-table", "mine"];
+    let shown = settings(&Annals::embedded(), &[], &flags);
+    assert_eq!(shown["state-table"], json!("mine"));
+    assert_eq!(shown["journal-table"], json!(""));
+}
+
 #[test]
 fn secrets_are_not_shown() {
     let annals = Annals::embedded().with_access_key("AKIAEXAMPLE");

@@ -99,7 +99,7 @@ pub async fn a_table_made_again_is_empty(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// All six verbs, with the name in what the error says.
+/// All six verbs, with the name in what the error says, and what was asked.
 pub async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items: Arc<dyn Items>) {
     let spec = TableSpec::new(unused_name(), sorted(KeyType::S)).expect("a table");
     let key = || Key::new("a").sorted("b");
@@ -117,16 +117,17 @@ pub async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items: Arc<dy
     let scanned = items.scan(&spec, Scan::whole()).await;
 
     let errors = [
-        assert_invalid(got, "get"),
-        assert_invalid(put, "put"),
-        assert_invalid(deleted, "delete"),
-        assert_invalid(written, "write"),
-        assert_invalid(queried, "query"),
-        assert_invalid(scanned, "scan"),
+        ("get", assert_invalid(got, "get")),
+        ("put", assert_invalid(put, "put")),
+        ("delete", assert_invalid(deleted, "delete")),
+        ("write", assert_invalid(written, "write")),
+        ("query", assert_invalid(queried, "query")),
+        ("scan", assert_invalid(scanned, "scan")),
     ];
-    for error in errors {
+    for (verb, error) in errors {
         let chain = format!("{error:?}");
         assert!(chain.contains(spec.name().as_str()), "{chain}");
+        assert!(chain.contains(&format!("request=`{verb}`")), "{chain}");
     }
 }
 

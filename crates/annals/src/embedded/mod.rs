@@ -32,7 +32,7 @@ use self::committer::{
 };
 use self::folder::Folder;
 use crate::items::{
-    BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
+    Asked, BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
     TableName, TableSpec, Write, WriteError, check_condition, check_item, check_key, check_query,
     check_scan, check_writes, item_size,
 };
@@ -231,7 +231,7 @@ impl fmt::Debug for Embedded {
     }
 }
 
-fn put_change(table: &Table, item: Item, checked: Checked) -> Change {
+fn put_change(table: &Table, item: Item, checked: &Checked) -> Change {
     let bytes = codec::encode(&item, checked.size);
     Change {
         key: stored_key(table, &checked.key),
@@ -260,7 +260,7 @@ fn changes_of(table: &Table, writes: &[Write]) -> Result<Vec<Change>> {
     let changes = writes.iter().map(|write| match write {
         Write::Put(item) => {
             let checked = check_item(&table.spec, item)?;
-            Ok(put_change(table, item.clone(), checked))
+            Ok(put_change(table, item.clone(), &checked))
         }
         Write::Delete(key) => Ok(delete_change(table, key)),
     });
@@ -279,10 +279,9 @@ fn group_len(changes: &[Change]) -> usize {
     fitting.count().max(1)
 }
 
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl Items for Embedded {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+/// The verbs, whose errors are told by those of [`Items`].
+impl Embedded {
+    async fn get_all(&self, table: &TableSpec, keys: Arc<Vec<Key>>) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
         if keys.is_empty() {
             return Ok(Got::default());
@@ -291,37 +290,35 @@ impl Items for Embedded {
             .await
     }
 
-    async fn put(
+    /// The stored table, if it takes the item. By the stored spec: the caller's may not name every
+    /// index, and the committer relies on every index key being right.
+    fn table_for(
+        &self,
+        spec: &TableSpec,
+        item: &Item,
+        condition: &Condition,
+    ) -> Result<(Arc<Table>, Checked)> {
+        let table = self.engine.catalog.table(spec)?;
+        let checked = check_item(&table.spec, item)?;
+        check_condition(condition)?;
+        Ok((table, checked))
+    }
+
+    async fn delete_one(
         &self,
         table: &TableSpec,
-        item: Item,
+        key: &Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let table = self.engine.catalog.table(table)?;
-        // By the stored spec: the caller's may not name every index, and the committer relies on
-        // every index key being right.
-        let checked = check_item(&table.spec, &item)?;
+        check_key(table, key)?;
         check_condition(&condition)?;
-        let change = put_change(&table, item, checked);
+        let table = self.engine.catalog.table(table)?;
+        let change = delete_change(&table, key);
         self.commit(|answer| Job::One(table, change, condition, answer))
             .await
     }
 
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        check_key(table, &key)?;
-        check_condition(&condition)?;
-        let table = self.engine.catalog.table(table)?;
-        let change = delete_change(&table, &key);
-        self.commit(|answer| Job::One(table, change, condition, answer))
-            .await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+    async fn write_all(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
         if writes.is_empty() {
             return Ok(Cost::ZERO);
         }
@@ -355,7 +352,7 @@ impl Items for Embedded {
         Ok(cost.in_requests(requests))
     }
 
-    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+    async fn page(&self, table: &TableSpec, query: Arc<Query>) -> Result<Page> {
         check_query(table, &query)?;
         self.read(table, move |engine, table| {
             reads::query(engine, table, &query)
@@ -363,17 +360,68 @@ impl Items for Embedded {
         .await
     }
 
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+    async fn scanned(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
         self.read(table, move |engine, table| {
             reads::scan(engine, table, &scan)
         })
         .await
     }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Items for Embedded {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        let keys = Arc::new(keys);
+        let got = self.get_all(table, keys.clone()).await;
+        got.map_err(|error| Asked::get(table, &keys).told(error))
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let found = self.table_for(table, &item, &condition);
+        let (stored, checked) = found.map_err(|error| Asked::put(table, &item).told(error))?;
+        let change = put_change(&stored, item, &checked);
+        let put = self.commit(|answer| Job::One(stored, change, condition, answer));
+        let told = |error: WriteError| error.told(Asked::put_at(table, &checked.key));
+        put.await.map_err(told)
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let deleted = self.delete_one(table, &key, condition).await;
+        deleted.map_err(|error| error.told(Asked::delete(table, &key)))
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let written = self.write_all(table, writes).await;
+        written.map_err(|error| error.told(table))
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        let query = Arc::new(query);
+        let page = self.page(table, query.clone()).await;
+        page.map_err(|error| Asked::query(table, &query).told(error))
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        let page = self.scanned(table, scan).await;
+        page.map_err(|error| Asked::scan(table).told(error))
+    }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
-        self.commit(|answer| Job::Create(spec.clone(), answer))
-            .await
+        let created = self.commit(|answer| Job::Create(spec.clone(), answer));
+        let told = |error| Asked::create_table(spec).told(error);
+        created.await.map_err(told)
     }
 
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
@@ -382,6 +430,8 @@ impl Items for Embedded {
     }
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        self.commit(|answer| Job::Drop(name.clone(), answer)).await
+        let dropped = self.commit(|answer| Job::Drop(name.clone(), answer));
+        let told = |error| Asked::drop_table(name).told(error);
+        dropped.await.map_err(told)
     }
 }

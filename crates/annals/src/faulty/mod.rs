@@ -4,7 +4,7 @@
 //! Promises: the same seed and the same schedule of tasks bring the same faults; with
 //! [`Faults::none`] nothing is to be noticed. Every fault that is drawn is one that callers must
 //! expect of [`Items`] anyway, and is answered as `Unavailable`; what a script says is answered as
-//! it says.
+//! it says. Either tells what was asked, as a store's own errors do.
 //! Trusts: that calls come from one thread where the same end is wanted twice.
 //! Never: waits for time to pass. A delay gives way to other tasks.
 
@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 use crate::counting::Verb;
 use crate::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError, check_writes,
+    Asked, BatchError, Billing, Condition, Cost, Facts, Got, Item, Items, Key, Page, Query, Scan,
+    TableName, TableSpec, Write, WriteError, check_writes,
 };
 use crate::{Error, ErrorKind, Random, Result};
 use plan::{Fault, Plan, Side};
@@ -179,27 +179,32 @@ impl Faulty {
 
     async fn through<T, E: From<Error>>(
         &self,
-        verb: Verb,
+        (verb, asked): (Verb, Facts),
         call: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
-        let (plan, life) = self.before(verb).await?;
+        let told = |error| asked.tell(error);
+        let (plan, life) = self.before(verb).await.map_err(told)?;
         let answer = call.await;
-        self.after(verb, plan, life).await?;
+        self.after(verb, plan, life).await.map_err(told)?;
         answer
     }
 
     /// A call about tables: nothing is drawn for it.
-    async fn about_tables<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
-        self.alive()?;
+    async fn about_tables<T>(
+        &self,
+        asked: Asked<'_>,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        self.alive().map_err(|error| asked.told(error))?;
         let fault = self.script.next(Verb::Tables).flatten();
         self.script.pass(Verb::Tables, Side::Before).await;
         if let Some(Fault::Said(kind)) = fault {
-            return Err(said(kind));
+            return Err(asked.told(said(kind)));
         }
         let answer = call.await;
         self.script.pass(Verb::Tables, Side::After).await;
         match fault {
-            Some(Fault::LostAnswer) => Err(lost()),
+            Some(Fault::LostAnswer) => Err(asked.told(lost())),
             _ => answer,
         }
     }
@@ -235,7 +240,8 @@ fn crashed() -> Error {
 #[deny(clippy::missing_trait_methods)]
 impl Items for Faulty {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        self.through(Verb::Get, self.inner.get(table, keys)).await
+        let asked = (Verb::Get, Asked::get(table, &keys).facts());
+        self.through(asked, self.inner.get(table, keys)).await
     }
 
     async fn put(
@@ -244,7 +250,8 @@ impl Items for Faulty {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        self.through(Verb::Put, self.inner.put(table, item, condition))
+        let asked = (Verb::Put, Asked::put(table, &item).facts());
+        self.through(asked, self.inner.put(table, item, condition))
             .await
     }
 
@@ -254,15 +261,19 @@ impl Items for Faulty {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        self.through(Verb::Delete, self.inner.delete(table, key, condition))
+        let asked = (Verb::Delete, Asked::delete(table, &key).facts());
+        self.through(asked, self.inner.delete(table, key, condition))
             .await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let failed = |remaining, cost, cause| BatchError {
-            remaining,
-            cost,
-            cause,
+        let failed = |remaining, cost, cause| {
+            let error = BatchError {
+                remaining,
+                cost,
+                cause,
+            };
+            error.told(table)
         };
         let (plan, life) = match self.before(Verb::Write).await {
             Ok(begun) => begun,
@@ -291,24 +302,29 @@ impl Items for Faulty {
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.through(Verb::Query, self.inner.query(table, query))
-            .await
+        let asked = (Verb::Query, Asked::query(table, &query).facts());
+        self.through(asked, self.inner.query(table, query)).await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.through(Verb::Scan, self.inner.scan(table, scan)).await
+        let asked = (Verb::Scan, Asked::scan(table).facts());
+        self.through(asked, self.inner.scan(table, scan)).await
     }
 
     async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        self.about_tables(self.inner.create_table(spec, billing))
+        let asked = Asked::create_table(spec);
+        self.about_tables(asked, self.inner.create_table(spec, billing))
             .await
     }
 
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        self.about_tables(self.inner.describe_table(name)).await
+        let asked = Asked::describe_table(name);
+        self.about_tables(asked, self.inner.describe_table(name))
+            .await
     }
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        self.about_tables(self.inner.drop_table(name)).await
+        let asked = Asked::drop_table(name);
+        self.about_tables(asked, self.inner.drop_table(name)).await
     }
 }

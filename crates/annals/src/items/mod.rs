@@ -6,6 +6,7 @@
 //! Trusts: that a [`TableSpec`] describes the table of its name. `annals tables check` finds out.
 //! Never: contains a word about events. Never retries a refusal.
 
+mod asked;
 mod check;
 mod cost;
 mod item;
@@ -26,6 +27,7 @@ use async_trait::async_trait;
 
 use crate::Result;
 
+pub use asked::Asked;
 pub use check::{
     Checked, CheckedQuery, check_condition, check_item, check_key, check_query, check_scan,
     check_writes, missing_table, table_exists,
@@ -43,6 +45,8 @@ pub use table::{
 pub use value::Value;
 pub use write::{BatchError, Condition, Write, WriteError};
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use asked::Facts;
 pub(crate) use check::{agree, check_cursor};
 pub(crate) use cost::{index_entry, index_entry_size};
 pub(crate) use pages::{PageBuilder, cursor_after};
@@ -51,7 +55,8 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 ///
 /// Every verb checks its arguments before it does anything (see [`check_item`] and its
 /// neighbours). A verb that fails with `Unavailable` has retried within its deadline already;
-/// whether a write landed is then unknown.
+/// whether a write landed is then unknown. Every error tells the verb, the table and the keys it
+/// is about (see [`Asked`]).
 ///
 /// Every verb about items answers what it cost: all its requests, retries included, and their
 /// units. The verbs about tables answer no cost. DynamoDB charges nothing for them, and how many

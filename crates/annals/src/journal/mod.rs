@@ -137,6 +137,12 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// Errors with what was asked of the journal, and about whom.
+fn told(asked: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Send + use<> {
+    let id = id.clone();
+    move |error| error.fact("asked", asked).fact("id", &id)
+}
+
 /// The events of entities.
 ///
 /// ```
@@ -247,7 +253,11 @@ impl Journal {
             time_ms: self.clock.now_ms(),
             append,
         };
-        self.layout.append(id, expected, stamped).await
+        let appended = self.layout.append(id, expected, stamped).await;
+        appended.map_err(|error| match error {
+            AppendError::Store(error) => told("append", id)(error).into(),
+            conflict @ AppendError::Conflict(_) => conflict,
+        })
     }
 
     /// The events in the window, in order, as they come.
@@ -255,7 +265,8 @@ impl Journal {
         if window.is_empty() {
             return Box::pin(futures::stream::empty());
         }
-        self.layout.replay(id, window)
+        let events = self.layout.replay(id, window);
+        Box::pin(events.map_err(told("replay", id)))
     }
 
     /// The number of the last event ever appended, deleted or not; `None` where there is none.
@@ -263,7 +274,8 @@ impl Journal {
     /// # Errors
     /// As the store fails.
     pub async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
-        self.layout.highest(id).await
+        let outcome = self.layout.highest(id).await;
+        outcome.map_err(told("highest", id))
     }
 
     /// Deletes every event up to a number, if it has them. Their numbers stay taken for ever.
@@ -273,7 +285,8 @@ impl Journal {
     /// # Errors
     /// As the store fails.
     pub async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
-        self.layout.delete_to(id, to).await
+        let outcome = self.layout.delete_to(id, to).await;
+        outcome.map_err(told("delete", id))
     }
 
     /// Up to which number an id's events are deleted, on a layout that may leave numbers out.
@@ -288,7 +301,8 @@ impl Journal {
     /// # Errors
     /// As the store fails.
     pub async fn purge(&self, id: &PersistenceId) -> Result<()> {
-        self.layout.purge(id).await
+        let outcome = self.layout.purge(id).await;
+        outcome.map_err(told("purge", id))
     }
 
     /// Every id that has ever had an event and begins with `prefix`, each once, in no order.
@@ -319,7 +333,8 @@ impl Journal {
     /// # Errors
     /// As the store fails. What is wrong is no error.
     pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        self.layout.verify(id, verify).await
+        let outcome = self.layout.verify(id, verify).await;
+        outcome.map_err(told("verify", id))
     }
 
     /// Finds what large appends left behind that were cut off before they landed, if it is older

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use self::optional::{empty_is_no_table, empty_is_none};
+use crate::Result;
 use crate::items::TableName;
 use crate::layout::Layout;
 
@@ -117,6 +118,30 @@ impl Default for Settings {
             embedded: EmbeddedSettings::default(),
             aws_client_config: AwsClientSettings::default(),
         }
+    }
+}
+
+impl Settings {
+    /// These settings with the names that their tables have, also where those are the layout's own.
+    ///
+    /// ```
+    /// use annals::settings::Settings;
+    ///
+    /// let settings = Settings::default().with_table_names()?;
+    /// assert_eq!(settings.journal_table, Some("annals-journal".parse()?));
+    /// # Ok::<(), annals::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Layout::tables`].
+    pub fn with_table_names(&self) -> Result<Self> {
+        let tables = self.layout.tables(self)?;
+        Ok(Self {
+            journal_table: Some(tables.journal.name().clone()),
+            snapshot_table: Some(tables.snapshot.name().clone()),
+            state_table: tables.state.map(|table| table.name().clone()),
+            ..self.clone()
+        })
     }
 }
 

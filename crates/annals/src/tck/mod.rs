@@ -123,6 +123,7 @@ pub const LISTS: &[List] = &[
     List { name: "journal", variants: ALL, properties: journal::PROPERTIES },
     List { name: "snapshot", variants: ALL, properties: snapshot::PROPERTIES },
     List { name: "plugin", variants: &[AKKA], properties: akka::PROPERTIES },
+    List { name: "failures", variants: ALL, properties: akka::failures::PROPERTIES },
     List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SPREAD], properties: state::PROPERTIES },
 ];
 

@@ -53,6 +53,54 @@ async fn check_always(faults: Faults, want: &str, is_there: bool) {
     assert_eq!(found, Some(table), "tables are left alone");
 }
 
+/// As a store's own errors do: a test reads what befell whom.
+#[tokio::test]
+async fn a_fault_tells_what_was_asked() {
+    for faults in [
+        Faults {
+            error: 1_000,
+            ..Faults::none()
+        },
+        Faults {
+            lost_answer: 1_000,
+            ..Faults::none()
+        },
+    ] {
+        let (_, faulty, table) = failing(1, faults).await;
+        let told = |error: Error| error.to_string();
+        let get = faulty.get(&table, vec![key(1), key(2)]).await;
+        let put = faulty.put(&table, item(1), Condition::Absent).await;
+        let delete = faulty.delete(&table, key(3), Condition::Always).await;
+        let query = faulty.query(&table, Query::of("a")).await;
+        let batch = vec![Write::Put(item(2)), Write::Delete(key(3))];
+        let write = faulty.write(&table, batch).await;
+        for (told, facts) in [
+            (
+                told(get.unwrap_err()),
+                "request=`get`, table=`numbered`, keys=`a, 1; a, 2`",
+            ),
+            (
+                told(put.unwrap_err().into()),
+                "request=`put`, table=`numbered`, key=`a, 1`",
+            ),
+            (
+                told(delete.unwrap_err().into()),
+                "request=`delete`, table=`numbered`, key=`a, 3`",
+            ),
+            (
+                told(query.unwrap_err()),
+                "request=`query`, table=`numbered`, partition=`a`",
+            ),
+            (
+                told(write.unwrap_err().cause),
+                "request=`write`, table=`numbered`, put=`a, 2`, delete=`a, 3`",
+            ),
+        ] {
+            assert!(told.ends_with(facts), "{told}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_error_comes_before_anything_happened() {
     let error = Faults {

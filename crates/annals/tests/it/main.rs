@@ -13,6 +13,7 @@ mod bench;
 mod conformance;
 mod counting;
 mod crash;
+mod default_settings;
 mod embedded;
 mod entity_bank;
 mod entity_crash;

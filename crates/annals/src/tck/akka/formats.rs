@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 
 use super::stage::{ID, Stage, after, append, append_singles, check, id, number, numbers, text};
 use crate::items::Item;
-use crate::journal::{Append, Window};
+use crate::journal::Window;
 use crate::settings::{Format, Settings};
 use crate::snapshot::Snapshots;
 use crate::tck::Setup;
@@ -12,22 +12,6 @@ use crate::{Codec, Error, ErrorKind, Event, NewEvent, Payload};
 
 /// The plugin's `max-item-size`.
 const BYTES_MAX: usize = 400_000;
-
-/// FR5: single events and several.
-pub async fn fr5_a_missing_table_is_named(setup: Setup) {
-    let journal = setup.journal().await;
-    let table = Stage::of(&setup).table;
-    setup.items.drop_table(table.name()).await.expect("a drop");
-    for count in [1, 2] {
-        let events: Vec<NewEvent> = (0..count).map(text).collect();
-        let failed = journal.append(&id(), after(0), Append::of(events)).await;
-        let failed = Error::from(failed.expect_err("no table"));
-        let (told, name) = (format!("{failed:?}"), table.name().as_str());
-        assert!(told.contains(name), "{told} names {name}");
-    }
-    let failed = journal.highest(&id()).await.expect_err("no table");
-    assert!(format!("{failed:?}").contains(table.name().as_str()));
-}
 
 /// FR6: an event, a large one, an event, one with a large one, an event.
 pub async fn fr6_too_large_an_event_is_refused_and_takes_no_number(setup: Setup) {

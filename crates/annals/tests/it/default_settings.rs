@@ -1,0 +1,57 @@
+//! FR4 of the plugin's own tests: the default settings of every layout open, and a table that is
+//! missing is all that can be wrong with them.
+
+use std::sync::Arc;
+
+use annals::embedded::Embedded;
+use annals::items::Items;
+use annals::layout::Layout;
+use annals::memory::Memory;
+use annals::settings::Settings;
+use annals::{Annals, Error, ErrorKind};
+
+/// What opening says, or the first use.
+async fn first_error(items: &Arc<dyn Items>, settings: &Settings) -> Option<Error> {
+    match Annals::open(items.clone(), settings).await {
+        Ok(annals) => {
+            let id = "order-1".parse().unwrap();
+            annals.journal().highest(&id).await.err()
+        }
+        Err(error) => Some(error),
+    }
+}
+
+async fn check(items: Arc<dyn Items>, layout: Layout, journal: &str) {
+    let settings = Settings {
+        layout,
+        ..Settings::default()
+    };
+    let error = first_error(&items, &settings).await.expect("no table");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+    let told = error.to_string();
+    assert!(
+        told.starts_with("table does not exist; create it"),
+        "{told}"
+    );
+    assert!(told.contains(&format!(" table=`{journal}`")), "{told}");
+
+    for table in layout.tables(&settings).unwrap().all() {
+        items.create_table(table, Default::default()).await.unwrap();
+    }
+    let error = first_error(&items, &settings).await;
+    assert!(error.is_none(), "{error:?}");
+}
+
+#[tokio::test]
+async fn fr4_default_settings_lack_nothing_but_their_tables() {
+    for (layout, journal) in [
+        (Layout::Annals, "annals-journal"),
+        (Layout::Akka, "akka-persistence"),
+        (Layout::J5ik2o, "Journal"),
+    ] {
+        check(Arc::new(Memory::new()), layout, journal).await;
+        let folder = tempfile::tempdir().unwrap();
+        let embedded = Embedded::open(folder.path(), &Default::default()).unwrap();
+        check(Arc::new(embedded), layout, journal).await;
+    }
+}
