@@ -1,9 +1,11 @@
 //! Our own attributes: `#[event(…)]` and `#[stored(…)]`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, LitInt, LitStr, Result, Token, parenthesized};
+use syn::{Attribute, Error, LitInt, LitStr, Result, Token, parenthesized};
+
+use crate::format::Format;
 
 /// What an attribute may say where it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,45 +28,30 @@ impl Place {
 
     fn knows(self) -> &'static str {
         match self {
-            Self::Event => "there are `format`, `schema` and `tags`",
-            Self::Variant => "there are `schema` and `tags`; the format is the whole type's",
-            Self::Stored => "there are `format` and `schema`",
-        }
-    }
-}
-
-/// A format that serde writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Format {
-    #[default]
-    Json,
-    Cbor,
-}
-
-impl Format {
-    fn parse(name: &LitStr) -> Result<Self> {
-        match name.value().as_str() {
-            "json" => Ok(Self::Json),
-            "cbor" => Ok(Self::Cbor),
-            _ => Err(syn::Error::new(name.span(), "a format is `json` or `cbor`")),
-        }
-    }
-
-    /// The format in derived code.
-    pub(crate) fn path(self) -> TokenStream {
-        match self {
-            Self::Json => quote!(::annals::entity::Format::Json),
-            Self::Cbor => quote!(::annals::entity::Format::Cbor),
+            Self::Event => "there are `format`, `codec`, `name`, `alias`, `schema` and `tags`",
+            Self::Variant => {
+                "there are `format`, `codec`, `name`, `alias`, `schema`, `tags` and `raw`"
+            }
+            Self::Stored => "there are `format`, `codec`, `name`, `alias` and `schema`",
         }
     }
 }
 
 /// What the attributes of one place say.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Said {
     pub(crate) format: Option<Format>,
+    /// What the payload is recorded as, where that is not the format's own.
+    pub(crate) codec: Option<String>,
+    /// The manifest, where serde does not give it.
+    pub(crate) name: Option<LitStr>,
+    pub(crate) aliases: Vec<LitStr>,
     pub(crate) schema: Option<u32>,
     pub(crate) tags: Vec<String>,
+    /// Where it says that what nobody knows is kept as it is.
+    pub(crate) raw: Option<Span>,
+    /// The first thing said.
+    first: Option<Span>,
 }
 
 impl Said {
@@ -79,22 +66,66 @@ impl Said {
     }
 
     fn take(&mut self, meta: &ParseNestedMeta<'_>, place: Place) -> Result<()> {
-        if meta.path.is_ident("format") && place != Place::Variant {
-            let format = Format::parse(&meta.value()?.parse()?)?;
-            return once(&mut self.format, format, meta);
+        let word = meta.path.get_ident().map(ToString::to_string);
+        let span = meta.path.get_ident().map(proc_macro2::Ident::span);
+        match word.as_deref() {
+            Some("format") => {
+                let format = Format::parse(meta.value()?)?;
+                once(&mut self.format, format, meta)?;
+            }
+            Some("codec") => {
+                let codec: LitStr = meta.value()?.parse()?;
+                once(&mut self.codec, codec.value(), meta)?;
+            }
+            Some("name") => once(&mut self.name, meta.value()?.parse()?, meta)?,
+            Some("alias") => self.aliases.push(meta.value()?.parse()?),
+            Some("schema") => {
+                let schema: LitInt = meta.value()?.parse()?;
+                once(&mut self.schema, schema.base10_parse()?, meta)?;
+            }
+            Some("tags") if place != Place::Stored => {
+                let tags;
+                parenthesized!(tags in meta.input);
+                let tags = tags.parse_terminated(|tag| tag.parse::<LitStr>(), Token![,])?;
+                self.tags.extend(tags.iter().map(LitStr::value));
+            }
+            Some("raw") if place == Place::Variant => self.raw = span,
+            _ => return Err(meta.error(format!("nobody knows this: {}", place.knows()))),
         }
-        if meta.path.is_ident("schema") {
-            let schema: LitInt = meta.value()?.parse()?;
-            return once(&mut self.schema, schema.base10_parse()?, meta);
+        if word.as_deref() != Some("raw") {
+            self.first = self.first.or(span);
         }
-        if meta.path.is_ident("tags") && place != Place::Stored {
-            let tags;
-            parenthesized!(tags in meta.input);
-            let tags = tags.parse_terminated(|tag| tag.parse::<LitStr>(), Token![,])?;
-            self.tags.extend(tags.iter().map(LitStr::value));
-            return Ok(());
+        Ok(())
+    }
+
+    /// Refuses a name where serde gives it.
+    pub(crate) fn check_nameless(&self) -> Result<()> {
+        match self.name.iter().chain(&self.aliases).next() {
+            None => Ok(()),
+            Some(name) => Err(Error::new(
+                name.span(),
+                "serde gives the names here: `#[serde(rename = …)]`, `#[serde(alias = …)]`",
+            )),
         }
-        Err(meta.error(format!("nobody knows this: {}", place.knows())))
+    }
+
+    /// Refuses everything but `raw`.
+    pub(crate) fn check_alone(&self) -> Result<()> {
+        match self.first {
+            None => Ok(()),
+            Some(span) => Err(Error::new(
+                span,
+                "what is raw is written as it was, whatever is said here",
+            )),
+        }
+    }
+
+    /// The codec that is recorded, in derived code.
+    pub(crate) fn recorded(&self) -> TokenStream {
+        match &self.codec {
+            Some(codec) => quote!(::core::option::Option::Some(#codec)),
+            None => quote!(::core::option::Option::None),
+        }
     }
 }
 

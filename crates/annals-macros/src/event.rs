@@ -1,17 +1,21 @@
-//! `#[derive(EntityEvent)]`.
+//! `#[derive(EntityEvent)]`: what is around the two functions, and structs.
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Data, DataEnum, DeriveInput, Fields, Result};
+use syn::{Data, DeriveInput, Fields, Result};
 
 use crate::attributes::{Place, Said};
 use crate::serde::Serde;
-use crate::stored::{bounded, refuse_union};
+use crate::shape::Shape;
+use crate::stored::{bounded, newtype, refuse_union};
+use crate::variants;
 
-/// The bodies of the two functions.
-struct Bodies {
-    to_event: TokenStream,
-    from_event: TokenStream,
+/// The bodies of the two functions, and what must hold for them.
+pub(crate) struct Bodies {
+    pub(crate) to_event: TokenStream,
+    pub(crate) from_event: TokenStream,
+    /// Predicates of a `where`.
+    pub(crate) needs: Vec<TokenStream>,
 }
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
@@ -20,17 +24,15 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Bodies {
         to_event,
         from_event,
+        mut needs,
     } = match &input.data {
-        Data::Enum(data) => of_enum(input, data, &said)?,
-        Data::Struct(data) => of_struct(input, &data.fields, &said),
+        Data::Enum(data) => variants::derive(input, data, &said)?,
+        Data::Struct(data) => of_struct(input, &data.fields, &said)?,
         Data::Union(_) => return Ok(TokenStream::new()),
     };
+    needs.push(quote!(Self: ::core::marker::Send + ::core::marker::Sync + 'static));
     let name = &input.ident;
-    let bound = quote! {
-        ::annals::entity::__private::Serde
-            + ::core::marker::Send + ::core::marker::Sync + 'static
-    };
-    let generics = bounded(&input.generics, bound);
+    let generics = bounded(&input.generics, needs);
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     Ok(quote! {
         #[automatically_derived]
@@ -49,68 +51,58 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-fn of_enum(input: &DeriveInput, data: &DataEnum, said: &Said) -> Result<Bodies> {
-    Serde::read(&input.attrs).check_tagged_outside()?;
-    let mut arms = TokenStream::new();
-    for variant in &data.variants {
-        let serde = Serde::read(&variant.attrs);
-        serde.check_tagged_outside()?;
-        let own = Said::read(&variant.attrs, Place::Variant)?;
-        let tags = said.tags.iter().chain(&own.tags);
-        let schema = own.schema.or(said.schema).unwrap_or_default();
-        let shape = shape(schema, tags, serde.says("other"));
-        let name = &variant.ident;
-        arms.extend(quote!(Self::#name { .. } => #shape,));
-    }
-    let format = said.format.unwrap_or_default().path();
-    Ok(Bodies {
-        to_event: quote! {
-            let shape = match *self { #arms };
-            ::annals::entity::__private::write_variant(self, #format, shape)
-        },
-        from_event: quote! {
-            ::annals::entity::__private::read_variant(event, |value: &Self| match *value { #arms })
-        },
-    })
-}
-
-fn of_struct(input: &DeriveInput, fields: &Fields, said: &Said) -> Bodies {
+fn of_struct(input: &DeriveInput, fields: &Fields, said: &Said) -> Result<Bodies> {
+    let format = said.format.clone().unwrap_or_default();
+    let codec = format.codec();
+    let shape = Shape {
+        of_all: said,
+        own: &Said::default(),
+        is_catch_all: false,
+    };
+    let shape = shape.tokens();
     let serde = Serde::read(&input.attrs);
     let own = || input.ident.to_string();
+    if !format.is_serde() {
+        let name = said.name.as_ref().map_or_else(own, syn::LitStr::value);
+        let aliases = &said.aliases;
+        let (of, content, made) = newtype(input, fields, &format)?;
+        return Ok(Bodies {
+            to_event: quote! {
+                ::annals::entity::__private::write_value::<#codec, _>(#content, #name, #shape)
+            },
+            from_event: quote! {
+                let names: &[&::core::primitive::str] = &[#name, #(#aliases),*];
+                let value = ::annals::entity::__private::read_value::<#codec, _>(event, names, #shape)?;
+                ::core::result::Result::Ok(value.map(#made))
+            },
+            needs: vec![quote!(#codec: ::annals::entity::codec::ValueCodec<#of>)],
+        });
+    }
+    said.check_nameless()?;
     let written = serde.renamed("serialize").unwrap_or_else(own);
     let read = serde.renamed("deserialize").unwrap_or_else(own);
-    let format = said.format.unwrap_or_default().path();
-    let shape = shape(said.schema.unwrap_or_default(), said.tags.iter(), false);
     let is_another = ["from", "try_from", "into"]
         .iter()
         .any(|name| serde.says(name));
+    let needs = vec![quote!(Self: ::annals::entity::__private::Serde)];
     if matches!(fields, Fields::Unit) && !is_another {
-        return Bodies {
+        return Ok(Bodies {
             to_event: quote! {
-                ::annals::entity::__private::write_unit(#written, #format, #shape)
+                ::annals::entity::__private::write_unit::<#codec>(#written, #shape)
             },
-            from_event: quote!(::annals::entity::__private::read_unit(event, #read, #shape)),
-        };
+            from_event: quote! {
+                ::annals::entity::__private::read_unit::<#codec, _>(event, &[#read], #shape)
+            },
+            needs,
+        });
     }
-    Bodies {
+    Ok(Bodies {
         to_event: quote! {
-            ::annals::entity::__private::write_struct(self, #written, #format, #shape)
+            ::annals::entity::__private::write_value::<#codec, _>(self, #written, #shape)
         },
-        from_event: quote!(::annals::entity::__private::read_struct(event, #read, #shape)),
-    }
-}
-
-/// What derived code says of an event besides its content.
-fn shape<'a>(
-    schema: u32,
-    tags: impl Iterator<Item = &'a String>,
-    is_catch_all: bool,
-) -> TokenStream {
-    quote! {
-        ::annals::entity::__private::Shape {
-            schema: #schema,
-            is_catch_all: #is_catch_all,
-            tags: &[#(#tags),*],
-        }
-    }
+        from_event: quote! {
+            ::annals::entity::__private::read_value::<#codec, _>(event, &[#read], #shape)
+        },
+        needs,
+    })
 }

@@ -1,17 +1,20 @@
 //! The derive macros of `annals::entity`, which shows them with examples.
 //!
-//! Promises: derived code calls `annals` alone, so whoever derives needs serde's derives and no
-//! more; a misuse is an error at the word that is wrong.
+//! Promises: derived code calls `annals` alone, so whoever derives needs serde's derives, or prost's,
+//! and no more; a misuse is an error at the word that is wrong.
 //! Trusts: that the crate is called `annals` where it is derived.
-//! Never: reads serde's names. Those of variants come from serde itself when an event is written;
+//! Never: reads serde's names of variants. Those come from serde itself when an event is written;
 //! what is read here is what makes that impossible, and the name of a struct.
 
 mod attributes;
 mod event;
+mod format;
 mod serde;
+mod shape;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod variants;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};

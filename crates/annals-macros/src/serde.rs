@@ -18,7 +18,7 @@ impl Serde {
         Self(parsed.flatten().collect())
     }
 
-    fn find(&self, name: &str) -> Option<&Meta> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Meta> {
         self.0.iter().find(|meta| meta.path().is_ident(name))
     }
 

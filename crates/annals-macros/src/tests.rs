@@ -45,11 +45,8 @@ fn what_nobody_knows_is_refused_at_its_word() {
         "4294967296",
         "too large",
     );
-    check(
-        "enum E { #[event(format = \"json\")] A }",
-        "format",
-        "whole type",
-    );
+    check("#[event(raw)] enum E { A }", "raw", "`schema` and `tags`");
+    check("#[event(format = 7)] enum E { A }", "7", "expected");
     check("enum E { #[event(tags(a))] A }", "a", "string");
     check(
         "#[event(schema = 1, schema = 2)] struct E;",
@@ -60,7 +57,7 @@ fn what_nobody_knows_is_refused_at_its_word() {
     check(
         "#[stored(tags(\"a\"))] struct S;",
         "tags",
-        "`format` and `schema`",
+        "`alias` and `schema`",
     );
     check(
         "#[stored(format = \"bson\")] struct S;",
@@ -87,16 +84,21 @@ fn what_is_said_of_a_variant_goes_before_what_is_said_of_all() {
         "#[event(format = \"cbor\", schema = 2, tags(\"all\"))]
          enum E { A, #[event(schema = 3, tags(\"b\", \"c\"))] B(u8), #[serde(other)] C }",
     );
-    assert!(code.contains("Format::Cbor"), "{code}");
+    assert_eq!(
+        code.matches("(self,::annals::entity::Format::Cbor").count(),
+        3
+    );
     for (variant, schema, other, tags) in [
         ("A", 2, false, "\"all\""),
         ("B", 3, false, "\"all\",\"b\",\"c\""),
         ("C", 2, true, "\"all\""),
     ] {
         let want = format!(
-            "Self::{variant}{{..}}=>::annals::entity::__private::Shape{{schema:{schema}u32,\
-             is_catch_all:{other},tags:&[{tags}],}},"
+            "::annals::entity::__private::Shape{{schema:{schema}u32,is_catch_all:{other},\
+             codec:::core::option::Option::None,tags:&[{tags}],}}"
         );
+        let read = format!("Self::{variant}{{..}}=>{want},");
+        assert_eq!(code.matches(&read).count(), 1, "{read} in {code}");
         assert_eq!(code.matches(&want).count(), 2, "{want} in {code}");
     }
 }
@@ -105,7 +107,7 @@ fn what_is_said_of_a_variant_goes_before_what_is_said_of_all() {
 fn the_name_of_a_struct_is_its_own_or_serdes() {
     let check = |source, written: &str, read: &str| {
         let code = expanded(event::derive, source);
-        let (to, from) = (format!("self,\"{written}\""), format!("event,\"{read}\""));
+        let (to, from) = (format!("\"{written}\""), format!("event,&[\"{read}\""));
         assert!(code.contains(&to) && code.contains(&from), "{code}");
     };
     check("struct Moved { to: u8 }", "Moved", "Moved");
@@ -139,4 +141,116 @@ fn types_with_parameters_are_bounded_as_a_whole() {
     let code = expanded(event::derive, "enum E<T> { A(T) }");
     let want = "::core::marker::Send+::core::marker::Sync+'static{";
     assert!(code.contains(want), "{code}");
+}
+
+#[test]
+fn a_variant_of_a_codec_holds_one_value() {
+    let check = |source, at, want| check_refused(event::derive, source, at, want);
+    let one = "holds one value";
+    check(
+        "#[event(format = \"bytes\")] enum E { A(u8, u8) }",
+        "A",
+        one,
+    );
+    check("#[event(format = \"bytes\")] enum E { A }", "A", one);
+    check(
+        "#[event(format = \"protobuf\")] enum E { A { n: u8 } }",
+        "A",
+        one,
+    );
+    check(
+        "#[event(format = \"text\")] struct E { n: u8 }",
+        "E",
+        "a struct of one field",
+    );
+    let code = expanded(event::derive, "#[event(format = my::Own<u8>)] enum E { A }");
+    assert!(code.contains("write_value::<my::Own<u8>,()>(&(),\"A\""));
+    let check = |source| check_refused(stored::derive, source, "S", "a struct of one field");
+    check("#[stored(format = \"bytes\")] enum S { A(Vec<u8>) }");
+    check("#[stored(format = \"bytes\")] struct S;");
+}
+
+#[test]
+fn names_come_from_serde_or_from_us_and_never_from_both() {
+    let check = |source, at, want| check_refused(event::derive, source, at, want);
+    let ours = "say `#[event(name = …)]`";
+    check(
+        "enum E { #[event(name = \"a\")] A }",
+        "\"a\"",
+        "serde gives",
+    );
+    check("#[event(alias = \"a\")] struct E;", "\"a\"", "serde gives");
+    check(
+        "#[event(format = \"text\")] enum E { #[serde(rename = \"a\")] A(String) }",
+        "rename = \"a\"",
+        ours,
+    );
+    check(
+        "#[serde(rename_all = \"kebab-case\")] enum E { #[event(format = \"text\")] A(String) }",
+        "A",
+        ours,
+    );
+    check(
+        "#[event(format = \"text\")] enum E { A(String), #[event(alias = \"A\")] B(String) }",
+        "B",
+        "called so already. name=`A`",
+    );
+    check(
+        "#[event(format = \"text\", name = \"a\")] enum E { A(String) }",
+        "\"a\"",
+        "names of their own",
+    );
+    check_refused(
+        stored::derive,
+        "#[stored(alias = \"a\")] struct S;",
+        "\"a\"",
+        "no name is said",
+    );
+}
+
+#[test]
+fn what_is_raw_stands_alone_and_says_nothing_else() {
+    let check = |source, at, want| check_refused(event::derive, source, at, want);
+    let whole = "holds one `NewEvent`";
+    check("enum E { #[event(raw)] A }", "A", whole);
+    check(
+        "enum E { #[event(raw)] A(NewEvent), #[event(raw)] B(NewEvent) }",
+        "B",
+        "already",
+    );
+    check(
+        "enum E { #[event(schema = 1, raw)] A(NewEvent) }",
+        "schema",
+        "as it was",
+    );
+    check(
+        "enum E { #[serde(other)] A, #[serde(skip)] #[event(raw)] B(NewEvent) }",
+        "B",
+        "`#[serde(other)]`",
+    );
+    let skip = "say `#[serde(skip)]` as well";
+    check("enum E { A, #[event(raw)] B(NewEvent) }", "B", skip);
+    check(
+        "enum E { #[event(format = \"text\")] A(String), B }",
+        "A",
+        skip,
+    );
+    expanded(event::derive, "enum E { #[event(raw)] A(NewEvent) }");
+}
+
+#[test]
+fn a_codec_is_recorded_for_one_format() {
+    let source = "#[event(codec = \"akka:7\")]
+        enum E { A, #[event(format = \"cbor\")] B, #[event(codec = \"akka:8\")] C }";
+    let code = expanded(event::derive, source);
+    let want = "&[(\"akka:7\",::annals::entity::Format::Json),\
+                (\"akka:8\",::annals::entity::Format::Json)]";
+    assert!(code.contains(want), "{code}");
+    check_refused(
+        event::derive,
+        "#[event(codec = \"akka:7\")]
+         enum E { A, #[event(format = \"cbor\", codec = \"akka:7\")] B }",
+        "B",
+        "in another format",
+    );
 }

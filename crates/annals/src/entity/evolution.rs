@@ -52,6 +52,10 @@ impl fmt::Debug for Adapter {
 }
 
 /// What becomes of stored events that nobody knows.
+///
+/// A type of events that has a variant for them knows all: they are taken in as one that says
+/// nothing (`#[serde(other)]`) or as they are stored (`#[event(raw)]`), and neither of these is
+/// asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unknown {
     /// Recovery fails and says which.

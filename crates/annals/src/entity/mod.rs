@@ -60,6 +60,7 @@
 //!
 //! What nobody will ask the history of needs no events: [`durable`] has the same shape for a value.
 
+pub mod codec;
 mod context;
 mod derived;
 pub mod durable;
@@ -95,18 +96,29 @@ pub use retention::Retention;
 pub use settings::EntitySettings;
 pub use stored::{EntityEvent, Format, Stored};
 
-/// Derives [`trait@EntityEvent`] for what derives serde's `Serialize` and `Deserialize`.
+/// Derives [`trait@EntityEvent`].
 ///
-/// The name of an enum's variant is the manifest, its content the payload. Names are serde's: what
-/// renames a variant or gives it an alias there does so here. A variant without content is `{}`.
-/// Of a struct the name of the struct is the manifest.
+/// The name of an enum's variant is the manifest, its content the payload. JSON and CBOR are for
+/// what derives serde's `Serialize` and `Deserialize`, and names are serde's: what renames a variant
+/// or gives it an alias there does so here. A variant without content is `{}`. Of a struct the name
+/// of the struct is the manifest.
 ///
-/// - `#[event(format = "json")]` or `"cbor"`, of the whole type: how it is written. Both are read.
+/// - `#[event(format = "json")]`, of the whole type or a variant: how it is written; see [`codec`]
+///   for what else there is. Both of serde's formats are read, and each of the others alone. What
+///   serde does not write holds one value or nothing, and needs `#[serde(skip)]` beside others that
+///   serde writes.
+/// - `#[event(name = "a", alias = "b")]`, of what serde does not name: the manifest that it is
+///   written with, and others that it is read with.
+/// - `#[event(codec = "akka:1042")]`, of the whole type or a variant: what it is recorded as, where
+///   that is not the format's own codec. On the layouts `akka` and `j5ik2o` this chooses the JVM's
+///   serializer by its number, which is told the manifest.
 /// - `#[event(schema = 2)]`, of the whole type or a variant: the number of the shape. What is stored
 ///   with another number is `Corrupt`, unless an [`Adapter`] makes it today's and says so with the
 ///   number. Adding a field with `#[serde(default)]` needs no new number.
 /// - `#[event(tags("a", "b"))]`, of the whole type or a variant: what it is tagged with.
-/// - A variant with `#[serde(other)]` stands for all events that no other has the name of.
+/// - A variant with `#[serde(other)]` stands for all events that no other has the name of. One with
+///   `#[event(raw)]` does too, and holds them as they are stored: its [`NewEvent`](crate::NewEvent)
+///   has their manifest, schema number, codec, bytes, tags and metadata, and is written so again.
 ///
 /// ```
 /// use annals::entity::EntityEvent;
@@ -133,6 +145,32 @@ pub use stored::{EntityEvent, Format, Stored};
 /// # Ok::<(), annals::Error>(())
 /// ```
 ///
+/// Variants in formats of their own, and one for what nobody knows:
+///
+/// ```
+/// use annals::entity::EntityEvent;
+/// use annals::{Codec, NewEvent};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
+/// enum Happened {
+///     Opened { by: String },
+///     #[serde(skip)]
+///     #[event(format = "bytes", name = "photo", codec = "akka:1042")]
+///     Photographed(Vec<u8>),
+///     #[serde(skip)]
+///     #[event(raw)]
+///     Other(NewEvent),
+/// }
+///
+/// let photo = Happened::Photographed(vec![1, 2]).to_event()?;
+/// assert_eq!((photo.manifest.as_str(), photo.codec.to_string()), ("photo", "akka:1042".into()));
+/// let cancelled = NewEvent::new(Codec::Text, "too late").manifest("Cancelled").schema(7);
+/// let other = Happened::from_event(&cancelled)?.unwrap();
+/// assert_eq!(other.to_event()?, cancelled);
+/// # Ok::<(), annals::Error>(())
+/// ```
+///
 /// A serde that keeps the name elsewhere has none for the manifest:
 ///
 /// ```compile_fail
@@ -144,11 +182,15 @@ pub use stored::{EntityEvent, Format, Stored};
 /// ```
 pub use annals_macros::EntityEvent;
 
-/// Derives [`trait@Stored`] for what derives serde's `Serialize` and `Deserialize`.
+/// Derives [`trait@Stored`].
 ///
-/// - `#[stored(format = "json")]` or `"cbor"`: how it is written. Both are read.
+/// - `#[stored(format = "json")]`: how it is written; see [`codec`] for what else there is. Both of
+///   serde's formats are read, and each of the others alone.
 /// - `#[stored(schema = 2)]`: the number of the shape. A payload of another number is `Corrupt`: it
 ///   has another shape.
+/// - `#[stored(name = "a", alias = "b")]`: the manifest that it is written with, and others that it
+///   is read with; without a name there is none, and none is asked for.
+/// - `#[stored(codec = "akka:1042")]`: what it is recorded as, as for events.
 ///
 /// ```
 /// use annals::ErrorKind;

@@ -13,7 +13,8 @@ use crate::{Codec, Error, NewEvent, Payload, Result};
 /// What is stored as one payload: the state of an entity, a durable value.
 ///
 /// Derived for every serde type (`#[derive(Stored)]`, as JSON, or `#[stored(format = "cbor",
-/// schema = 2)]`); by hand for everything else:
+/// schema = 2)]`), for messages of protocol buffers, for text and bytes, and for what has a
+/// [codec](super::codec) of its own; by hand for everything else:
 ///
 /// ```
 /// use annals::entity::Stored;
@@ -53,7 +54,9 @@ pub trait Stored: Sized {
 ///
 /// Derived for every serde enum (`#[derive(EntityEvent)]`): the variant's name is the manifest and
 /// its fields are the payload, so `Deposited { amount: 10 }` is stored as `Deposited` and
-/// `{"amount":10}`, which is what a reader in another language expects. By hand for everything else:
+/// `{"amount":10}`, which is what a reader in another language expects. Variants that hold a message
+/// of protocol buffers, text, bytes or what has a [codec](super::codec) of its own are derived too.
+/// By hand for everything else:
 ///
 /// ```
 /// use annals::entity::EntityEvent;

@@ -155,3 +155,91 @@ fn a_state_is_a_payload_of_its_shape() {
     let behind = Payload::new(Codec::Cbor, vec![0xa1, 0x61, b'n', 0x01, 0x00]).schema(4);
     check_corrupt(State::<u8>::from_payload(&behind), "bytes behind it");
 }
+
+#[derive(Clone, PartialEq, prost::Message, EntityEvent, Stored)]
+#[event(format = "protobuf", name = "a.Moved", alias = "b.Moved", schema = 1)]
+#[stored(format = "protobuf", codec = "akka:7")]
+struct Message {
+    #[prost(uint64, tag = "1")]
+    to: u64,
+}
+
+#[derive(Debug, PartialEq, EntityEvent, Stored)]
+#[event(format = "bytes", codec = "akka:7")]
+#[stored(format = "bytes")]
+struct Blob(bytes::Bytes);
+
+#[derive(Debug, PartialEq, EntityEvent)]
+#[event(format = "protobuf", tags("all"))]
+enum Held<T> {
+    One(T),
+    Nothing,
+    #[event(format = "text")]
+    Said(String),
+    #[event(raw)]
+    Other(Box<NewEvent>),
+}
+
+#[test]
+fn a_struct_of_another_codec_is_an_event_of_its_name() {
+    let moved = NewEvent::new(Codec::Protobuf, vec![8, 7]).schema(1);
+    check(Message { to: 7 }, &moved.clone().manifest("a.Moved"));
+    let read = |event: &NewEvent| Message::from_event(event);
+    let alias = read(&moved.clone().manifest("b.Moved")).unwrap();
+    assert_eq!(alias, Some(Message { to: 7 }));
+    assert_eq!(read(&moved.clone().manifest("Message")).unwrap(), None);
+    let moved = moved.manifest("a.Moved");
+    check_corrupt(read(&moved.clone().schema(0)), "schema=`0`, own=`1`");
+    let cut = NewEvent {
+        payload: bytes::Bytes::from_static(&[8]),
+        ..moved.clone()
+    };
+    check_corrupt(read(&cut), "a message does not decode");
+    let json = NewEvent {
+        codec: Codec::Json,
+        ..moved
+    };
+    check_corrupt(read(&json), "codec=`json`, own=`protobuf`");
+    let blob = NewEvent::new(Codec::Other("akka:7".into()), "x");
+    check(Blob("x".into()), &blob.manifest("Blob"));
+    // Written before it was recorded as another.
+    let plain = NewEvent::new(Codec::Bytes, "x").manifest("Blob");
+    assert_eq!(Blob::from_event(&plain).unwrap(), Some(Blob("x".into())));
+    let foreign = NewEvent::new(Codec::Text, "x").manifest("Blob");
+    check_corrupt(Blob::from_event(&foreign), "codec=`text`, own=`bytes`");
+}
+
+#[test]
+fn variants_without_serde_need_none() {
+    let event = |codec, bytes: &'static [u8]| NewEvent::new(codec, bytes).tag("all");
+    let one = Held::One(Message { to: 7 });
+    check(one, &event(Codec::Protobuf, &[8, 7]).manifest("One"));
+    let nothing = event(Codec::Protobuf, &[]).manifest("Nothing");
+    check(Held::<Message>::Nothing, &nothing);
+    // A field that it had once.
+    let more = event(Codec::Protobuf, &[8, 7]).manifest("Nothing");
+    assert_eq!(Held::from_event(&more).unwrap(), Some(Held::<()>::Nothing));
+    let said = event(Codec::Text, b"hi").manifest("Said");
+    check(Held::<()>::Said("hi".into()), &said);
+    let no_text = event(Codec::Text, &[0xff]).manifest("Said");
+    check_corrupt(Held::<()>::from_event(&no_text), "it is not UTF-8");
+    // What nobody knows has its own tags, and not ours.
+    let unknown = NewEvent::new(Codec::Text, "x").manifest("Two").schema(3);
+    check(Held::<()>::Other(Box::new(unknown.clone())), &unknown);
+    // A name that is known is no other, whatever is wrong with it.
+    let wrong = unknown.manifest("Nothing");
+    check_corrupt(Held::<()>::from_event(&wrong), "schema=`3`, own=`0`");
+}
+
+#[test]
+fn a_state_of_another_codec_is_a_payload() {
+    let payload = Message { to: 7 }.to_payload().unwrap();
+    let want = Payload::new(Codec::Other("akka:7".into()), vec![8, 7]);
+    assert_eq!(payload, want);
+    assert_eq!(Message::from_payload(&want).unwrap(), Message { to: 7 });
+    let other = Payload::new(Codec::Other("akka:8".into()), vec![8, 7]);
+    check_corrupt(Message::from_payload(&other), "codec=`akka:8`");
+    let blob = Blob("x".into()).to_payload().unwrap();
+    assert_eq!(blob, Payload::new(Codec::Bytes, "x"));
+    assert_eq!(Blob::from_payload(&blob).unwrap(), Blob("x".into()));
+}

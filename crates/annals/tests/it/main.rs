@@ -16,6 +16,7 @@ mod crash;
 mod default_settings;
 mod embedded;
 mod entity_bank;
+mod entity_codecs;
 mod entity_crash;
 mod entity_derive;
 mod entity_durable;

@@ -1,0 +1,339 @@
+//! Codecs of entities: one journal of many, what they choose on the layouts shared with the JVM, and
+//! events that nobody knows.
+
+use std::sync::Arc;
+
+use annals::entity::codec::ValueCodec;
+use annals::entity::{
+    Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, Unknown,
+    persist_all,
+};
+use annals::items::{Condition, Item, Items, Scan, Value, scan_all};
+use annals::journal::{Expected, Window};
+use annals::memory::Memory;
+use annals::settings::Settings;
+use annals::snapshot::Criteria;
+use annals::tck::{AKKA, ANNALS, J5IK2O, Variant};
+use annals::{Annals, Codec, Error, NewEvent, Payload, Result};
+use bytes::Bytes;
+use futures::TryStreamExt;
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+
+/// A price, as a service on the JVM has it too.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Price {
+    #[prost(uint64, tag = "1")]
+    cents: u64,
+}
+
+/// A number, most significant byte first: serializer 1043 of that service.
+struct BigEndian;
+
+impl ValueCodec<u32> for BigEndian {
+    fn codec() -> Codec {
+        Codec::Other("akka:1043".into())
+    }
+
+    fn write(value: &u32) -> Result<Bytes> {
+        Ok(Bytes::copy_from_slice(&value.to_be_bytes()))
+    }
+
+    fn read(payload: &Payload) -> Result<u32> {
+        let bytes = payload.bytes.as_ref().try_into();
+        bytes
+            .map(u32::from_be_bytes)
+            .map_err(|cause| Error::corrupt("not 4 bytes").because(cause))
+    }
+}
+
+/// What happens to an article, in every codec there is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
+enum Happened {
+    Listed {
+        by: String,
+    },
+    #[event(format = "cbor")]
+    Weighed(u64),
+    #[serde(skip)]
+    #[event(format = "protobuf", name = "com.example.Price", schema = 2)]
+    Priced(Price),
+    #[serde(skip)]
+    #[event(format = "bytes")]
+    Photographed(Vec<u8>),
+    #[serde(skip)]
+    #[event(format = "text", alias = "Remarked")]
+    Noted(String),
+    /// Messages under a serializer of the service's own.
+    #[serde(skip)]
+    #[event(format = "protobuf", codec = "akka:1042", name = "discount")]
+    Discounted(Price),
+    #[serde(skip)]
+    #[event(format = BigEndian, tags("stock"))]
+    Counted(u32),
+    /// JSON under a serializer of the service's own.
+    #[event(codec = "akka:1044")]
+    Sold {
+        to: String,
+    },
+    #[serde(skip)]
+    #[event(raw)]
+    Other(NewEvent),
+}
+
+/// All that happened, as text; a message as well.
+#[derive(Clone, PartialEq, prost::Message, Stored)]
+#[stored(format = "protobuf", name = "com.example.Article")]
+struct Article {
+    #[prost(string, repeated, tag = "1")]
+    seen: Vec<String>,
+}
+
+impl Entity for Article {
+    const TYPE: &'static str = "Article";
+    type Event = Happened;
+    type Error = std::convert::Infallible;
+
+    fn apply(&mut self, event: &Happened) {
+        self.seen.push(format!("{event:?}"));
+    }
+}
+
+/// Let this happen.
+struct Happen(Vec<Happened>);
+
+impl Handle<Happen> for Article {
+    type Reply = u64;
+
+    fn handle(&self, command: &Happen, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+        Ok(persist_all(command.0.clone()).reply(|article: &Self| article.seen.len() as u64))
+    }
+}
+
+fn everything() -> Vec<Happened> {
+    let foreign = NewEvent::new(Codec::Other("akka:77".into()), vec![0xff, 0x00]);
+    vec![
+        Happened::Listed { by: "Ann".into() },
+        Happened::Weighed(70),
+        Happened::Priced(Price { cents: 1_099 }),
+        Happened::Photographed(vec![0xff, 0xd8]),
+        Happened::Noted("fine".into()),
+        Happened::Discounted(Price { cents: 999 }),
+        Happened::Counted(7),
+        Happened::Sold { to: "Bob".into() },
+        Happened::Other(foreign.manifest("com.example.Recalled").schema(3).tag("a")),
+    ]
+}
+
+async fn create(variant: &Variant) -> (Arc<dyn Items>, Settings, Annals) {
+    let (items, settings): (Arc<dyn Items>, _) = (Arc::new(Memory::new()), (variant.settings)());
+    let annals = Annals::create(items.clone(), &settings).await.unwrap();
+    (items, settings, annals)
+}
+
+fn texts(events: &[Happened]) -> Vec<String> {
+    events.iter().map(|event| format!("{event:?}")).collect()
+}
+
+#[tokio::test]
+async fn one_journal_holds_events_of_every_codec() {
+    for variant in [ANNALS, AKKA, J5IK2O] {
+        let (items, settings, annals) = create(&variant).await;
+        let region = annals.region::<Article>(EntitySettings::new());
+        let (first, rest) = (everything()[..1].to_vec(), everything()[1..].to_vec());
+        assert_eq!(region.ask("1", Happen(first)).await.unwrap(), 1);
+        assert_eq!(region.ask("1", Happen(rest)).await.unwrap(), 9);
+
+        let other = Annals::open(items, &settings).await.unwrap();
+        let executor = other.executor::<Article>(EntitySettings::new());
+        let seen = executor.view("1", |article| article.seen.clone()).await;
+        assert_eq!(seen.unwrap(), texts(&everything()), "{}", variant.name);
+        let id = "Article|1".parse().unwrap();
+        let stored = other.journal().replay(&id, Window::ALL);
+        let stored: Vec<NewEvent> = stored
+            .map_ok(|event| event.data)
+            .try_collect()
+            .await
+            .unwrap();
+        let codecs: Vec<_> = stored.iter().map(|event| event.codec.to_string()).collect();
+        let want = "json cbor protobuf bytes text akka:1042 akka:1043 akka:1044 akka:77";
+        assert_eq!(codecs.join(" "), want, "{}", variant.name);
+        for (stored, event) in stored.iter().zip(everything()) {
+            assert_eq!(*stored, event.to_event().unwrap(), "{}", variant.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_state_of_protocol_buffers_is_a_snapshot_of_its_name() {
+    for variant in [ANNALS, AKKA, J5IK2O] {
+        let (items, settings, annals) = create(&variant).await;
+        let retention = || EntitySettings::new().retention(Retention::every(1).delete_events());
+        let executor = annals.executor::<Article>(retention());
+        executor.ask("1", Happen(everything())).await.unwrap();
+        let id = "Article|1".parse().unwrap();
+        let snapshot = annals.snapshots().load(&id, Criteria::ALL).await.unwrap();
+        let payload = snapshot.unwrap().payload;
+        assert_eq!(payload.codec, Codec::Protobuf);
+        assert_eq!(payload.manifest, "com.example.Article");
+        assert!(Article::from_payload(&payload.manifest("com.example.Order")).is_err());
+        let left = annals.journal().replay(&id, Window::ALL);
+        assert!(left.try_collect::<Vec<_>>().await.unwrap().len() <= 1);
+
+        let other = Annals::open(items, &settings).await.unwrap();
+        let executor = other.executor::<Article>(retention());
+        let seen = executor.view("1", |article| article.seen.clone()).await;
+        assert_eq!(seen.unwrap(), texts(&everything()), "{}", variant.name);
+    }
+}
+
+/// The serializers and manifests that the codecs chose, in the order of events.
+const CHOSEN: [(i32, &str); 9] = [
+    (31, "Listed"),
+    (33, "Weighed"),
+    (2, "com.example.Price"),
+    (4, ""),
+    (20, ""),
+    (1042, "discount"),
+    (1043, "Counted"),
+    (1044, "Sold"),
+    (77, "com.example.Recalled"),
+];
+
+/// The items of the journal's table that have this number, in its order.
+async fn stored(items: &Arc<dyn Items>, settings: &Settings, order: &str) -> Vec<Item> {
+    let table = settings.layout.tables(settings).unwrap().journal;
+    let found = scan_all(items.clone(), Arc::new(table), Scan::whole());
+    let found: Vec<Item> = found.try_collect().await.unwrap();
+    let number = |item: &Item| item.get(order).and_then(Value::as_u64);
+    let mut events: Vec<_> = found.into_iter().filter(|i| number(i).is_some()).collect();
+    events.sort_by_key(number);
+    events
+}
+
+#[tokio::test]
+async fn on_the_akka_layout_a_codec_chooses_serializer_and_manifest() {
+    let (items, settings, annals) = create(&AKKA).await;
+    let executor = annals.executor::<Article>(EntitySettings::new());
+    executor.ask("1", Happen(everything())).await.unwrap();
+    let rows = stored(&items, &settings, "seq").await;
+    assert_eq!(rows.len(), CHOSEN.len());
+    for (row, (serializer, manifest)) in rows.iter().zip(CHOSEN) {
+        let id = Value::from(serializer as u64);
+        assert_eq!(row.get("ev_ser_id"), Some(&id), "{row:?}");
+        let manifest = (!manifest.is_empty()).then(|| Value::from(manifest));
+        assert_eq!(row.get("ev_ser_manifest"), manifest.as_ref(), "{row:?}");
+    }
+    assert_eq!(rows[5].get("event"), Some(&Value::from(vec![8, 0xe7, 7])));
+    assert_eq!(rows[6].get("event"), Some(&Value::from(vec![0, 0, 0, 7])));
+}
+
+/// The plugin's message, as far as it matters here.
+#[derive(Clone, PartialEq, prost::Message)]
+struct PersistentMessage {
+    #[prost(message, optional, tag = "1")]
+    payload: Option<PersistentPayload>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct PersistentPayload {
+    #[prost(int32, tag = "1")]
+    serializer_id: i32,
+    #[prost(bytes = "vec", tag = "2")]
+    payload: Vec<u8>,
+    #[prost(string, tag = "3")]
+    manifest: String,
+}
+
+#[tokio::test]
+async fn on_the_j5ik2o_layout_a_codec_chooses_serializer_and_manifest() {
+    let (items, settings, annals) = create(&J5IK2O).await;
+    let executor = annals.executor::<Article>(EntitySettings::new());
+    executor.ask("1", Happen(everything())).await.unwrap();
+    let rows = stored(&items, &settings, "sequence-nr").await;
+    let rows = rows.iter().filter_map(|row| match row.get("message") {
+        Some(Value::B(bytes)) => PersistentMessage::decode(bytes.as_ref()).unwrap().payload,
+        _ => None,
+    });
+    let payloads: Vec<PersistentPayload> = rows.collect();
+    let chosen: Vec<_> = payloads
+        .iter()
+        .map(|payload| (payload.serializer_id, payload.manifest.as_str()))
+        .collect();
+    assert_eq!(chosen, CHOSEN);
+    assert_eq!(payloads[5].payload, [8, 0xe7, 7]);
+    assert_eq!(payloads[6].payload, [0, 0, 0, 7]);
+}
+
+#[tokio::test]
+async fn what_the_jvm_wrote_under_such_a_serializer_an_entity_reads() {
+    let (items, settings, annals) = create(&AKKA).await;
+    let table = settings.layout.tables(&settings).unwrap().journal;
+    let rows = [
+        (1042u64, "discount", vec![8, 0xe7, 7]),
+        (1044, "Sold", br#"{"to":"Bob"}"#.to_vec()),
+        (2, "com.example.Price", vec![8, 0xe7, 7]),
+    ];
+    for (n, (serializer, manifest, bytes)) in (1u64..).zip(rows) {
+        let mut row = Item::new()
+            .with("par", "journal-P-Article|1-0")
+            .with("num", n)
+            .with("persistence_id", "Article|1")
+            .with("seq", n)
+            .with("event", bytes)
+            .with("writer_uuid", "6f0c57f1-6b7e-4f8e-9d5e-0a2b3c4d5e6f")
+            .with("ev_ser_id", serializer);
+        row.insert("ev_ser_manifest", manifest);
+        items.put(&table, row, Condition::Absent).await.unwrap();
+    }
+    let executor = annals.executor::<Article>(EntitySettings::new());
+    let seen = executor.view("1", |article| article.seen.clone()).await;
+    // Its prices have no schema number: the plugin keeps none for serializer 2.
+    let error = seen.unwrap_err();
+    assert!(
+        format!("{error:?}").contains("schema=`0`, own=`2`"),
+        "{error:?}"
+    );
+    let today = annals::entity::Adapter::new(|event| match event.manifest.as_str() {
+        "com.example.Price" => Ok(vec![event.schema(2)]),
+        _ => Ok(vec![event]),
+    });
+    let executor = annals.executor::<Article>(EntitySettings::new().adapter(today));
+    let seen = executor.view("1", |article| article.seen.clone()).await;
+    let want = [
+        Happened::Discounted(Price { cents: 999 }),
+        Happened::Sold { to: "Bob".into() },
+        Happened::Priced(Price { cents: 999 }),
+    ];
+    assert_eq!(seen.unwrap(), texts(&want));
+}
+
+#[tokio::test]
+async fn what_is_raw_goes_from_one_journal_to_another_unaltered() {
+    let unknown = NewEvent::new(Codec::Bytes, vec![1, 2, 3])
+        .manifest("Recalled")
+        .schema(9)
+        .tag("legal")
+        .metadata("by", "carol");
+    for variant in [ANNALS, AKKA, J5IK2O] {
+        let (_, _, annals) = create(&variant).await;
+        let (from, to) = ("Article|1".parse().unwrap(), "Article|2".parse().unwrap());
+        let append = annals
+            .journal()
+            .append(&from, Expected::Empty, unknown.clone());
+        append.await.unwrap();
+        let read = annals.journal().replay(&from, Window::ALL);
+        let read: Vec<_> = read.try_collect().await.unwrap();
+        let happened = Happened::from_event(&read[0].data).unwrap().unwrap();
+        assert_eq!(happened, Happened::Other(unknown.clone()));
+        // Whatever becomes of what nobody knows: there is none.
+        let settings = EntitySettings::new().unknown(Unknown::Fail);
+        let executor = annals.executor::<Article>(settings);
+        let seen = executor.view("1", |article| article.seen.len()).await;
+        assert_eq!(seen.unwrap(), 1);
+        executor.ask("2", Happen(vec![happened])).await.unwrap();
+        let copied = annals.journal().replay(&to, Window::ALL);
+        let copied: Vec<_> = copied.try_collect().await.unwrap();
+        assert_eq!(copied[0].data, unknown, "{}", variant.name);
+    }
+}
