@@ -2,6 +2,7 @@
 //! speaks like it.
 //!
 //! ```text
+//! facade      everything on DynamoDB, opened at once
 //! client      opening: settings, region, credentials, timeouts
 //! endpoint    addresses and regions, checked as text (pure)
 //! http        the HTTP client under the SDK's: pool, timeouts, proxy, user agent
@@ -26,6 +27,7 @@ mod capacity;
 mod client;
 mod endpoint;
 mod error;
+mod facade;
 mod http;
 mod items;
 mod proxy;
@@ -36,3 +38,4 @@ mod tables;
 pub mod bench;
 
 pub use client::DynamoDb;
+pub use facade::{create, open};

@@ -1,6 +1,6 @@
-//! A bank account: `cargo run --example bank`.
+//! A bank account: `cargo run -p annals --example bank`, on the store of this folder, and with one
+//! other line on DynamoDB: `cargo run -p annals-aws --example bank_dynamodb`.
 
-use annals::Annals;
 use annals::entity::{
     Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, persist,
 };
@@ -56,17 +56,17 @@ impl Handle<Command> for Account {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = tempfile::tempdir()?;
-    let annals = Annals::embedded(folder.path()).await?;
+    let annals = annals::Annals::embedded("annals-data").await?;
     let settings = EntitySettings::new().retention(Retention::every(100));
     let accounts = annals.region::<Account>(settings);
 
-    println!("{}", accounts.ask("alice", Command::Deposit(10)).await?);
-    println!("{}", accounts.ask("alice", Command::Withdraw(4)).await?);
-    if let Err(refused) = accounts.ask("alice", Command::Withdraw(7)).await {
+    let deposited = accounts.ask("alice", Command::Deposit(10)).await?;
+    let left = accounts.ask("alice", Command::Withdraw(4)).await?;
+    println!("{deposited}, then {left}");
+    if let Err(refused) = accounts.ask("alice", Command::Withdraw(left + 1)).await {
         println!("{refused}");
     }
     let balance = accounts.view("alice", |account| account.balance).await?;
-    assert_eq!(balance, 6);
+    assert_eq!(balance, deposited - 4);
     Ok(())
 }

@@ -11,6 +11,9 @@ mod bench;
 mod client;
 mod conformance;
 mod costs;
+#[path = "../../../annals/tests/it/example_run.rs"]
+mod example_run;
+mod examples;
 mod faults;
 mod jvm;
 #[path = "../../../annals/tests/it/jvm_lines.rs"]

@@ -12,6 +12,9 @@ mod codecs;
 mod config;
 mod copying;
 mod costs;
+#[path = "../../../annals/tests/it/example_run.rs"]
+mod example_run;
+mod examples;
 mod full_disk;
 mod j5ik2o;
 mod j5ik2o_settings;

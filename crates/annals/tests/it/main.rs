@@ -21,6 +21,8 @@ mod entity_crash;
 mod entity_derive;
 mod entity_durable;
 mod entity_region;
+mod example_run;
+mod examples;
 mod faulty;
 mod gate;
 mod j5ik2o_chapters;

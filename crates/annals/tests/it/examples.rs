@@ -1,0 +1,70 @@
+//! The examples are run, and print what they say.
+
+use std::path::Path;
+
+use crate::example_run::{example, printed};
+
+#[test]
+fn the_bank_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = || {
+        let mut bank = example("bank");
+        bank.current_dir(folder.path());
+        printed(bank)
+    };
+    assert_eq!(run(), "10, then 6\nthere are only 6\n");
+    assert_eq!(run(), "16, then 12\nthere are only 12\n");
+    let source = include_str!("../../examples/bank.rs");
+    assert!(source.lines().count() <= 75);
+}
+
+#[test]
+fn events_of_yesterday_are_understood() {
+    let history = printed(example("evolution"));
+    assert!(history.starts_with("sent to Oslo\nweighs 2000 g\n"));
+    assert!(history.ends_with("sent to Kiel, express\nCustomsNoted, as text\n"));
+}
+
+#[test]
+fn a_codec_of_ones_own_packs() {
+    let printed = printed(example("custom_codec"));
+    assert!(printed.starts_with("json: 15 bytes\njson+deflate: "));
+}
+
+#[test]
+fn a_function_for_one_request_books_once() {
+    let want =
+        "200 seat 1\n200 done before\n200 seat 2\n422 all 2 seats are taken\n400 no request\n";
+    assert_eq!(printed(example("lambda")), want);
+}
+
+/// An example that nobody runs would rot.
+#[test]
+fn every_example_is_run() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut missing = Vec::new();
+    for package in std::fs::read_dir(crates).unwrap() {
+        let package = package.unwrap().path();
+        let tests = package.join("tests/it/examples.rs");
+        let tests = std::fs::read_to_string(tests).unwrap_or_default();
+        for file in std::fs::read_dir(package.join("examples"))
+            .into_iter()
+            .flatten()
+        {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let source = std::fs::read_to_string(&path).unwrap();
+            let command = format!(
+                "cargo run -p {} --example {name}",
+                package.file_name().unwrap().to_str().unwrap()
+            );
+            if !tests.contains(&format!("example(\"{name}\")")) || !source.contains(&command) {
+                missing.push(path.display().to_string());
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "no test runs these, or they do not say how to: {missing:?}"
+    );
+}
