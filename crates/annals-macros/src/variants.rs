@@ -240,34 +240,39 @@ impl<'a> Parts<'a> {
             shapes,
             ..
         } = self;
-        let read = match self.serde {
-            None => quote!(::core::option::Option::None),
-            Some(_) => {
-                let recorded = self.recorded.iter();
-                let recorded = recorded.map(|(codec, path)| quote!((#codec, #path)));
-                quote! {
-                    ::annals::entity::__private::read_variant(
-                        event,
-                        &[#(#recorded),*],
-                        |value: &Self| match *value { #shapes },
-                    )?
-                }
+        let recorded = self.recorded.iter();
+        let recorded = recorded.map(|(codec, path)| quote!((#codec, #path)));
+        let known = self.serde.map(|_| {
+            quote! {
+                ::annals::entity::__private::read_variant(
+                    event,
+                    &[#(#recorded),*],
+                    |value: &Self| match *value { #shapes },
+                )
             }
-        };
-        let read = match self.raw.map(|variant| &variant.ident) {
-            None => read,
-            Some(raw) => quote! {{
-                let known: ::core::option::Option<Self> = #read;
-                ::core::option::Option::Some(known.unwrap_or_else(|| {
-                    Self::#raw(::core::convert::From::from(::core::clone::Clone::clone(event)))
-                }))
-            }},
+        });
+        let other = self.raw.map(|variant| {
+            let name = &variant.ident;
+            quote!(Self::#name(::core::convert::From::from(::core::clone::Clone::clone(event))))
+        });
+        let read = match (known, other) {
+            (None, None) => quote!(::core::result::Result::Ok(::core::option::Option::None)),
+            (Some(known), None) => known,
+            (None, Some(other)) => quote! {
+                ::core::result::Result::Ok(::core::option::Option::Some(#other))
+            },
+            (Some(known), Some(other)) => quote! {
+                let known: ::core::option::Option<Self> = #known?;
+                ::core::result::Result::Ok(::core::option::Option::Some(
+                    known.unwrap_or_else(|| #other),
+                ))
+            },
         };
         Ok(Bodies {
             to_event: quote!(match *self { #writing }),
             from_event: quote! {
                 #reading
-                ::core::result::Result::Ok(#read)
+                #read
             },
             needs: self.needs,
         })
