@@ -1,4 +1,5 @@
-//! A shopping cart of which only the current value is kept: `cargo run --example durable_state`.
+//! A shopping cart of which only the current value is kept:
+//! `cargo run -p annals --example durable_state`.
 
 use annals::Annals;
 use annals::entity::durable::{Effect, Entity, Handle, delete, update};

@@ -8,7 +8,7 @@ use crate::journal::Journal;
 use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::state::States;
-use crate::{Clock, Error, Random, Result, SystemClock};
+use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 
 /// Everything on one store.
 ///
@@ -63,7 +63,11 @@ impl Annals {
     pub async fn create(items: Arc<dyn Items>, settings: &Settings) -> Result<Self> {
         for table in settings.layout.tables(settings)?.all() {
             if items.describe_table(table.name()).await?.is_none() {
-                items.create_table(table, Default::default()).await?;
+                match items.create_table(table, Default::default()).await {
+                    // Another process was faster.
+                    Err(error) if error.kind() == ErrorKind::Conflict => {}
+                    other => other?,
+                }
             }
         }
         Self::open(items, settings).await

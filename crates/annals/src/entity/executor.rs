@@ -10,7 +10,44 @@ use super::hosting::{Asking, Hosting, execute};
 use super::live::Once;
 use super::{AskError, Entity, Handle};
 
-/// Runs commands on entities that are loaded for each.
+/// Runs commands on entities that are loaded for each: made by
+/// [`Annals::executor`](crate::Annals::executor).
+///
+/// ```
+/// # use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Default, Serialize, Deserialize, Stored)]
+/// # struct Account { balance: u64 }
+/// # #[derive(Serialize, Deserialize, EntityEvent)]
+/// # struct Deposited { amount: u64 }
+/// # impl Entity for Account {
+/// #     const TYPE: &'static str = "Account";
+/// #     type Event = Deposited;
+/// #     type Error = std::convert::Infallible;
+/// #     fn apply(&mut self, event: &Deposited) { self.balance += event.amount; }
+/// # }
+/// # struct Deposit(u64);
+/// # impl Handle<Deposit> for Account {
+/// #     type Reply = u64;
+/// #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+/// #         Ok(persist(Deposited { amount: deposit.0 }).reply(|a: &Self| a.balance))
+/// #     }
+/// # }
+/// use annals::entity::{EntitySettings, Once};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let annals = annals::Annals::embedded(folder.path()).await?;
+/// let settings = EntitySettings::new().remember_commands(100);
+/// let accounts = annals.executor::<Account>(settings);
+/// assert_eq!(accounts.ask("alice", Deposit(10)).await?, 10);
+/// // A command with an id is handled once, whoever asks again.
+/// assert_eq!(accounts.ask_once("alice", "order-7", Deposit(5)).await?, Once::Done(15));
+/// assert_eq!(accounts.ask_once("alice", "order-7", Deposit(5)).await?, Once::Already(2));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Executor<E> {
     host: Host<E>,
 }

@@ -32,7 +32,15 @@ pub(crate) struct Asked<R> {
     pub(super) next: Next,
 }
 
-/// The answer to a command that is to be handled once.
+/// The answer to a command that is to be handled once. See [`Executor`](super::Executor) for an
+/// example.
+///
+/// ```
+/// use annals::entity::Once;
+///
+/// assert_eq!(Once::Done("seat 7").done(), Some("seat 7"));
+/// assert_eq!(Once::<&str>::Already(12).done(), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Once<R> {
     /// It was handled now.

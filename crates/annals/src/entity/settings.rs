@@ -8,6 +8,28 @@ use super::evolution::Reading;
 use super::{Adapter, Entity, Retention, Unknown};
 
 /// How a kind of entity is kept.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use annals::entity::{EntitySettings, Retention};
+/// # #[derive(Default, serde::Serialize, serde::Deserialize, annals::entity::Stored)]
+/// # struct Account;
+/// # #[derive(serde::Serialize, serde::Deserialize, annals::entity::EntityEvent)]
+/// # struct Opened;
+/// # impl annals::entity::Entity for Account {
+/// #     const TYPE: &'static str = "Account";
+/// #     type Event = Opened;
+/// #     type Error = std::convert::Infallible;
+/// #     fn apply(&mut self, _: &Opened) {}
+/// # }
+/// let settings = EntitySettings::<Account>::new()
+///     .retention(Retention::every(100).keep(2).delete_events())
+///     .remember_commands(1_000)
+///     .max_resident(50_000)
+///     .passivate_after(Duration::from_secs(60));
+/// # let _ = settings;
+/// ```
 pub struct EntitySettings<E> {
     pub(super) retention: Retention<E>,
     pub(super) reading: Reading,

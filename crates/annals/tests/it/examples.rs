@@ -19,6 +19,12 @@ fn the_bank_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_cart_is_filled_and_gone() {
+    let want = "1 item\n2 items\nbought: a book, a lamp\nthe cart is empty\n";
+    assert_eq!(printed(example("durable_state")), want);
+}
+
+#[test]
 fn events_of_yesterday_are_understood() {
     let history = printed(example("evolution"));
     assert!(history.starts_with("sent to Oslo\nweighs 2000 g\n"));

@@ -23,7 +23,44 @@ use super::live::Once;
 use super::{AskError, Entity, Handle};
 use crate::Result;
 
-/// Entities in memory.
+/// Entities in memory: made by [`Annals::region`](crate::Annals::region). Clones are the same region.
+///
+/// ```
+/// # use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Default, Serialize, Deserialize, Stored)]
+/// # struct Account { balance: u64 }
+/// # #[derive(Serialize, Deserialize, EntityEvent)]
+/// # struct Deposited { amount: u64 }
+/// # impl Entity for Account {
+/// #     const TYPE: &'static str = "Account";
+/// #     type Event = Deposited;
+/// #     type Error = std::convert::Infallible;
+/// #     fn apply(&mut self, event: &Deposited) { self.balance += event.amount; }
+/// # }
+/// # struct Deposit(u64);
+/// # impl Handle<Deposit> for Account {
+/// #     type Reply = u64;
+/// #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+/// #         Ok(persist(Deposited { amount: deposit.0 }).reply(|a: &Self| a.balance))
+/// #     }
+/// # }
+/// use annals::entity::EntitySettings;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let annals = annals::Annals::embedded(folder.path()).await?;
+/// let accounts = annals.region::<Account>(EntitySettings::new());
+/// assert_eq!(accounts.ask("alice", Deposit(10)).await?, 10);
+/// // A look at the state, behind what waits.
+/// assert_eq!(accounts.view("alice", |account| account.balance).await?, 10);
+/// assert_eq!(accounts.resident(), 1);
+/// // Before the program ends: everybody finishes what was asked.
+/// accounts.passivate_all().await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Region<E: Entity> {
     directory: Arc<Directory<Host<E>>>,
 }
