@@ -7,9 +7,11 @@
 //! force, in `annals-cli/tests/it/config.rs`; `fr4`, the default settings, in
 //! `annals/tests/it/default_settings.rs` and `annals-cli/tests/it/bad_input.rs`; `fr7`, that a table
 //! cannot be described, in `annals-aws/tests/it/told.rs`, because that it is missing is no error;
-//! there `fr8` to `fr12` are asked again of a server that refuses. `rc1` is about a queue inside the JVM's journal; here it is appends at
-//! once. `fb2` and `fb3` are about serializers that answer later; what is left of them is that
-//! events of different serializers stand in one history.
+//! there `fr8` to `fr12` are asked again of a server that refuses.
+//!
+//! `rc1` is about a queue inside the JVM's journal; here it is appends at once. `fb2` and `fb3` are
+//! about serializers that answer later; what is left of them is that events of different serializers
+//! stand in one history. `pg`, how numbers are grouped in hundreds, is a test beside `keys.rs`.
 //!
 //! Items are put, removed and listed here by hand, with keys built from the plugin's description
 //! and not by the layout, so that a mistake is not made twice.
