@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::entity::{Entity, EntitySettings, Executor, Host, Region, durable};
 use crate::items::Items;
 use crate::journal::Journal;
-use crate::settings::Settings;
+use crate::log::Log;
+use crate::settings::{LogSettings, Settings};
 use crate::snapshot::Snapshots;
 use crate::state::States;
 use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
@@ -112,6 +113,22 @@ impl Annals {
     pub fn states(&self) -> Result<&States> {
         let none = || Error::invalid("this layout has no durable state; choose annals or j5ik2o");
         self.states.as_ref().ok_or_else(none)
+    }
+
+    /// The time-ordered log on the same store, whose tables are there.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub async fn log(&self, settings: &LogSettings) -> Result<Log> {
+        Log::open(self.items.clone(), settings, self.clock.clone()).await
+    }
+
+    /// The time-ordered log on the same store; tables that are missing are made.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub async fn create_log(&self, settings: &LogSettings) -> Result<Log> {
+        Log::create(self.items.clone(), settings, self.clock.clone()).await
     }
 
     /// The store.

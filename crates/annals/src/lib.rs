@@ -203,6 +203,7 @@ pub mod journal;
 #[cfg(feature = "testing")]
 pub mod lagging;
 pub mod layout;
+pub mod log;
 pub mod memory;
 pub mod settings;
 pub mod snapshot;

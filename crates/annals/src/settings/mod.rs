@@ -7,6 +7,7 @@
 mod akka;
 mod client;
 mod j5ik2o;
+mod log;
 mod optional;
 
 pub use akka::{AwsApiLimits, Format, Gaps, ReplayFilterMode, ReplayFilterSettings, SnapshotOrder};
@@ -15,6 +16,7 @@ pub use j5ik2o::{
     J5ik2oJournal, J5ik2oSettings, J5ik2oSnapshot, J5ik2oState, JournalColumns, PartitionKeyKind,
     SnapshotColumns, SortKeyKind, StateColumns, StateKeyKind, StoredRevision, TableNameKind,
 };
+pub use log::LogSettings;
 
 use std::path::PathBuf;
 
@@ -86,6 +88,8 @@ pub struct Settings {
     pub aws_api_limits: AwsApiLimits,
     /// The plugin's own sections (layout `j5ik2o`).
     pub j5ik2o: J5ik2oSettings,
+    /// The time-ordered log.
+    pub log: LogSettings,
     /// The embedded store.
     pub embedded: EmbeddedSettings,
     /// The client of DynamoDB.
@@ -115,6 +119,7 @@ impl Default for Settings {
             replay_filter: ReplayFilterSettings::default(),
             aws_api_limits: AwsApiLimits::default(),
             j5ik2o: J5ik2oSettings::default(),
+            log: LogSettings::default(),
             embedded: EmbeddedSettings::default(),
             aws_client_config: AwsClientSettings::default(),
         }

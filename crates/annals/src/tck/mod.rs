@@ -1,4 +1,4 @@
-//! What journals, snapshots and durable state must do on every layout and store: the properties
+//! What journals, snapshots, durable state and the log must do on every layout and store: the properties
 //! that Akka's and Pekko's technology compatibility kits ask for, and ours.
 //!
 //! Promises: each check makes its tables under names of its own and drops them; a failure panics
@@ -13,6 +13,7 @@
 pub mod aftermath;
 pub mod akka;
 pub mod journal;
+pub mod log;
 pub mod record;
 pub mod snapshot;
 pub mod state;
@@ -125,6 +126,8 @@ pub const LISTS: &[List] = &[
     List { name: "plugin", variants: &[AKKA], properties: akka::PROPERTIES },
     List { name: "failures", variants: ALL, properties: akka::failures::PROPERTIES },
     List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SPREAD], properties: state::PROPERTIES },
+    List { name: "log", variants: &[ANNALS], properties: log::storing::PROPERTIES },
+    List { name: "playback", variants: &[ANNALS], properties: log::playing::PROPERTIES },
 ];
 
 /// One property on one layout: a test for every store.

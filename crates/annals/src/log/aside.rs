@@ -1,0 +1,56 @@
+//! Records that could not become events: kept whole, with the reason, until an operator decides.
+//!
+//! A record that says something else than the event under its id, that is too large for its slot,
+//! or that does not parse would be met by every sweep for ever if it stayed in the buffer, and the
+//! original's scan would put it over the event that is there. So it is moved out of the way.
+
+use std::pin::Pin;
+
+use futures::stream::{Stream, StreamExt};
+
+use super::{Log, tables};
+use crate::Result;
+use crate::items::{Condition, Item, Query, query_all};
+
+/// A record that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// What names it among those set aside.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+    /// The record, as the buffer had it.
+    pub record: Item,
+}
+
+/// Records that were set aside, as they come. An error ends it.
+pub type AsideStream = Pin<Box<dyn Stream<Item = Result<Aside>> + Send>>;
+
+impl Log {
+    /// The records that were set aside.
+    pub fn set_aside(&self) -> AsideStream {
+        let query = Query::of(tables::aside());
+        let items = query_all(self.items.clone(), self.tables.event.clone(), query);
+        Box::pin(items.map(|item| {
+            let (name, reason, record) = tables::aside_of(item?);
+            Ok(Aside {
+                name,
+                reason,
+                record,
+            })
+        }))
+    }
+
+    /// Forgets a record that was set aside, for good.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn forget_aside(&self, name: &str) -> Result<()> {
+        let key = tables::aside_key(name);
+        let deleted = self
+            .items
+            .delete(&self.tables.event, key, Condition::Always);
+        deleted.await?;
+        Ok(())
+    }
+}

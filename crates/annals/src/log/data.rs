@@ -1,0 +1,277 @@
+//! What a record carries: the map that both tables keep, and the data inside of it.
+//!
+//! The original keeps a whole Kinesis record, whose data stands under `kinesis`, `data`: base64 in
+//! the buffer, and in its slot the JSON it stands for where it is JSON. Records of other sources
+//! have that shape too, so that either side reads them.
+//!
+//! Promises: data is decoded only where nothing is lost, and read back the same. A JSON text stays
+//! base64, so that a text under `data` is base64 in whatever was written here. The original decodes
+//! JSON texts as well: one that happens to be base64 cannot be told from base64.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use serde_json::Value as Json;
+
+use crate::items::{Number, Value};
+
+const KINESIS: &str = "kinesis";
+const DATA: &str = "data";
+
+/// What a source says happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// It is JSON.
+    Json(Json),
+    /// It is not.
+    Bytes(Bytes),
+}
+
+impl Data {
+    /// Bytes as they came: JSON where they are.
+    fn of(bytes: Vec<u8>) -> Self {
+        match serde_json::from_slice(&bytes) {
+            Ok(json) => Self::Json(json),
+            Err(_) => Self::Bytes(bytes.into()),
+        }
+    }
+}
+
+/// The map of a record, as the tables keep it under `record_payload`.
+///
+/// ```
+/// use annals::log::{Data, RecordPayload};
+/// use serde_json::json;
+///
+/// let payload = RecordPayload::json(&json!({"clap": 1}));
+/// assert_eq!(payload.data(), Data::Json(json!({"clap": 1})));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordPayload(BTreeMap<String, Value>);
+
+impl RecordPayload {
+    /// A map of one's own, such as a whole Kinesis record.
+    pub fn new(map: BTreeMap<String, Value>) -> Self {
+        Self(map)
+    }
+
+    /// Bytes, in the shape that a Kinesis record has them.
+    pub fn bytes(bytes: &[u8]) -> Self {
+        let data = BTreeMap::from([(DATA.to_owned(), Value::S(BASE64.encode(bytes)))]);
+        Self(BTreeMap::from([(KINESIS.to_owned(), Value::M(data))]))
+    }
+
+    /// JSON, in the shape that a Kinesis record has it.
+    pub fn json(json: &Json) -> Self {
+        Self::bytes(json.to_string().as_bytes())
+    }
+
+    /// The map.
+    pub fn as_map(&self) -> &BTreeMap<String, Value> {
+        &self.0
+    }
+
+    /// What the source says happened: the data, decoded, or the whole map as JSON where it has
+    /// none.
+    pub fn data(&self) -> Data {
+        match self.inner() {
+            None => Data::Json(members_to_json(&self.0)),
+            Some(Value::S(text)) => match BASE64.decode(text) {
+                Ok(bytes) => Data::of(bytes),
+                Err(_) => Data::Json(Json::from(text.as_str())),
+            },
+            Some(Value::B(bytes)) => Data::of(bytes.to_vec()),
+            Some(other) => Data::Json(to_json(other)),
+        }
+    }
+
+    fn inner(&self) -> Option<&Value> {
+        match self.0.get(KINESIS) {
+            Some(Value::M(kinesis)) => kinesis.get(DATA),
+            _ => None,
+        }
+    }
+
+    /// The same with its data as JSON; `None` where it stays as it is.
+    pub(super) fn decoded(&self) -> Option<Self> {
+        let text = self.inner()?.as_str()?;
+        let bytes = BASE64.decode(text).ok()?;
+        let text = std::str::from_utf8(&bytes).ok()?;
+        let json = serde_json::from_str(text).ok();
+        let json = json.filter(|json: &Json| !json.is_string() && has_exact_numbers(text))?;
+        let value = from_json(json)?;
+        let mut decoded = self.clone();
+        if let Some(Value::M(kinesis)) = decoded.0.get_mut(KINESIS) {
+            kinesis.insert(DATA.to_owned(), value);
+        }
+        Some(decoded)
+    }
+
+    /// Whether two say the same, one decoded and the other perhaps not.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        if self == other {
+            return true;
+        }
+        let without = |payload: &Self| {
+            let mut rest = payload.0.clone();
+            if let Some(Value::M(kinesis)) = rest.get_mut(KINESIS) {
+                kinesis.remove(DATA);
+            }
+            rest
+        };
+        let have_data = self.inner().is_some() && other.inner().is_some();
+        have_data && self.data() == other.data() && without(self) == without(other)
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        Value::M(self.0)
+    }
+}
+
+/// Whether a parser that keeps numbers of 64 bits loses nothing of this JSON.
+fn has_exact_numbers(json: &str) -> bool {
+    const FLOAT_DIGITS_MAX: usize = 15;
+    let mut outside = true;
+    // Texts are cut out first: a quote that no odd backslash precedes begins or ends one.
+    let mut escaped = false;
+    let without_texts = json.chars().map(|c| {
+        let is_quote = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        if is_quote {
+            outside = !outside;
+        }
+        if outside && !is_quote { c } else { ' ' }
+    });
+    let bare: String = without_texts.collect();
+    let is_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    let mut numbers = bare.split(|c| !is_number(c));
+    numbers.all(|number| {
+        let is_whole = !number.contains(['.', 'e', 'E']);
+        let digits = number.split(['e', 'E']).next().unwrap_or_default();
+        let digits = digits.chars().filter(char::is_ascii_digit).count();
+        match is_whole {
+            true => digits == 0 || number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok(),
+            false => digits <= FLOAT_DIGITS_MAX,
+        }
+    })
+}
+
+/// The value that JSON stands for; `None` where DynamoDB has no such number.
+fn from_json(json: Json) -> Option<Value> {
+    Some(match json {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Bool(truth),
+        Json::String(text) => Value::S(text),
+        Json::Number(number) => Value::N(number.to_string().parse().ok()?),
+        Json::Array(members) => {
+            let members = members.into_iter().map(from_json);
+            Value::L(members.collect::<Option<_>>()?)
+        }
+        Json::Object(members) => {
+            let members = members
+                .into_iter()
+                .map(|(name, member)| Some((name, from_json(member)?)));
+            Value::M(members.collect::<Option<_>>()?)
+        }
+    })
+}
+
+fn number_to_json(number: &Number) -> Json {
+    let text = number.to_string();
+    serde_json::from_str(&text).unwrap_or(Json::String(text))
+}
+
+/// What JSON can say of a value: bytes are base64, sets are lists.
+fn to_json(value: &Value) -> Json {
+    match value {
+        Value::S(text) => Json::from(text.as_str()),
+        Value::N(number) => number_to_json(number),
+        Value::B(bytes) => Json::from(BASE64.encode(bytes)),
+        Value::Bool(truth) => Json::from(*truth),
+        Value::Null => Json::Null,
+        Value::L(list) => list.iter().map(to_json).collect(),
+        Value::M(map) => members_to_json(map),
+        Value::Ss(set) => set.iter().map(|text| Json::from(text.as_str())).collect(),
+        Value::Ns(set) => set.iter().map(number_to_json).collect(),
+        Value::Bs(set) => set.iter().map(|bytes| BASE64.encode(bytes)).collect(),
+    }
+}
+
+fn members_to_json(map: &BTreeMap<String, Value>) -> Json {
+    let members = map
+        .iter()
+        .map(|(name, value)| (name.clone(), to_json(value)));
+    Json::Object(members.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, is_decoded: bool) {
+        let payload = RecordPayload::bytes(text.as_bytes());
+        let decoded = payload.decoded();
+        assert_eq!(decoded.is_some(), is_decoded, "{text}");
+        let kept = decoded.unwrap_or_else(|| payload.clone());
+        assert_eq!(kept.data(), payload.data(), "{text}");
+        assert!(kept.is_same(&payload) && payload.is_same(&kept), "{text}");
+    }
+
+    #[test]
+    fn data_is_decoded_where_nothing_is_lost() {
+        check(
+            r#"{"a":[1,-2,2.5,1e3,true,null,"x\"9999999999999999999999"]}"#,
+            true,
+        );
+        check("[]", true);
+        check("18446744073709551615", true);
+        check("-9223372036854775808", true);
+        check("0.1", true);
+        // Larger than the parser keeps, or than DynamoDB does.
+        check("18446744073709551616", false);
+        check("[0.12345678901234567]", false);
+        check("1e200", false);
+        // Not JSON, or a text, which would be taken for base64.
+        check("\"abcd\"", false);
+        check("not JSON", false);
+        check("", false);
+        assert_eq!(RecordPayload::bytes(&[0xff, 0]).decoded(), None);
+    }
+
+    #[test]
+    fn what_the_original_decoded_is_read() {
+        let text = |text: &str| {
+            let data = BTreeMap::from([(DATA.to_owned(), Value::from(text))]);
+            RecordPayload::new(BTreeMap::from([(KINESIS.to_owned(), Value::M(data))]))
+        };
+        assert_eq!(text("hello!").data(), Data::Json(json!("hello!")));
+        assert!(text("hello!").is_same(&RecordPayload::json(&json!("hello!"))));
+        assert!(!text("hello!").is_same(&RecordPayload::json(&json!("hello?"))));
+        assert_eq!(text("AP8=").data(), Data::Bytes(vec![0, 255].into()));
+    }
+
+    #[test]
+    fn a_map_without_data_is_shown_whole() {
+        let map = BTreeMap::from([("a".to_owned(), Value::B(vec![0, 255].into()))]);
+        let payload = RecordPayload::new(map);
+        assert_eq!(payload.data(), Data::Json(json!({"a": "AP8="})));
+        assert_eq!(payload.decoded(), None);
+        assert!(!payload.is_same(&RecordPayload::json(&json!({"a": "AP8="}))));
+    }
+
+    #[test]
+    fn what_stands_around_the_data_counts() {
+        let with = |key: &str| {
+            let mut payload = RecordPayload::json(&json!({"a": 1}));
+            payload.0.insert("key".to_owned(), Value::from(key));
+            payload
+        };
+        assert!(with("a").is_same(&with("a").decoded().unwrap()));
+        assert!(!with("a").is_same(&with("b").decoded().unwrap()));
+    }
+}

@@ -1,0 +1,101 @@
+//! How fast a playback goes: as fast as it is read, as time went, or some factor of that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::StreamExt;
+
+use super::{LogStream, Time};
+use crate::{Clock, Error, Result};
+
+/// How fast a playback goes.
+///
+/// ```
+/// use annals::log::Speed;
+///
+/// assert_eq!("max".parse::<Speed>()?, Speed::Max);
+/// assert_eq!("1".parse::<Speed>()?, Speed::REAL_TIME);
+/// assert!("0".parse::<Speed>().is_err());
+/// # Ok::<(), annals::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Speed {
+    /// As fast as it is read.
+    #[default]
+    Max,
+    /// So many times as fast as it happened. More than zero; anything else is as [`Max`](Self::Max).
+    Times(f64),
+}
+
+impl Speed {
+    /// As fast as it happened.
+    pub const REAL_TIME: Self = Self::Times(1.0);
+
+    /// How long after the first event another one is due.
+    fn due(self, since_first_ms: u64) -> Duration {
+        match self {
+            Self::Times(factor) if factor > 0.0 && factor.is_finite() => {
+                // Longer than that nobody waits.
+                let seconds = (since_first_ms as f64 / 1_000.0 / factor).min(1e9);
+                Duration::from_secs_f64(seconds)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl std::str::FromStr for Speed {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        let factor = text.parse::<f64>().ok();
+        let factor = factor.filter(|factor| *factor > 0.0 && factor.is_finite());
+        factor.map(Self::Times).ok_or_else(|| {
+            Error::invalid(format!(
+                "a speed is `max`, or a number above zero: 1 is as it happened. speed=`{text}`"
+            ))
+        })
+    }
+}
+
+/// The events, none before it is due. The first one is due at once.
+pub(super) fn paced(events: LogStream, speed: Speed, clock: Arc<dyn Clock>) -> LogStream {
+    if speed == Speed::Max {
+        return events;
+    }
+    let mut first: Option<(Time, Duration)> = None;
+    let paced = events.then(move |event| {
+        let clock = clock.clone();
+        let wait = event.as_ref().ok().and_then(|event| {
+            let now = clock.monotonic();
+            let (first, start) = *first.get_or_insert((event.time, now));
+            let since = event.time.ms().saturating_sub(first.ms());
+            (start + speed.due(since)).checked_sub(now)
+        });
+        async move {
+            if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+                clock.sleep(wait).await;
+            }
+            event
+        }
+    });
+    Box::pin(paced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_divides_the_time_that_passed() {
+        assert_eq!(Speed::Max.due(5_000), Duration::ZERO);
+        assert_eq!(Speed::REAL_TIME.due(5_000), Duration::from_secs(5));
+        assert_eq!(Speed::Times(10.0).due(5_000), Duration::from_millis(500));
+        for refused in ["-1", "0", "NaN", "inf", "fast", ""] {
+            assert!(refused.parse::<Speed>().is_err(), "{refused}");
+        }
+    }
+}

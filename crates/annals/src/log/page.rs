@@ -1,0 +1,253 @@
+//! One page of the buffer on its way into slots.
+//!
+//! The order is what the promises of the sweep rest on: look what is stored, enter the slots into
+//! the index, store, read the horizon and tell what is late, delete.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::sweep::Pass;
+use super::tables::{self, Buffered};
+use super::{EventId, Log, Slot, Time};
+use crate::items::{Item, Key, Write, check_item};
+use crate::{Error, Result};
+
+/// A record of the page, and where its event belongs.
+#[derive(Debug)]
+struct Moving {
+    /// Its key in the buffer.
+    from: Key,
+    raw: Item,
+    record: Buffered,
+    slot: Slot,
+    /// The event, and its key.
+    event: Item,
+    to: Key,
+}
+
+/// A record that has an event in its slot now.
+#[derive(Debug)]
+struct Arrived {
+    from: Key,
+    event_id: EventId,
+    time: Time,
+    /// Whether this pass stored it.
+    is_moved: bool,
+}
+
+/// A record that cannot be moved.
+#[derive(Debug)]
+struct Unmovable {
+    from: Key,
+    raw: Item,
+    why: Error,
+}
+
+/// What is to be done with a page.
+#[derive(Debug, Default)]
+struct Sorted {
+    /// To be stored, by the event's key. More than one where the page has a record twice.
+    fresh: HashMap<Key, Vec<Moving>>,
+    arrived: Vec<Arrived>,
+    unmovable: Vec<Unmovable>,
+}
+
+fn other_content(record: &Buffered, slot: Slot) -> Error {
+    let (id, time) = (&record.event_id, record.time);
+    Error::conflict(format!(
+        "an event with this id and other content is in the slot; it stays. event id=`{id}`, time=`{time}`, slot=`{slot}`"
+    ))
+}
+
+fn arrived(moving: Moving, is_moved: bool) -> Arrived {
+    Arrived {
+        from: moving.from,
+        event_id: moving.record.event_id,
+        time: moving.record.time,
+        is_moved,
+    }
+}
+
+impl Log {
+    /// Moves the records of a page. What goes wrong is told in the report.
+    pub(super) async fn move_page(&self, pass: &Pass, items: Vec<Item>) {
+        let mut sorted = Sorted::default();
+        let mut moving = Vec::with_capacity(items.len());
+        for raw in items {
+            let from = match self.tables.buffer.key_of(&raw) {
+                Ok(from) => from,
+                Err(error) => {
+                    pass.report().fail(error);
+                    continue;
+                }
+            };
+            match self.prepare(&raw) {
+                Ok((record, slot, event, to)) => moving.push(Moving {
+                    from,
+                    raw,
+                    record,
+                    slot,
+                    event,
+                    to,
+                }),
+                Err(why) => sorted.unmovable.push(Unmovable { from, raw, why }),
+            }
+        }
+        let times: Vec<Time> = moving.iter().map(|moving| moving.record.time).collect();
+        if let Err(error) = self.look(pass, moving, &mut sorted).await {
+            let mut report = pass.report();
+            report.fail(error);
+            times.into_iter().for_each(|time| report.leave(time));
+            return;
+        }
+        self.store(pass, &mut sorted).await;
+        let mut done = self.judge(pass, sorted.arrived).await;
+        done.extend(self.put_aside(pass, sorted.unmovable).await);
+        let deletes = done.into_iter().map(Write::Delete).collect();
+        let ended = self.write_all(&self.tables.buffer, deletes).await;
+        if let Some(error) = ended.failure {
+            // Their events are stored: they hold nothing back.
+            pass.report().fail(error);
+        }
+    }
+
+    fn prepare(&self, raw: &Item) -> Result<(Buffered, Slot, Item, Key)> {
+        let record = tables::buffered_of(raw)?;
+        let slot = Slot::of(record.time, self.unit);
+        let parts = self.settings.slot_parts;
+        let partition = tables::partition_of(slot, &record.event_id, parts);
+        let to = tables::event_key(partition.clone(), &record.event_id);
+        let is_decoded = self.settings.decode_payload;
+        let event = tables::event_of(&self.tables.event, partition, &record, is_decoded)?;
+        Ok((record, slot, event, to))
+    }
+
+    /// Looks what is stored already, under every number of parts there ever was.
+    async fn look(&self, pass: &Pass, moving: Vec<Moving>, sorted: &mut Sorted) -> Result<()> {
+        let keys = moving.iter().flat_map(|moving| {
+            let id = &moving.record.event_id;
+            let at = |parts: &u32| tables::partition_of(moving.slot, id, *parts);
+            pass.parts
+                .iter()
+                .map(move |parts| tables::event_key(at(parts), id))
+        });
+        let found = self.get_all(&self.tables.event, keys.collect()).await?;
+        let found = found.chunks(pass.parts.len().max(1));
+        for (moving, found) in moving.into_iter().zip(found) {
+            let stored = found.iter().flatten().next();
+            let told_before = sorted.fresh.get(&moving.to).and_then(|fresh| fresh.first());
+            let other = stored.or(told_before.map(|first| &first.event));
+            match other {
+                Some(other) if !tables::is_same_event(other, &moving.record) => {
+                    let why = other_content(&moving.record, moving.slot);
+                    let Moving { from, raw, .. } = moving;
+                    sorted.unmovable.push(Unmovable { from, raw, why });
+                }
+                _ if stored.is_some() => sorted.arrived.push(arrived(moving, false)),
+                _ => {
+                    let key = moving.to.clone();
+                    sorted.fresh.entry(key).or_default().push(moving);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Enters the slots and stores the events; those that are known to be stored have arrived.
+    async fn store(&self, pass: &Pass, sorted: &mut Sorted) {
+        let fresh = std::mem::take(&mut sorted.fresh);
+        let firsts = || fresh.values().filter_map(|fresh| fresh.first());
+        let slots: BTreeSet<_> = firsts()
+            .map(|moving| (moving.slot, self.settings.slot_parts))
+            .collect();
+        let ended = match self.enter(&pass.entered, slots).await {
+            Ok(()) => {
+                let puts = firsts().map(|moving| Write::Put(moving.event.clone()));
+                self.write_all(&self.tables.event, puts.collect()).await
+            }
+            Err(error) => super::batch::Batch {
+                remaining: fresh.keys().cloned().collect(),
+                failure: Some(error),
+            },
+        };
+        let mut report = pass.report();
+        if let Some(error) = ended.failure {
+            report.fail(error);
+        }
+        for (key, fresh) in fresh {
+            let is_stored = !ended.remaining.contains(&key);
+            for (n, moving) in fresh.into_iter().enumerate() {
+                match is_stored {
+                    true => sorted.arrived.push(arrived(moving, n == 0)),
+                    false => report.leave(moving.record.time),
+                }
+            }
+        }
+    }
+
+    /// Tells what is late, now that the events are stored. Answers what may be deleted.
+    async fn judge(&self, pass: &Pass, arrived: Vec<Arrived>) -> Vec<Key> {
+        if arrived.is_empty() {
+            return Vec::new();
+        }
+        let horizon = self.horizon().await;
+        let mut report = pass.report();
+        let horizon = match horizon {
+            Ok(horizon) => horizon,
+            Err(error) => {
+                // Nobody can tell whether they are late: the next sweep does.
+                report.fail(error);
+                arrived
+                    .iter()
+                    .for_each(|arrived| report.leave(arrived.time));
+                return Vec::new();
+            }
+        };
+        for arrived in &arrived {
+            let is_behind = horizon.is_some_and(|horizon| arrived.time < horizon);
+            match arrived.is_moved {
+                true => report.moved += 1,
+                false => report.repeated += 1,
+            }
+            if !is_behind {
+                continue;
+            }
+            let (id, time) = (&arrived.event_id, arrived.time);
+            report.name_late(id);
+            match arrived.is_moved {
+                true => {
+                    report.late += 1;
+                    tracing::warn!(%id, %time, "an event is late: it was stored behind the horizon");
+                }
+                false => report.repeated_behind += 1,
+            }
+        }
+        arrived.into_iter().map(|arrived| arrived.from).collect()
+    }
+
+    /// Sets records aside. Answers what may be deleted.
+    async fn put_aside(&self, pass: &Pass, unmovable: Vec<Unmovable>) -> Vec<Key> {
+        let mut kept: HashMap<Key, Key> = HashMap::new();
+        let mut puts = Vec::new();
+        for Unmovable { from, raw, why } in unmovable {
+            let item = tables::aside_item(&raw, &why.to_string());
+            let mut report = pass.report();
+            report.explain(why);
+            let checked = check_item(&self.tables.event, &item);
+            match checked {
+                Ok(checked) => {
+                    kept.insert(checked.key, from);
+                    puts.push(Write::Put(item));
+                }
+                Err(_) => report.stuck += 1,
+            }
+        }
+        let ended = self.write_all(&self.tables.event, puts).await;
+        kept.retain(|key, _| !ended.remaining.contains(key));
+        let mut report = pass.report();
+        report.set_aside += kept.len() as u64;
+        if let Some(error) = ended.failure {
+            report.fail(error);
+        }
+        kept.into_values().collect()
+    }
+}

@@ -1,0 +1,238 @@
+//! The races that the log's promises rest on, one by one, as a script has them happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals::counting::Verb;
+use annals::faulty::Faulty;
+use annals::items::{Items, Scan, scan_all};
+use annals::log::{Ingested, Log, Playback, Record, Span, Time};
+use annals::memory::Memory;
+use annals::settings::LogSettings;
+use annals::{Clock, ErrorKind, ManualClock};
+use futures::TryStreamExt;
+use serde_json::json;
+
+const LATENESS: u64 = 5_000;
+
+struct Bed {
+    clock: Arc<ManualClock>,
+    items: Arc<dyn Items>,
+    log: Log,
+}
+
+fn settings() -> LogSettings {
+    LogSettings {
+        allowed_lateness_ms: LATENESS,
+        sweep_segments: 1,
+        follow_poll_ms: 1,
+        ..LogSettings::default()
+    }
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+        let items: Arc<dyn Items> = Arc::new(Memory::new());
+        let settings = settings();
+        let log = Log::create(items.clone(), &settings, clock.clone());
+        let log = log.await.unwrap();
+        Self { clock, items, log }
+    }
+
+    /// The same log on a store that does as it is told.
+    async fn scripted(&self) -> (Arc<Faulty>, Log) {
+        let faulty = Arc::new(Faulty::scripted(self.items.clone()));
+        let settings = settings();
+        let log = Log::open(faulty.clone(), &settings, self.clock.clone());
+        (faulty.clone(), log.await.unwrap())
+    }
+
+    fn record(&self, id: &str, ago: u64) -> Record {
+        let time = Time::from_ms(self.clock.now_ms() - ago).unwrap();
+        Record::json("test", id.parse().unwrap(), time, &json!({"id": id}))
+    }
+
+    async fn ids(&self) -> Vec<String> {
+        let events: Vec<_> = self.log.playback(Span::ALL).try_collect().await.unwrap();
+        events
+            .iter()
+            .map(|event| event.event_id.to_string())
+            .collect()
+    }
+
+    async fn buffered(&self) -> usize {
+        let table = self.log.tables().buffer.clone();
+        let all = scan_all(self.items.clone(), table, Scan::whole());
+        all.try_collect::<Vec<_>>().await.unwrap().len()
+    }
+
+    fn advance(&self, ms: u64) {
+        self.clock.advance(Duration::from_millis(ms));
+    }
+}
+
+/// One sweep holds an event that has come late while another publishes a horizon past it: the first
+/// one tells, although the horizon was not there when it began.
+#[tokio::test]
+async fn a_horizon_that_overtakes_a_store_makes_it_late() {
+    let bed = Bed::new().await;
+    let (faulty, slow) = bed.scripted().await;
+    bed.log.ingest_one(bed.record("late", 20_000)).await;
+    // The other one's scan passed before the record came: it sees nothing of it.
+    faulty.hold(Verb::Write);
+    let swept = tokio::spawn(async move { slow.sweep().await });
+    faulty.until_held(1).await;
+    publish(&bed).await;
+    let horizon = bed.log.horizon().await.unwrap().unwrap();
+    let seen = bed
+        .log
+        .playback(Playback::since(Time::FIRST).until(horizon));
+    assert_eq!(seen.try_collect::<Vec<_>>().await.unwrap().len(), 0);
+    faulty.release(Verb::Write);
+    let report = swept.await.unwrap();
+    assert_eq!((report.moved, report.late), (1, 1), "{report:?}");
+}
+
+/// A sweep of an empty buffer, as one is whose scan passed before a record came: over the same event
+/// table, with a buffer of its own.
+async fn publish(bed: &Bed) {
+    let settings = LogSettings {
+        buffer_table: Some("another-buffer".parse().unwrap()),
+        ..settings()
+    };
+    let log = Log::create(bed.items.clone(), &settings, bed.clock.clone());
+    let report = log.await.unwrap().sweep().await;
+    assert!(report.horizon.is_some(), "{report:?}");
+}
+
+/// A record that could not be stored holds the horizon at its time.
+#[tokio::test]
+async fn what_is_left_holds_the_horizon() {
+    let bed = Bed::new().await;
+    let (faulty, log) = bed.scripted().await;
+    bed.log.ingest_one(bed.record("a", 0)).await;
+    let time = bed.log.now();
+    bed.advance(60_000);
+    // The index is entered; the event's own write fails.
+    faulty.spare_next(Verb::Write, 1);
+    faulty.fail_next(Verb::Write, 1, ErrorKind::Unavailable);
+    let report = log.sweep().await;
+    assert_eq!(
+        (report.moved, report.left, report.oldest_left),
+        (0, 1, Some(time))
+    );
+    assert_eq!(report.failure.unwrap().kind(), ErrorKind::Unavailable);
+    assert_eq!(report.horizon, Some(time));
+    assert_eq!(bed.buffered().await, 1);
+    let report = log.sweep().await;
+    assert_eq!((report.moved, report.late), (1, 0));
+    assert!(report.horizon > Some(time));
+}
+
+/// A scan that breaks off has not told what is left: no horizon.
+#[tokio::test]
+async fn a_scan_that_breaks_off_publishes_nothing() {
+    let bed = Bed::new().await;
+    let (faulty, log) = bed.scripted().await;
+    bed.log.ingest_one(bed.record("a", 0)).await;
+    faulty.fail_next(Verb::Scan, 1, ErrorKind::Unavailable);
+    let report = log.sweep().await;
+    assert!(report.failure.is_some());
+    assert_eq!(report.horizon, None);
+    assert_eq!(bed.log.horizon().await.unwrap(), None);
+}
+
+/// Wherever a sweep dies, the record is in the buffer or its event is stored, and the next sweep
+/// makes one event of it.
+#[tokio::test]
+async fn a_sweep_that_dies_anywhere_loses_and_doubles_nothing() {
+    for verb in [Verb::Get, Verb::Put, Verb::Write, Verb::Scan] {
+        for nth in 0..4 {
+            for is_lost in [false, true] {
+                let bed = Bed::new().await;
+                let (faulty, log) = bed.scripted().await;
+                bed.log
+                    .ingest(vec![bed.record("a", 0), bed.record("b", 1)])
+                    .await;
+                faulty.spare_next(verb, nth);
+                match is_lost {
+                    true => faulty.lose_next(verb, 100),
+                    false => faulty.fail_next(verb, 100, ErrorKind::Unavailable),
+                }
+                let report = log.sweep().await;
+                let what = format!("{verb:?} {nth} {is_lost}: {report:?}");
+                let stored = bed.ids().await.len();
+                assert!(bed.buffered().await == 2 || stored == 2, "{what}");
+                let report = bed.log.sweep().await;
+                assert!(report.failure.is_none(), "{what}");
+                assert_eq!(bed.ids().await, ["b", "a"], "{what}");
+                assert_eq!(bed.buffered().await, 0, "{what}");
+            }
+        }
+    }
+}
+
+/// The slot is in the index before its event is stored: a playback between the two finds no gap that
+/// closes behind it.
+#[tokio::test]
+async fn a_slot_is_in_the_index_before_its_first_event() {
+    let bed = Bed::new().await;
+    let (faulty, log) = bed.scripted().await;
+    bed.log.ingest_one(bed.record("a", 0)).await;
+    // Index, event, deletion: nothing behind the event is written.
+    faulty.spare_next(Verb::Write, 2);
+    faulty.fail_next(Verb::Write, 100, ErrorKind::Unavailable);
+    log.sweep().await;
+    assert_eq!(bed.buffered().await, 1);
+    assert_eq!(bed.ids().await, ["a"]);
+    let stats = bed.log.stats().await.unwrap();
+    assert_eq!(stats.days, 1);
+}
+
+/// A put whose answer was lost is known again by its content.
+#[tokio::test]
+async fn a_record_whose_answer_was_lost_is_ingested_again() {
+    let bed = Bed::new().await;
+    let (faulty, log) = bed.scripted().await;
+    let record = bed.record("a", 0);
+    faulty.lose_next(Verb::Put, 1);
+    let told = log.ingest_one(record.clone()).await;
+    assert!(matches!(told, Ingested::Unknown(_)), "{told:?}");
+    let told = log.ingest_one(record.clone()).await;
+    assert!(matches!(told, Ingested::Present), "{told:?}");
+    faulty.lose_next(Verb::Write, 1);
+    let report = log.ingest(vec![bed.record("b", 0)]).await;
+    assert!(report.failure().is_some());
+    let report = log.ingest(vec![bed.record("b", 0), record]).await;
+    assert_eq!((report.stored(), report.present()), (0, 2));
+}
+
+/// Settings that cannot be are refused with their name.
+#[tokio::test]
+async fn settings_that_cannot_be_are_refused() {
+    type Alter = fn(&mut LogSettings);
+    let wrong: [(&str, Alter); 7] = [
+        ("time-unit-ms", |s| s.time_unit_ms = 7_000),
+        ("slot-parts", |s| s.slot_parts = 0),
+        ("slot-parts", |s| s.slot_parts = 101),
+        ("original-writes", |s| {
+            s.slot_parts = 2;
+            s.original_writes = true;
+        }),
+        ("sweep-segments", |s| s.sweep_segments = 0),
+        ("concurrency", |s| s.concurrency = 0),
+        ("event-table", |s| {
+            s.event_table = Some("annals-buffer".parse().unwrap())
+        }),
+    ];
+    let bed = Bed::new().await;
+    for (name, alter) in wrong {
+        let mut settings = settings();
+        alter(&mut settings);
+        let opened = Log::open(bed.items.clone(), &settings, bed.clock.clone()).await;
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
