@@ -11,8 +11,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, bench, config, delete, export, highest, ids, import, replay, snapshot, state, tables,
-    verify,
+    append, bench, config, delete, export, highest, ids, import, log, replay, snapshot, state,
+    tables, verify,
 };
 
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
@@ -180,6 +180,9 @@ pub(crate) enum Command {
     /// Get, put or delete durable state
     #[command(subcommand)]
     State(state::State),
+    /// The time-ordered log: ingest, pump, sweep, play back
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// Create, check or drop the tables of the layout
     #[command(subcommand)]
     Tables(tables::Tables),

@@ -1,4 +1,4 @@
-//! Lines of items, `{"Item":{…}}`, read one at a time for a table.
+//! Lines of any input, read one at a time; and lines of items, `{"Item":{…}}`, for a table.
 //!
 //! Promises: an item that comes out of here may be put into the table; the first line that is
 //! wrong ends it and is named; memory is bounded, whatever the input.
@@ -55,8 +55,13 @@ impl Lines {
         })
     }
 
+    /// The number of the line read last, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The next line with its end, as bytes.
-    async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         self.number += 1;
         let mut bounded = (&mut self.input).take(LINE_BYTES_MAX + 1);
@@ -67,9 +72,10 @@ impl Lines {
         })?;
         self.bar.inc(bytes as u64);
         if line.len() as u64 > LINE_BYTES_MAX {
-            return Err(self.wrong(Error::invalid(format!(
-                "line is longer than any item is as JSON. bytes allowed=`{LINE_BYTES_MAX}`"
-            ))));
+            let number = self.number;
+            return Err(Error::invalid(format!(
+                "line is longer than any item is as JSON. bytes allowed=`{LINE_BYTES_MAX}`, line=`{number}`"
+            )));
         }
         Ok((bytes > 0).then_some(line))
     }

@@ -10,6 +10,7 @@ pub(crate) mod export;
 pub(crate) mod highest;
 pub(crate) mod ids;
 pub(crate) mod import;
+pub(crate) mod log;
 pub(crate) mod replay;
 pub(crate) mod snapshot;
 pub(crate) mod state;
@@ -152,6 +153,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Delete(command) => command.run(&context).await,
         Command::Snapshot(command) => command.run(&context).await,
         Command::State(command) => command.run(&context).await,
+        Command::Log(command) => command.run(&context).await,
         Command::Tables(command) => command.run(&context).await,
         Command::Export(command) => command.run(&context).await,
         Command::Import(command) => command.run(&context).await,

@@ -3,12 +3,14 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
+use annals::counting::Counting;
 use annals::items::{Billing, Items, TableSpec};
+use annals::log::{LogTables, Span, Time};
 use annals::{Error, ErrorKind, Result};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::Context;
+use super::{Context, Purpose};
 use crate::output::ABSENT;
 
 /// What to do with the tables.
@@ -22,31 +24,53 @@ pub(crate) enum Tables {
         /// Reserve so many write units a second instead of paying by request
         #[arg(long, value_name = "N", requires = "read_units")]
         write_units: Option<u32>,
+        /// The tables of the time-ordered log as well
+        #[arg(long)]
+        log: bool,
     },
     /// Check that the tables are there and have the right keys and indexes
-    Check,
+    Check {
+        /// The tables of the time-ordered log as well
+        #[arg(long)]
+        log: bool,
+    },
     /// Drop the tables with everything in them
     Drop {
         /// Do not ask; needed where there is no terminal to ask at
         #[arg(long, short)]
         yes: bool,
+        /// The tables of the time-ordered log as well
+        #[arg(long)]
+        log: bool,
     },
 }
 
 impl Tables {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let tables = context.settings.layout.tables(&context.settings)?;
-        let specs: Vec<&TableSpec> = tables.all().collect();
+        let of_log = LogTables::of(&context.settings.log)?;
+        let (Self::Create { log, .. } | Self::Check { log } | Self::Drop { log, .. }) = self;
+        let of_log = of_log.all().filter(|_| log);
+        let specs: Vec<&TableSpec> = tables.all().chain(of_log).collect();
         match self {
             Self::Create {
                 read_units,
                 write_units,
+                log,
             } => {
                 let billing = billing(read_units, write_units)?;
-                create(context, &specs, billing).await
+                let store = context.store().await?;
+                create(context, &store, &specs, billing).await?;
+                if log {
+                    // The index of a table that is new is complete, and is marked so.
+                    let log = context.log_on(&store, Purpose::Write).await?;
+                    log.link(Span::new(Time::FIRST, Time::FIRST)?).await?;
+                }
+                context.print_cost(&store)?;
+                Ok(ExitCode::SUCCESS)
             }
-            Self::Check => check(context, &specs).await,
-            Self::Drop { yes } => {
+            Self::Check { .. } => check(context, &specs).await,
+            Self::Drop { yes, .. } => {
                 if yes || is_confirmed(&specs)? {
                     return drop_all(context, &specs).await;
                 }
@@ -70,8 +94,12 @@ fn billing(read_units: Option<u32>, write_units: Option<u32>) -> Result<Billing>
     }
 }
 
-async fn create(context: &Context, specs: &[&TableSpec], billing: Billing) -> Result<ExitCode> {
-    let store = context.store().await?;
+async fn create(
+    context: &Context,
+    store: &Counting,
+    specs: &[&TableSpec],
+    billing: Billing,
+) -> Result<()> {
     for spec in specs {
         let status = match store.create_table(spec, billing).await {
             Ok(()) => "created",
@@ -83,8 +111,7 @@ async fn create(context: &Context, specs: &[&TableSpec], billing: Billing) -> Re
         };
         print_status(context, spec, status)?;
     }
-    context.print_cost(&store)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {

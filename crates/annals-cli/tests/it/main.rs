@@ -19,6 +19,7 @@ mod full_disk;
 mod j5ik2o;
 mod j5ik2o_settings;
 mod journal;
+mod log;
 mod piped;
 mod run;
 mod tables;

@@ -249,7 +249,7 @@ pub(crate) fn check_cursor(
 /// The error every store answers where a table is missing.
 pub fn missing_table(name: &TableName) -> Error {
     Error::invalid(format!(
-        "table does not exist; create it with `annals tables create` or name another. table=`{name}`"
+        "table does not exist; create it with `annals tables create` (--log for those of the log), or name another. table=`{name}`"
     ))
 }
 

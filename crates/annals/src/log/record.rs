@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{Data, RecordPayload, Slot, Time};
+use super::{Data, RecordPayload, Slot, Time, tables};
 use crate::items::limits::SORT_BYTES_MAX;
 use crate::{Error, Result};
 
@@ -22,6 +22,12 @@ use crate::{Error, Result};
 pub struct EventId(Arc<str>);
 
 impl EventId {
+    /// The id of what has none of its own: the SHA-256 of its bytes, as lower-case hex. What comes
+    /// again has the same.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(tables::sha256_of(bytes).into())
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -90,6 +90,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The lower-case hex SHA-256 of bytes.
+pub(super) fn sha256_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 /// The lower-case hex SHA-256 of texts, one behind the other.
 pub(super) fn sha256(texts: &[&str]) -> String {
     let mut digest = Sha256::new();

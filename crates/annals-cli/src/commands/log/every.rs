@@ -1,0 +1,66 @@
+//! How often something is done again: `60s`, `500ms`, `5m`, `1h`.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use annals::{Clock, Error, Result, SystemClock};
+
+/// How often something is done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Every(Duration);
+
+impl FromStr for Every {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid(format!(
+                "how often is a number with ms, s, m or h, at least 1ms. every=`{text}`"
+            ))
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(digits);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let ms = match unit {
+            "ms" => Some(number),
+            "s" => number.checked_mul(1_000),
+            "m" => number.checked_mul(60_000),
+            "h" => number.checked_mul(3_600_000),
+            _ => None,
+        };
+        let ms = ms.filter(|ms| *ms > 0).ok_or_else(wrong)?;
+        Ok(Self(Duration::from_millis(ms)))
+    }
+}
+
+impl Every {
+    pub(crate) async fn pause(self) {
+        SystemClock::new().sleep(self.0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_a_unit() {
+        let ms = |text: &str| text.parse::<Every>().ok().map(|every| every.0.as_millis());
+        assert_eq!(ms("500ms"), Some(500));
+        assert_eq!(ms("60s"), Some(60_000));
+        assert_eq!(ms("5m"), Some(300_000));
+        assert_eq!(ms("1h"), Some(3_600_000));
+        for refused in [
+            "",
+            "60",
+            "s",
+            "0s",
+            "-1s",
+            "1d",
+            "1.5s",
+            "99999999999999999999s",
+        ] {
+            assert_eq!(ms(refused), None, "{refused}");
+        }
+    }
+}

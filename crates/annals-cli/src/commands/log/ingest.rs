@@ -1,0 +1,144 @@
+//! `annals log ingest`: records from JSON lines.
+//!
+//! Promises: a line that is wrong is named and does not keep the others out; what it says was
+//! stored reaches its slot. Memory is bounded, whatever the input.
+
+use std::process::ExitCode;
+
+use annals::log::{EventId, Ingested, Log, Record, Time};
+use annals::{Error, ErrorKind, Result};
+use indicatif::ProgressBar;
+use serde_json::{Value as Json, json};
+
+use super::super::{Context, Purpose};
+use crate::lines::Lines;
+use crate::output::{exit_code, print_error};
+use crate::progress;
+
+/// How many records are brought in at once.
+const AT_ONCE: usize = 500;
+
+/// Bring records into the buffer: JSON lines on standard input.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each line is an object: {\"event_id\":\"…\",\"time\":…,\"payload\":…}. The time is milliseconds since
+1970 or RFC 3339 [default: now]; the event id is any text [default: the SHA-256 of the line].
+A line that comes again is the same record where source, id, time and payload are the same.")]
+pub(crate) struct Ingest {
+    /// Where the records come from. Ids are told apart by it
+    #[arg(long, value_name = "S", default_value = "lines")]
+    source: String,
+}
+
+/// How many lines came to what.
+#[derive(Default)]
+struct Counts {
+    stored: usize,
+    present: usize,
+    refused: usize,
+    /// The worst that happened.
+    worst: Option<Error>,
+}
+
+impl Counts {
+    /// A line is not in the buffer, or nobody knows.
+    fn refuse(&mut self, line: u64, cause: &Error, bar: &ProgressBar) {
+        let (kind, text) = (cause.kind(), format!("line is not ingested. line=`{line}`"));
+        let error = Error::new(kind, text).because(cause.clone());
+        bar.suspend(|| print_error(&error));
+        self.refused += 1;
+        let weight = |kind| match kind {
+            ErrorKind::Unavailable => 2,
+            ErrorKind::Conflict => 0,
+            _ => 1,
+        };
+        let is_worse = |worst: &Error| weight(worst.kind()) < weight(kind);
+        if self.worst.as_ref().is_none_or(is_worse) {
+            self.worst = Some(error);
+        }
+    }
+}
+
+impl Ingest {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let (log, store) = context.log(Purpose::Write).await?;
+        let bar = progress::counter("records ingested");
+        let input = tokio::io::BufReader::new(tokio::io::stdin());
+        let mut lines = Lines::new(input, ProgressBar::hidden());
+        let (mut counts, mut batch) = (Counts::default(), Vec::new());
+        while let Some(line) = lines.next().await? {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match self.record(&log, &line) {
+                Ok(record) => batch.push((lines.number(), record)),
+                Err(error) => counts.refuse(lines.number(), &error, &bar),
+            }
+            if batch.len() == AT_ONCE {
+                bring(&log, &mut batch, &mut counts, &bar).await;
+            }
+        }
+        bring(&log, &mut batch, &mut counts, &bar).await;
+        bar.finish_and_clear();
+        let Counts {
+            stored,
+            present,
+            refused,
+            worst,
+        } = counts;
+        let object = json!({"stored": stored, "present": present, "refused": refused});
+        let text = format!("{stored} stored, {present} there already, {refused} refused");
+        context.output.line(&object, &text)?;
+        context.print_cost(&store)?;
+        Ok(worst.map_or(ExitCode::SUCCESS, |error| exit_code(error.kind())))
+    }
+
+    fn record(&self, log: &Log, line: &[u8]) -> Result<Record> {
+        let json: Json = serde_json::from_slice(line)
+            .map_err(|cause| Error::invalid("line is not JSON").because(cause))?;
+        let Json::Object(mut members) = json else {
+            return Err(Error::invalid(
+                "line is no object; say {\"event_id\":…,\"time\":…,\"payload\":…}",
+            ));
+        };
+        let event_id = match members.remove("event_id") {
+            None | Some(Json::Null) => EventId::of_bytes(line.trim_ascii()),
+            Some(Json::String(id)) => id.parse()?,
+            Some(other) => {
+                let message = format!("event_id is a text. event_id=`{other}`");
+                return Err(Error::invalid(message));
+            }
+        };
+        let time: Time = match members.remove("time") {
+            None | Some(Json::Null) => log.now(),
+            Some(Json::String(text)) => text.parse()?,
+            Some(other) => other.to_string().parse()?,
+        };
+        let missing = || Error::invalid("line has no payload; what did happen?");
+        let payload = members.remove("payload").ok_or_else(missing)?;
+        if let Some(name) = members.keys().next() {
+            return Err(Error::invalid(format!(
+                "there are event_id, time and payload, and no others. name=`{name}`"
+            )));
+        }
+        Ok(Record::json(&self.source, event_id, time, &payload))
+    }
+}
+
+/// Brings a batch in, and forgets it.
+async fn bring(log: &Log, batch: &mut Vec<(u64, Record)>, counts: &mut Counts, bar: &ProgressBar) {
+    let (numbers, records): (Vec<u64>, Vec<Record>) = batch.drain(..).unzip();
+    bar.inc(records.len() as u64);
+    let report = log.ingest(records).await;
+    for (line, outcome) in numbers.into_iter().zip(&report.outcomes) {
+        match outcome {
+            Ingested::Stored => counts.stored += 1,
+            Ingested::Present => counts.present += 1,
+            other => {
+                if let Some(error) = other.error() {
+                    counts.refuse(line, error, bar);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `annals log link`: the index of slots, and the original's links.
+
+use std::process::ExitCode;
+
+use annals::Result;
+use annals::log::{Span, Time};
+use serde_json::json;
+
+use super::super::{Context, Purpose};
+
+/// Make the index of slots complete where it is not, which reads the whole table, and write the
+/// links of a span that the original's playback reads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Link {
+    /// The first time whose slots are linked: milliseconds since 1970 or RFC 3339 [default: all]
+    #[arg(long, value_name = "T", default_value = "0", hide_default_value = true)]
+    start: Time,
+    /// The first time whose slots are not [default: all]
+    #[arg(long, value_name = "T")]
+    end: Option<Time>,
+}
+
+impl Link {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let span = Span::new(self.start, self.end.unwrap_or(Time::END))?;
+        let (log, store) = context.log(Purpose::Write).await?;
+        let report = log.link(span).await?;
+        let object = json!({
+            "read": report.read,
+            "unknown": report.unknown,
+            "slots": report.slots,
+            "linked": report.linked,
+        });
+        let (read, slots, linked) = (report.read, report.slots, report.linked);
+        let text = format!("{slots} slots with events, {linked} links written, {read} items read");
+        context.output.line(&object, &text)?;
+        context.print_cost(&store)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,152 @@
+//! `annals log playback`: a span of time, in order.
+//!
+//! Promises: events on standard output, in order, as JSON lines; on standard error a line for each
+//! slot that has any: `<slot>: <time of its first event> [<count>]`.
+
+use std::process::ExitCode;
+
+use annals::log::{Data, LogEvent, LogStream, Playback as Plan, Slot, Speed, Time};
+use annals::{Error, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::StreamExt;
+use indicatif::ProgressBar;
+use serde_json::{Value as Json, json};
+
+use super::super::{Context, Purpose};
+use crate::output::{print_line, print_note};
+use crate::progress;
+
+/// How many lines are printed at once at the most.
+const LINES_AT_ONCE: usize = 1_000;
+
+/// Play a span of time back, in order: JSON lines {"time","event_id","payload"}, and on standard
+/// error a line for each slot.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Playback {
+    /// The first time that is played: milliseconds since 1970 or RFC 3339
+    #[arg(long, value_name = "T")]
+    start: Time,
+    /// The first time that is not [default: whatever there is]
+    #[arg(long, value_name = "T")]
+    end: Option<Time>,
+    /// Where to: stdout
+    #[arg(long, value_name = "SINK", default_value = "stdout")]
+    to: Sink,
+    /// How fast: max, or times as fast as it happened
+    #[arg(long, value_name = "S", default_value = "max")]
+    speed: Speed,
+    /// Then every event that comes, as soon as nothing earlier can, until this is ended
+    #[arg(long)]
+    follow: bool,
+}
+
+/// Where events go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sink {
+    Stdout,
+}
+
+impl std::str::FromStr for Sink {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "stdout" => Ok(Self::Stdout),
+            _ => Err(Error::invalid(format!("there is stdout. sink=`{text}`"))),
+        }
+    }
+}
+
+impl Playback {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let mut plan = Plan::since(self.start).at(self.speed);
+        plan.end = self.end;
+        let (log, store) = context.log(Purpose::Read).await?;
+        let events = match self.follow {
+            true => log.follow(plan),
+            false => log.playback(plan),
+        };
+        let mut slots = SlotReport::default();
+        let Sink::Stdout = self.to;
+        let printed = print_all(events, &mut slots).await;
+        slots.end();
+        printed?;
+        context.print_cost(&store)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The slot that is being played.
+struct SlotReport {
+    slot: Option<(Slot, Time, u64)>,
+    bar: ProgressBar,
+}
+
+impl Default for SlotReport {
+    fn default() -> Self {
+        Self {
+            slot: None,
+            bar: progress::counter("events played back"),
+        }
+    }
+}
+
+impl SlotReport {
+    fn pass(&mut self, event: &LogEvent) {
+        self.bar.inc(1);
+        match &mut self.slot {
+            Some((slot, _, count)) if *slot == event.slot => *count += 1,
+            _ => {
+                self.tell();
+                self.slot = Some((event.slot, event.time, 1));
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        if let Some((slot, first, count)) = self.slot.take() {
+            let line = format!("{slot}: {first} [{count}]");
+            self.bar.suspend(|| print_note(&line));
+        }
+    }
+
+    fn end(&mut self) {
+        self.tell();
+        self.bar.finish_and_clear();
+    }
+}
+
+async fn print_all(events: LogStream, slots: &mut SlotReport) -> Result<()> {
+    let mut chunks = events.ready_chunks(LINES_AT_ONCE);
+    while let Some(chunk) = chunks.next().await {
+        let (mut lines, mut failure) = (Vec::with_capacity(chunk.len()), None);
+        for event in chunk {
+            match event {
+                Ok(event) => {
+                    slots.pass(&event);
+                    lines.push(object_of(&event).to_string());
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        if !lines.is_empty() {
+            slots.bar.suspend(|| print_line(&lines.join("\n")))?;
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}
+
+/// An event as it is printed.
+pub(crate) fn object_of(event: &LogEvent) -> Json {
+    let (time, id) = (event.time.ms(), event.event_id.as_str());
+    match event.data() {
+        Data::Json(payload) => json!({"time": time, "event_id": id, "payload": payload}),
+        Data::Bytes(bytes) => {
+            json!({"time": time, "event_id": id, "payload_base64": BASE64.encode(bytes)})
+        }
+    }
+}

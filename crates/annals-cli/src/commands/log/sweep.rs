@@ -1,0 +1,72 @@
+//! `annals log sweep`: the buffer into slots.
+
+use std::process::ExitCode;
+
+use annals::Result;
+use annals::log::SweepReport;
+use serde_json::json;
+
+use super::super::{Context, Purpose};
+use super::every::Every;
+use crate::interrupt::Interrupts;
+use crate::output::{exit_code, print_error, print_note};
+
+/// Move what waits in the buffer into slots of time. Safe to run twice, at once, and to end anywhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sweep {
+    /// Sweep again so often, until this is ended: 60s, 500ms, 5m [default: once]
+    #[arg(long, value_name = "T")]
+    every: Option<Every>,
+}
+
+impl Sweep {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let (log, store) = context.log(Purpose::Write).await?;
+        let interrupts = Interrupts::listen()?;
+        let work = async {
+            loop {
+                let report = log.sweep().await;
+                print(context, &report)?;
+                let Some(every) = self.every else {
+                    context.print_cost(&store)?;
+                    let code = report.failure.map(|error| exit_code(error.kind()));
+                    return Ok(code.unwrap_or(ExitCode::SUCCESS));
+                };
+                every.pause().await;
+            }
+        };
+        match interrupts.or(work).await {
+            Ok(ended) => ended,
+            Err(code) => Ok(code),
+        }
+    }
+}
+
+fn print(context: &Context, report: &SweepReport) -> Result<()> {
+    for problem in &report.problems {
+        print_error(problem);
+    }
+    for id in &report.late_events {
+        print_note(&format!("annals: an event is late. event id=`{id}`"));
+    }
+    if let Some(failure) = &report.failure {
+        print_error(failure);
+    }
+    let horizon = report.horizon.map(|time| time.to_string());
+    let object = json!({
+        "moved": report.moved,
+        "repeated": report.repeated,
+        "late": report.late,
+        "set_aside": report.set_aside,
+        "stuck": report.stuck,
+        "left": report.left,
+        "horizon": horizon,
+    });
+    let (moved, repeated, late) = (report.moved, report.repeated, report.late);
+    let (aside, left) = (report.set_aside + report.stuck, report.left);
+    let horizon = horizon.as_deref().unwrap_or("as before");
+    let text = format!(
+        "{moved} moved, {repeated} there already, {late} late, {aside} cannot be moved, {left} left; horizon {horizon}"
+    );
+    context.output.line(&object, &text)
+}

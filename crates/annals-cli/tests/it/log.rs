@@ -1,0 +1,242 @@
+//! `annals log`: ingest, pump, sweep, link, stats, aside and playback, on every store.
+
+use serde_json::{Value as Json, json};
+
+use crate::run::{Annals, on_every_store};
+
+const LINES: &str = r#"{"event_id":"b","time":1521230163500,"payload":{"n":2}}
+{"event_id":"a","time":"2018-03-16T19:56:03.217Z","payload":{"n":1}}
+{"event_id":"c","time":"2018-03-16T19:56:05Z","payload":"three"}
+"#;
+
+fn with_log(scenario: impl Fn(&Annals)) {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create", "--log"]).ok();
+        scenario(annals);
+    });
+}
+
+fn counts(stored: u64, present: u64, refused: u64) -> Vec<Json> {
+    vec![json!({"stored": stored, "present": present, "refused": refused})]
+}
+
+#[test]
+fn what_is_ingested_is_played_back_by_time() {
+    with_log(|annals| {
+        let ingested = annals.run_with(&["log", "ingest"], LINES).ok();
+        assert_eq!(ingested.json(), counts(3, 0, 0));
+        let again = annals.run_with(&["log", "ingest"], LINES).ok();
+        assert_eq!(
+            again.json(),
+            counts(0, 3, 0),
+            "the same lines are the same records"
+        );
+        let playback = ["log", "playback", "--start", "2018-03-16T00:00:00Z"];
+        assert_eq!(
+            annals.run(&playback).ok().out,
+            "",
+            "they wait in the buffer"
+        );
+        let swept = annals.run(&["log", "sweep"]);
+        assert_eq!(swept.json()[0]["moved"], 3, "{swept:?}");
+        let played = annals.run(&playback);
+        assert_eq!(
+            played.json(),
+            [
+                json!({"time": 1_521_230_163_217_u64, "event_id": "a", "payload": {"n": 1}}),
+                json!({"time": 1_521_230_163_500_u64, "event_id": "b", "payload": {"n": 2}}),
+                json!({"time": 1_521_230_165_000_u64, "event_id": "c", "payload": "three"}),
+            ]
+        );
+        let report = "2018-03-16T19:56:03.000Z: 2018-03-16T19:56:03.217Z [2]\n\
+                      2018-03-16T19:56:05.000Z: 2018-03-16T19:56:05.000Z [1]\n";
+        assert_eq!(played.err, report);
+        // What was played is what can be ingested.
+        let again = annals.run_with(&["log", "ingest"], &played.out);
+        assert_eq!(
+            again.json(),
+            counts(3, 0, 0),
+            "into the buffer, which is empty"
+        );
+        let swept = annals.run(&["log", "sweep"]);
+        assert_eq!(swept.json()[0]["repeated"], 3, "{swept:?}");
+    });
+}
+
+#[test]
+fn a_span_is_half_open_and_follows_to_its_end() {
+    with_log(|annals| {
+        annals.run_with(&["log", "ingest"], LINES).ok();
+        annals.run(&["log", "sweep"]);
+        let play = |start: &str, end: &str, more: &[&str]| {
+            let span = ["log", "playback", "--start", start, "--end", end];
+            let played = annals.run(&[&span[..], more].concat());
+            assert_eq!(played.code, Some(0), "{played:?}");
+            played.json().len()
+        };
+        assert_eq!(play("1521230163217", "1521230163500", &[]), 1);
+        assert_eq!(play("1521230163218", "1521230163501", &[]), 1);
+        assert_eq!(
+            play("1521230163000", "1521230165001", &["--speed", "1000"]),
+            3
+        );
+        assert_eq!(play("1521230163000", "1521230165001", &["--follow"]), 3);
+    });
+}
+
+#[test]
+fn lines_that_are_wrong_are_named_and_keep_nobody_out() {
+    with_log(|annals| {
+        let lines = [
+            r#"{"payload":1}"#,
+            "not JSON",
+            "[1]",
+            r#"{"event_id":"","payload":1}"#,
+            r#"{"event_id":7,"payload":1}"#,
+            r#"{"event_id":"x","time":"0001-01-01T00:00:00Z","payload":1}"#,
+            r#"{"event_id":"x","time":"9999-12-31T00:00:00Z","payload":1}"#,
+            r#"{"event_id":"x","time":-5,"payload":1}"#,
+            r#"{"event_id":"x","time":true,"payload":1}"#,
+            r#"{"event_id":"x","time":0}"#,
+            r#"{"event_id":"x","tim":0,"payload":1}"#,
+            "",
+            r#"{"event_id":"y","time":0,"payload":null}"#,
+        ];
+        let large = format!(
+            r#"{{"event_id":"z","payload":{}}}"#,
+            crate::run::large_json()
+        );
+        let input = [lines.join("\n"), large].join("\n");
+        let outcome = annals.run_with(&["log", "ingest"], input);
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert_eq!(outcome.json(), counts(2, 0, 11));
+        for line in (2..=11).chain([14]) {
+            assert!(
+                outcome.err.contains(&format!("line=`{line}`")),
+                "{line}: {}",
+                outcome.err
+            );
+        }
+        // The same id with other content: what was there stays.
+        let other = r#"{"event_id":"y","time":0,"payload":"other"}"#;
+        annals
+            .run_with(&["log", "ingest"], other)
+            .fails(3, "line is not ingested. line=`1`");
+        annals.run(&["log", "sweep"]);
+        let played = annals.run(&["log", "playback", "--start", "0", "--end", "1"]);
+        assert_eq!(
+            played.json(),
+            [json!({"time": 0, "event_id": "y", "payload": null})]
+        );
+        let outcome = annals.run(&["log", "playback", "--start", "5", "--end", "4"]);
+        outcome.fails(2, "a span ends before it starts");
+    });
+}
+
+#[test]
+fn an_event_that_says_something_else_is_set_aside_with_the_reason() {
+    with_log(|annals| {
+        let line = |n: u32| format!(r#"{{"event_id":"a","time":1000,"payload":{n}}}"#);
+        annals.run_with(&["log", "ingest"], line(1)).ok();
+        annals.run(&["log", "sweep"]);
+        annals.run_with(&["log", "ingest"], line(2)).ok();
+        let swept = annals.run(&["log", "sweep"]);
+        assert_eq!(swept.json()[0]["set_aside"], 1, "{swept:?}");
+        let aside = annals.run(&["log", "aside"]).ok().json();
+        assert_eq!(aside.len(), 1);
+        assert!(
+            aside[0]["reason"]
+                .as_str()
+                .unwrap()
+                .contains("event id=`a`"),
+            "{aside:?}"
+        );
+        let played = annals.run(&["log", "playback", "--start", "0"]).json();
+        assert_eq!(played[0]["payload"], 1, "what was there stays");
+        let name = aside[0]["name"].as_str().unwrap();
+        annals.run(&["log", "aside", "--forget", name]).ok();
+        assert_eq!(annals.run(&["log", "aside"]).ok().out, "");
+    });
+}
+
+#[test]
+fn journals_are_pumped_once() {
+    with_log(|annals| {
+        annals
+            .run(&["append", "Cart|1", "{\"n\":1}", "{\"n\":2}"])
+            .ok();
+        annals.run(&["append", "Cart|2", "{\"n\":3}"]).ok();
+        let pumped = annals.run(&["log", "pump", "--journal"]).ok().json();
+        assert_eq!(
+            (&pumped[0]["ids"], &pumped[0]["events"]),
+            (&json!(2), &json!(3))
+        );
+        let again = annals.run(&["log", "pump", "--journal"]).ok().json();
+        assert_eq!(again[0]["events"], 0);
+        annals.run(&["append", "Cart|1", "{\"n\":4}"]).ok();
+        let more = annals.run(&["log", "pump", "--journal"]).ok().json();
+        assert_eq!(more[0]["events"], 1);
+        annals.run(&["log", "sweep"]);
+        let played = annals.run(&["log", "playback", "--start", "0"]).json();
+        assert_eq!(played.len(), 4, "{played:?}");
+        let of_cart_one = |line: &&Json| line["event_id"].as_str().unwrap().contains("Cart|1");
+        assert_eq!(played.iter().filter(of_cart_one).count(), 3);
+    });
+}
+
+#[test]
+fn stats_and_links_tell_how_far_the_log_is() {
+    with_log(|annals| {
+        annals.run_with(&["log", "ingest"], LINES).ok();
+        let stats = annals.run(&["log", "stats"]).ok().json();
+        assert_eq!(stats[0]["buffered"], 3);
+        assert_eq!(stats[0]["oldest_buffered"], "2018-03-16T19:56:03.217Z");
+        assert_eq!(stats[0]["is_indexed"], true, "a new table is");
+        annals.run(&["log", "sweep"]);
+        let stats = annals.run(&["log", "stats"]).ok().json();
+        assert_eq!(stats[0]["buffered"], 0);
+        assert_eq!(stats[0]["first_slot"], "2018-03-16T19:56:03.000Z");
+        assert_eq!(stats[0]["last_slot"], "2018-03-16T19:56:05.000Z");
+        assert!(stats[0]["horizon"].is_string());
+        let linked = annals.run(&["log", "link"]).ok().json();
+        assert_eq!(
+            (&linked[0]["slots"], &linked[0]["linked"]),
+            (&json!(2), &json!(1))
+        );
+    });
+}
+
+#[test]
+fn without_tables_the_command_that_makes_them_is_named() {
+    on_every_store(|annals| {
+        let outcome = annals.run(&["log", "stats"]);
+        outcome.fails(2, "`annals tables create` (--log for those of the log)");
+    });
+}
+
+#[test]
+fn a_sweep_that_goes_on_ends_with_its_signal() {
+    let annals = Annals::embedded();
+    annals.run_with(&["log", "ingest"], LINES).ok();
+    for refused in ["60", "0s", "soon"] {
+        annals
+            .run(&["log", "sweep", "--every", refused])
+            .fails(2, "at least 1ms");
+    }
+    let mut sweep = annals.binary(&["log", "sweep", "--every", "1ms"]);
+    let mut sweep = sweep.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let out = std::io::BufReader::new(sweep.stdout.take().unwrap());
+    let lines = std::io::BufRead::lines(out).take(3).map(Result::unwrap);
+    let moved: Vec<Json> = lines
+        .map(|line| serde_json::from_str(&line).unwrap())
+        .collect();
+    assert_eq!(moved[0]["moved"], 3);
+    assert_eq!(moved[2]["moved"], 0);
+    let kill = std::process::Command::new("kill")
+        .args(["-TERM", &sweep.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    // Whoever read its lines is gone as well; either way it ends.
+    let ended = sweep.wait().unwrap();
+    assert!([Some(143), Some(0)].contains(&ended.code()), "{ended}");
+}
