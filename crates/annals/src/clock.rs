@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 /// Where the system gets its time from.
 ///
@@ -32,6 +33,12 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
     /// Waits.
     async fn sleep(&self, duration: Duration);
+
+    /// Waits for time to pass by itself, for what happens now and then in the background. A clock
+    /// that sleeping moves is not moved by this.
+    async fn passes(&self, duration: Duration) {
+        self.sleep(duration).await;
+    }
 }
 
 /// The machine's own clock.
@@ -92,6 +99,7 @@ impl Clock for SystemClock {
 pub struct ManualClock {
     start_ms: u64,
     elapsed: Mutex<Duration>,
+    moved: Notify,
 }
 
 impl ManualClock {
@@ -100,13 +108,14 @@ impl ManualClock {
         Self {
             start_ms,
             elapsed: Mutex::new(Duration::ZERO),
+            moved: Notify::new(),
         }
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        let mut elapsed = self.elapsed.lock().unwrap_or_else(|e| e.into_inner());
-        *elapsed += by;
+        *self.elapsed.lock().unwrap_or_else(|e| e.into_inner()) += by;
+        self.moved.notify_waiters();
     }
 }
 
@@ -124,5 +133,16 @@ impl Clock for ManualClock {
     async fn sleep(&self, duration: Duration) {
         self.advance(duration);
         tokio::task::yield_now().await;
+    }
+
+    async fn passes(&self, duration: Duration) {
+        let until = self.monotonic() + duration;
+        loop {
+            let moved = self.moved.notified();
+            if self.monotonic() >= until {
+                return;
+            }
+            moved.await;
+        }
     }
 }

@@ -141,6 +141,7 @@ impl Annals {
             journal: self.journal.clone(),
             snapshots: self.snapshots.clone(),
             clock: self.clock.clone(),
+            recoveries: settings.recoveries(),
             settings: Arc::new(settings),
         }
     }
@@ -162,6 +163,7 @@ impl Annals {
         Ok(durable::Host {
             states: self.states()?.clone(),
             clock: self.clock.clone(),
+            recoveries: settings.recoveries(),
             settings: Arc::new(settings),
         })
     }

@@ -108,7 +108,8 @@ impl<E: Entity, R: 'static> Effect<E, R> {
         }
     }
 
-    /// Runs this when the events are durable: once, and not where the process dies before.
+    /// Runs this when the events are durable: at most once. Not where the process dies before, nor
+    /// where the store's answer was lost for good.
     pub fn then(mut self, follow: impl FnOnce(&E) + Send + 'static) -> Self {
         self.ending.then(follow);
         self

@@ -33,22 +33,31 @@ pub enum AskError<E> {
     /// was written; ask again later.
     #[error("too much is waiting; ask again later")]
     Overloaded,
-    /// The handler panicked, or the entity was stopped while the command waited. Where it panicked
-    /// after its events were durable they stay.
-    #[error("the entity stopped before it answered")]
+    /// The entity was stopped while the command waited. Nothing was written; ask again.
+    #[error("the entity stopped before its turn came; ask again")]
     Stopped,
-    /// The store failed. Its kind says what to do; `Unavailable`: the events may be durable or not.
+    /// The handler panicked. Where it did so after its events were durable they stay: do not ask
+    /// again without looking.
+    #[error("the handler panicked before it answered")]
+    Panicked,
+    /// The store failed before it was asked to write. Nothing was written; the error's kind says
+    /// what to do.
     #[error(transparent)]
     Store(#[from] Error),
+    /// The store did not answer a write: what was decided may be durable or not. Whoever asks again
+    /// may do it twice, unless the command has an id (`ask_once`).
+    #[error("nobody knows whether it was written; look before asking again. {0}")]
+    InDoubt(#[source] Error),
 }
 
 impl<E> AskError<E> {
-    /// Whether the same command may be asked again as it is.
+    /// Whether the same command may be asked again as it is: nothing was written, and it may do
+    /// better later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Conflict | Self::Overloaded => true,
+            Self::Conflict | Self::Overloaded | Self::Stopped => true,
             Self::Store(error) => error.kind() == ErrorKind::Unavailable,
-            Self::Rejected(_) | Self::Stopped => false,
+            Self::Rejected(_) | Self::Panicked | Self::InDoubt(_) => false,
         }
     }
 }

@@ -65,6 +65,13 @@ pub enum Unknown {
     Skip,
 }
 
+/// What a stored event came to.
+pub(super) struct Read<E> {
+    pub(super) events: Vec<E>,
+    /// Whether something of it was passed over.
+    pub(super) has_skipped: bool,
+}
+
 /// How stored events become an entity's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
@@ -74,7 +81,7 @@ pub(super) struct Reading {
 
 impl Reading {
     /// The entity's events in a stored one.
-    pub(super) fn read<E: EntityEvent>(&self, event: &Event) -> Result<Vec<E>> {
+    pub(super) fn read<E: EntityEvent>(&self, event: &Event) -> Result<Read<E>> {
         self.adapted(event).map_err(|cause| {
             let (id, number) = (&event.persistence_id, event.sequence_number);
             let (manifest, schema) = (&event.data.manifest, event.data.schema);
@@ -88,18 +95,22 @@ impl Reading {
         })
     }
 
-    fn adapted<E: EntityEvent>(&self, event: &Event) -> Result<Vec<E>> {
+    fn adapted<E: EntityEvent>(&self, event: &Event) -> Result<Read<E>> {
         let mut stored = vec![event.data.clone()];
         for adapter in &self.adapters {
             let adapted = stored.into_iter().map(|event| adapter.adapt(event));
             let adapted: Vec<Vec<NewEvent>> = adapted.collect::<Result<_>>()?;
             stored = adapted.into_iter().flatten().collect();
         }
-        let mut out = Vec::new();
+        let mut read = Read {
+            events: Vec::new(),
+            has_skipped: false,
+        };
         for stored in stored {
             match (E::from_event(&stored)?, self.unknown) {
-                (Some(event), _) => out.push(event),
+                (Some(event), _) => read.events.push(event),
                 (None, Unknown::Skip) => {
+                    read.has_skipped = true;
                     let (id, number) = (&event.persistence_id, event.sequence_number);
                     tracing::warn!(%id, %number, manifest = stored.manifest, "an event is unknown: passed over");
                 }
@@ -111,6 +122,6 @@ impl Reading {
                 }
             }
         }
-        Ok(out)
+        Ok(read)
     }
 }

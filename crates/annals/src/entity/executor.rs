@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::host::Host;
-use super::hosting::{Asking, Hosting, execute};
+use super::hosting::{Asking, Hosting, execute, load};
 use super::live::Once;
 use super::{AskError, Entity, Handle};
 
@@ -121,7 +121,7 @@ impl<E: Entity> Executor<E> {
     /// # Errors
     /// As the store fails.
     pub async fn view<R>(&self, id: &str, view: impl FnOnce(&E) -> R) -> crate::Result<R> {
-        let live = self.host.load(&Host::<E>::id_of(id)?).await?;
+        let live = load(&self.host, &Host::<E>::id_of(id)?).await?;
         Ok(view(&live.state))
     }
 }

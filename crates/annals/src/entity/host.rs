@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use tokio::sync::Semaphore;
 
 use super::hosting::{Asking, Hosting, Runs};
 use super::live::{Asked, Live};
 use super::settings::{Residency, Shared};
 use super::{AskError, Cx, Entity, EntityEvent, Handle};
-use crate::journal::{Append, AppendError, Expected, Journal, Window};
-use crate::snapshot::{Criteria, Snapshots};
-use crate::{Clock, Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber};
+use crate::journal::{Append, AppendError, Expected, Journal};
+use crate::snapshot::Snapshots;
+use crate::{Clock, Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 
 /// How often an append whose answer was lost is repeated.
 const REPEATS: u32 = 3;
@@ -25,6 +25,7 @@ pub(crate) struct Host<E> {
     pub(crate) snapshots: Snapshots,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Shared<E>,
+    pub(crate) recoveries: Arc<Semaphore>,
 }
 
 impl<E> Clone for Host<E> {
@@ -34,6 +35,7 @@ impl<E> Clone for Host<E> {
             snapshots: self.snapshots.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
+            recoveries: self.recoveries.clone(),
         }
     }
 }
@@ -54,6 +56,10 @@ impl<E: Entity> Hosting for Host<E> {
 
     fn state(live: &Live<E>) -> &E {
         &live.state
+    }
+
+    fn recoveries(&self) -> &Semaphore {
+        &self.recoveries
     }
 
     async fn load(&self, id: &PersistenceId) -> Result<Live<E>> {
@@ -85,96 +91,6 @@ impl<E: Handle<C>, C: Sync> Runs<C> for Host<E> {
 }
 
 impl<E: Entity> Host<E> {
-    /// The state as the store has it.
-    async fn recover(&self, id: &PersistenceId) -> Result<Live<E>> {
-        let found = self.snapshots.load(id, Criteria::ALL).await?;
-        if let Some(snapshot) = &found {
-            match E::from_payload(&snapshot.payload) {
-                Ok(state) => {
-                    let mut live = Live::at(id.clone(), state, snapshot);
-                    self.remember_before(&mut live).await?;
-                    let is_whole = self.catch_up(&mut live).await?;
-                    if is_whole {
-                        return Ok(live);
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(%id, %error, "a snapshot is of no use; the events are replayed");
-                }
-            }
-        }
-        self.load_from_events(id).await
-    }
-
-    /// The state as all events make it.
-    async fn load_from_events(&self, id: &PersistenceId) -> Result<Live<E>> {
-        let mut live = Live::new(id.clone());
-        let is_whole = self.catch_up(&mut live).await?;
-        match is_whole {
-            true => Ok(live),
-            false => Err(Error::corrupt(format!(
-                "the first events are deleted, and no snapshot that is of use knows of them; an operator must look. id=`{id}`"
-            ))),
-        }
-    }
-
-    /// Takes in what came since; answers whether nothing is missing at the beginning.
-    async fn catch_up(&self, live: &mut Live<E>) -> Result<bool> {
-        let Some(from) = SequenceNumber::new(live.last + 1) else {
-            return Ok(true);
-        };
-        let window = Window {
-            anchor: live.place.and_then(|place| place.anchor),
-            ..Window::from(from)
-        };
-        let mut events = self.journal.replay(&live.id, window);
-        let mut is_first = true;
-        while let Some(event) = events.next().await {
-            let event = event?;
-            if std::mem::take(&mut is_first) && !self.follows(live, &event).await? {
-                return Ok(false);
-            }
-            self.take_in(live, &event)?;
-        }
-        live.is_doubtful = false;
-        Ok(true)
-    }
-
-    /// Whether an event follows the state: numbers between them were never used, not deleted.
-    async fn follows(&self, live: &Live<E>, event: &Event) -> Result<bool> {
-        if event.sequence_number.get() == live.last + 1 {
-            return Ok(true);
-        }
-        let deleted = self.journal.deleted_to(&live.id).await?;
-        Ok(deleted.is_some_and(|deleted| deleted <= live.last))
-    }
-
-    fn take_in(&self, live: &mut Live<E>, event: &Event) -> Result<()> {
-        for domain in self.settings.reading.read::<E::Event>(event)? {
-            live.state.apply(&domain);
-        }
-        live.passed(event, self.settings.remembered);
-        Ok(())
-    }
-
-    /// The commands of the last events before a snapshot.
-    async fn remember_before(&self, live: &mut Live<E>) -> Result<()> {
-        let remembered = self.settings.remembered;
-        let to = SequenceNumber::new(live.last).filter(|_| remembered > 0);
-        let Some(to) = to else { return Ok(()) };
-        let from = to.get().saturating_sub(remembered - 1).max(1);
-        let window = Window {
-            from: SequenceNumber::new(from).unwrap_or(SequenceNumber::FIRST),
-            to,
-            ..Window::ALL
-        };
-        let mut events = self.journal.replay(&live.id, window);
-        while let Some(event) = events.try_next().await? {
-            live.recent.passed(&event, remembered);
-        }
-        Ok(())
-    }
-
     /// Runs a command: decides, appends, applies.
     async fn decide<C>(
         &self,
@@ -184,6 +100,11 @@ impl<E: Entity> Host<E> {
     where
         E: Handle<C>,
     {
+        if asking.id.is_some() && self.settings.remembered == 0 {
+            return Err(AskError::Store(Error::invalid(
+                "commands are not remembered, so none can be known again; set remember_commands",
+            )));
+        }
         for tries in 0..self.settings.tries {
             self.refresh_doubtful(live).await?;
             if let Some(number) = asking.id.and_then(|id| live.recent.get(id)) {
@@ -214,10 +135,11 @@ impl<E: Entity> Host<E> {
                         self.take_found(live, &conflict.found)?;
                     }
                 }
-                Err(AppendError::Store(error)) => {
-                    live.is_doubtful = error.kind() == ErrorKind::Unavailable;
-                    return Err(AskError::Store(error));
+                Err(AppendError::Store(error)) if error.kind() == ErrorKind::Unavailable => {
+                    live.is_doubtful = true;
+                    return Err(AskError::InDoubt(error));
                 }
+                Err(AppendError::Store(error)) => return Err(AskError::Store(error)),
             }
         }
         Err(AskError::Conflict)
@@ -256,7 +178,8 @@ impl<E: Entity> Host<E> {
         }
         let numbers = (appended.first, appended.last);
         if let Some(id) = command_id {
-            live.recent.insert(id, appended.first.get());
+            live.recent
+                .insert(id, appended.first.get(), appended.last.get());
         }
         live.recent
             .forget(appended.last.get(), self.settings.remembered);
@@ -264,46 +187,12 @@ impl<E: Entity> Host<E> {
         Ok(())
     }
 
-    /// Takes in what a refusal showed, if that is what comes next.
-    fn take_found(&self, live: &mut Live<E>, found: &[Event]) -> Result<()> {
-        let follows = found
-            .first()
-            .is_some_and(|first| first.sequence_number.get() == live.last + 1);
-        if follows {
-            for event in found {
-                self.take_in(live, event)?;
-            }
-            live.is_doubtful = false;
-        }
-        Ok(())
-    }
-
-    /// Reads what came since; all of it where that does not follow any more.
-    async fn refresh(&self, live: &mut Live<E>) -> Result<()> {
-        let follows = match self.catch_up(live).await {
-            Ok(follows) => follows,
-            // The state may have taken in a part.
-            Err(error) => {
-                live.is_doubtful = true;
-                return Err(error);
-            }
-        };
-        if !follows {
-            *live = self.recover(&live.id).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes sure that a state is as new as the store's, as far as anybody has reason to doubt it.
-    async fn refresh_doubtful(&self, live: &mut Live<E>) -> Result<()> {
-        match live.is_doubtful {
-            true => self.refresh(live).await,
-            false => Ok(()),
-        }
-    }
-
     /// Whether a snapshot is due.
     fn is_due(&self, live: &Live<E>) -> bool {
+        // Of a state that lacks events no snapshot is saved, and behind none are events deleted.
+        if live.has_skipped {
+            return false;
+        }
         let retention = &self.settings.retention;
         live.saves || retention.is_due(&live.state, live.since, live.bytes)
     }

@@ -23,6 +23,10 @@ pub(crate) struct Live<E> {
     pub(super) recent: Recent,
     /// Whether events may have come that it does not know of.
     pub(super) is_doubtful: bool,
+    /// Whether half of an event may have been taken in.
+    pub(super) is_spoiled: bool,
+    /// Whether events were passed over. A snapshot of it would hide them from those who know them.
+    pub(super) has_skipped: bool,
 }
 
 /// How a command ended.
@@ -81,6 +85,8 @@ impl<E: Entity> Live<E> {
             saves: false,
             recent: Recent::default(),
             is_doubtful: false,
+            is_spoiled: false,
+            has_skipped: false,
         }
     }
 

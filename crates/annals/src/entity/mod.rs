@@ -74,6 +74,7 @@ mod hosting;
 mod live;
 mod model;
 mod once;
+mod recovery;
 mod region;
 mod retention;
 mod settings;

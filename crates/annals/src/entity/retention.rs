@@ -90,6 +90,10 @@ impl<E> Retention<E> {
         self
     }
 
+    pub(super) fn deletes_events(&self) -> bool {
+        self.deletes_events
+    }
+
     pub(super) fn is_due(&self, state: &E, since: u64, bytes: u64) -> bool {
         let by_bytes = self.bytes.is_some_and(|most| bytes >= most);
         by_bytes || self.when.as_ref().is_some_and(|when| when(state, since))
@@ -109,7 +113,10 @@ impl<E> fmt::Debug for Retention<E> {
 impl<E: Entity> Host<E> {
     /// Saves a snapshot of what is there, and deletes what is not to be kept any longer.
     pub(super) async fn retain(&self, live: &mut Live<E>) {
-        let Some(at) = live.place else { return };
+        let Some(at) = live.place else {
+            live.saves = false;
+            return;
+        };
         if let Err(error) = self.save(live, at).await {
             let id = &live.id;
             tracing::warn!(%id, %error, "a snapshot was not saved; the next one is");
@@ -123,8 +130,15 @@ impl<E: Entity> Host<E> {
         live.bytes = 0;
         live.saves = false;
         let retention = &self.settings.retention;
+        // Only those count that a recovery can begin with: one that is not understood, of a newer
+        // release perhaps, is not kept instead of one that is.
         let newest = self.snapshots.find(&live.id, Criteria::ALL);
-        let mut kept = newest.filter_map(|found| std::future::ready(found.ok()));
+        let mut kept = newest.filter_map(|found| {
+            let found = found.ok().filter(|found| {
+                found.sequence_number <= at.number && E::from_payload(&found.payload).is_ok()
+            });
+            std::future::ready(found)
+        });
         let mut oldest = None;
         for _ in 0..retention.keep {
             match kept.next().await {

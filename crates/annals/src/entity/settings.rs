@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::evolution::Reading;
 use super::{Adapter, Entity, Retention, Unknown};
 
@@ -111,6 +113,14 @@ impl<E> EntitySettings<E> {
     }
 }
 
+impl<E> EntitySettings<E> {
+    /// As many as may be loaded at once.
+    pub(crate) fn recoveries(&self) -> Arc<Semaphore> {
+        let most = self.residency.max_recoveries.min(Semaphore::MAX_PERMITS);
+        Arc::new(Semaphore::new(most))
+    }
+}
+
 /// What is said of entities that are made of events.
 impl<E: Entity> EntitySettings<E> {
     /// When snapshots are saved, and what is kept of them and of the events.
@@ -134,7 +144,8 @@ impl<E: Entity> EntitySettings<E> {
         self
     }
 
-    /// How many of the last events are remembered by their command's id. Fewer: an old command may
+    /// How many of the last events are remembered by their command's id; none unless this is said, and
+    /// then `ask_once` is refused. Fewer: an old command may
     /// be taken for a new one. More: recovery reads so many events before the snapshot too.
     #[must_use]
     pub fn remember_commands(mut self, events: u64) -> Self {

@@ -167,6 +167,11 @@ impl Faulty {
         });
     }
 
+    /// How many calls are held now.
+    pub fn n_held(&self) -> usize {
+        *self.script.n_held.borrow()
+    }
+
     /// Waits until so many calls are held.
     pub async fn until_held(&self, n: usize) {
         let mut n_held = self.script.n_held.subscribe();

@@ -1,6 +1,11 @@
 //! A bank account, for tests of what hosts entities.
 
-use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist, reply};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use annals::entity::{
+    Cx, Effect, Entity, EntityEvent, Handle, Stored, none, persist, persist_all, reply,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stored)]
@@ -115,5 +120,61 @@ impl Handle<Leave> for Account {
 
     fn handle(&self, _: &Leave, _: &Cx<'_>) -> Decided<()> {
         Ok(annals::entity::none().passivate())
+    }
+}
+
+/// Deposits so many times at once.
+pub(crate) struct DepositAll(pub(crate) Vec<i64>);
+/// Deposits nothing, and stops the entity.
+pub(crate) struct Stop;
+/// Deposits, and adds to this when that is durable.
+pub(crate) struct Noted(pub(crate) i64, pub(crate) Arc<AtomicU64>);
+/// What panics when it is dropped.
+pub(crate) struct Bomb;
+
+impl Handle<DepositAll> for Account {
+    type Reply = i64;
+
+    fn handle(&self, command: &DepositAll, _: &Cx<'_>) -> Decided<i64> {
+        let deposited = |amount: &i64| Happened::Deposited { amount: *amount };
+        let all = persist_all(command.0.iter().map(deposited));
+        Ok(all.reply(|account: &Account| account.balance))
+    }
+}
+
+impl Handle<Stop> for Account {
+    type Reply = ();
+
+    fn handle(&self, _: &Stop, _: &Cx<'_>) -> Decided<()> {
+        Ok(persist(Happened::Deposited { amount: 0 }).stop())
+    }
+}
+
+impl Handle<Noted> for Account {
+    type Reply = i64;
+
+    fn handle(&self, command: &Noted, _: &Cx<'_>) -> Decided<i64> {
+        let (amount, noted) = (command.0, command.1.clone());
+        let deposited = persist(Happened::Deposited { amount });
+        let deposited = deposited.then(move |_| {
+            noted.fetch_add(1, Ordering::Relaxed);
+        });
+        Ok(deposited.reply(|account: &Account| account.balance))
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("a command that panics when it is dropped");
+        }
+    }
+}
+
+impl Handle<Bomb> for Account {
+    type Reply = ();
+
+    fn handle(&self, _: &Bomb, _: &Cx<'_>) -> Decided<()> {
+        Ok(none())
     }
 }

@@ -172,13 +172,19 @@ async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
     region.ask("1", add("a")).await.unwrap();
     store.lose_next(Verb::Put, 1);
     let lost = region.ask("1", add("b")).await;
-    let Err(AskError::Store(error)) = lost else {
+    let Err(AskError::InDoubt(error)) = lost else {
         panic!("{lost:?}")
     };
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(region.ask("1", add("c")).await.unwrap(), 3, "it had landed");
     store.crash();
-    assert!(region.ask("1", add("d")).await.unwrap_err().is_retryable());
+    let down = region.ask("1", add("d")).await;
+    assert!(matches!(down, Err(AskError::InDoubt(_))), "{down:?}");
+    let down = region.ask("1", add("d")).await.unwrap_err();
+    assert!(
+        down.is_retryable(),
+        "the value could not be read, so nothing was written"
+    );
     store.revive();
     assert_eq!(region.ask("1", add("e")).await.unwrap(), 4);
 }
@@ -196,6 +202,6 @@ async fn what_is_not_understood_is_named_and_a_panic_costs_a_look() {
     assert!(error.to_string().contains("Cart|1"), "{error}");
     region.ask("2", add("a")).await.unwrap();
     let burst = region.ask("2", Burst).await;
-    assert!(matches!(burst, Err(AskError::Stopped)));
+    assert!(matches!(burst, Err(AskError::Panicked)));
     assert_eq!(region.ask("2", add("b")).await.unwrap(), 2);
 }

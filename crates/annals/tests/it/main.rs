@@ -20,6 +20,8 @@ mod entity_codecs;
 mod entity_crash;
 mod entity_derive;
 mod entity_durable;
+mod entity_hosts;
+mod entity_recovery;
 mod entity_region;
 mod example_run;
 mod examples;

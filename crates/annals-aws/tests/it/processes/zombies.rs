@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use annals::entity::{
-    Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Region, Stored, persist,
+    AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Region, Stored, persist,
 };
 use annals::journal::Window;
 use annals::settings::{AwsClientSettings, Settings};
@@ -125,6 +125,8 @@ async fn ask_on(region: &Region<Account>, is_over: &AtomicBool, name: &str) {
             let asked = region.ask_once(&account, &command, Deposit(1 + n as u64));
             match asked.await {
                 Ok(_) => break,
+                // The command has an id: asking again is safe.
+                Err(AskError::InDoubt(_)) => {}
                 Err(error) if error.is_retryable() => {}
                 Err(error) => panic!("{error:?}"),
             }

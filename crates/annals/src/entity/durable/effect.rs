@@ -103,7 +103,8 @@ impl<E, R> Effect<E, R> {
         }
     }
 
-    /// Runs this when the change is durable: once, and not where the process dies before.
+    /// Runs this when the change is durable: at most once. Not where the process dies before, nor
+    /// where the store's answer was lost for good.
     pub fn then(mut self, follow: impl FnOnce(&E) + Send + 'static) -> Self {
         self.ending.then(follow);
         self

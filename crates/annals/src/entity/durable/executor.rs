@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Entity, Handle, Host};
 use crate::Result;
-use crate::entity::hosting::{Asking, Hosting, execute};
+use crate::entity::hosting::{Asking, Hosting, execute, load};
 use crate::entity::{AskError, Once};
 
 /// Runs commands on values that are loaded for each. See
@@ -50,7 +50,7 @@ impl<E: Entity> Executor<E> {
     /// # Errors
     /// As the store fails.
     pub async fn view<R>(&self, id: &str, view: impl FnOnce(&E) -> R) -> Result<R> {
-        let live = self.host.load(&Host::<E>::id_of(id)?).await?;
+        let live = load(&self.host, &Host::<E>::id_of(id)?).await?;
         Ok(view(Host::state(&live)))
     }
 }

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::effect::Change;
 use super::{Entity, Handle};
 use crate::entity::hosting::{Asking, Hosting, Runs};
@@ -20,6 +22,7 @@ pub(crate) struct Host<E> {
     pub(crate) states: States,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Shared<E>,
+    pub(crate) recoveries: Arc<Semaphore>,
 }
 
 impl<E> Clone for Host<E> {
@@ -28,6 +31,7 @@ impl<E> Clone for Host<E> {
             states: self.states.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
+            recoveries: self.recoveries.clone(),
         }
     }
 }
@@ -59,6 +63,10 @@ impl<E: Entity> Hosting for Host<E> {
         &self.settings.residency
     }
 
+    fn recoveries(&self) -> &Semaphore {
+        &self.recoveries
+    }
+
     fn state(live: &Live<E>) -> &E {
         &live.value
     }
@@ -84,6 +92,7 @@ impl<E: Entity> Hosting for Host<E> {
 
     async fn settle(&self, live: &mut Live<E>) -> Result<()> {
         if live.is_doubtful {
+            let _permit = self.recoveries.acquire().await;
             *live = self.load(&live.id).await?;
         }
         Ok(())
@@ -115,10 +124,11 @@ impl<E: Handle<C>, C: Sync> Runs<C> for Host<E> {
             match self.change(live, effect.change).await {
                 Ok(()) => return Ok(effect.ending.finish(&live.value)),
                 Err(StateError::Conflict { .. }) => live.is_doubtful = true,
-                Err(StateError::Store(error)) => {
-                    live.is_doubtful = error.kind() == ErrorKind::Unavailable;
-                    return Err(AskError::Store(error));
+                Err(StateError::Store(error)) if error.kind() == ErrorKind::Unavailable => {
+                    live.is_doubtful = true;
+                    return Err(AskError::InDoubt(error));
                 }
+                Err(StateError::Store(error)) => return Err(AskError::Store(error)),
             }
         }
         Err(AskError::Conflict)

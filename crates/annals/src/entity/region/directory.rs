@@ -3,13 +3,14 @@
 //! Promises: an id has at most one slot: it is entered and left under a lock. Whoever met a slot
 //! that has left looks again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
 
 use super::super::hosting::{Hosting, Runs};
 use super::super::{AskError, Once};
@@ -35,7 +36,8 @@ type Shard<H> = HashMap<PersistenceId, Arc<Slot<H>>>;
 /// Which entities are in memory.
 pub(crate) struct Directory<H: Hosting> {
     pub(super) host: H,
-    pub(super) recoveries: Semaphore,
+    /// Where tasks run, whoever asks: who asks may end before them.
+    runtime: Handle,
     /// Rung when an entity becomes idle or leaves.
     pub(super) rests: Notify,
     shards: Vec<Mutex<Shard<H>>>,
@@ -48,7 +50,7 @@ impl<H: Hosting> Directory<H> {
     pub(in crate::entity) fn start(host: H) -> Arc<Self> {
         let every = host.residency().passivate_after / LOOKS;
         let directory = Arc::new(Self {
-            recoveries: Semaphore::new(host.residency().max_recoveries),
+            runtime: Handle::current(),
             rests: Notify::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
@@ -59,7 +61,7 @@ impl<H: Hosting> Directory<H> {
         let clock = directory.host.clock().clone();
         tokio::spawn(async move {
             loop {
-                clock.sleep(every.max(Duration::from_millis(1))).await;
+                clock.passes(every.max(Duration::from_millis(1))).await;
                 match watched.upgrade() {
                     Some(directory) => directory.passivate_idle(),
                     None => return,
@@ -102,7 +104,7 @@ impl<H: Hosting> Directory<H> {
         };
         let sent = self.send(&id, Box::new(ask));
         sent.map_err(|_| AskError::Overloaded)?;
-        answered.await.unwrap_or(Err(AskError::Stopped))
+        answered.await.unwrap_or(Err(AskError::Panicked))
     }
 
     /// What this makes of the state as it is, behind all that waits.
@@ -115,8 +117,8 @@ impl<H: Hosting> Directory<H> {
         let (answer, answered) = oneshot::channel();
         let sent = self.send(&id, Box::new(Look { view, answer }));
         sent.map_err(|_| Error::unavailable("too much is waiting; ask again later"))?;
-        let stopped = || Error::unavailable("the entity stopped before it answered; ask again");
-        answered.await.unwrap_or_else(|_| Err(stopped()))
+        let panicked = || Error::corrupt("looking at the entity panicked");
+        answered.await.unwrap_or_else(|_| Err(panicked()))
     }
 
     /// Lets a job wait for an entity, bringing that into memory.
@@ -135,7 +137,7 @@ impl<H: Hosting> Directory<H> {
             job = match slot.take_in(job, most) {
                 Taken::Waits => return Ok(()),
                 Taken::Start(live) => {
-                    tokio::spawn(work(self.clone(), slot, live));
+                    self.runtime.spawn(work(self.clone(), slot, live));
                     return Ok(());
                 }
                 Taken::Full => return Err(Overloaded),
@@ -173,6 +175,19 @@ impl<H: Hosting> Directory<H> {
         shard.remove(&slot.id);
         self.count.fetch_sub(1, Ordering::Relaxed);
         true
+    }
+
+    /// An entity leaves whatever waits for it; answers that.
+    pub(super) fn give_up(&self, slot: &Arc<Slot<H>>) -> VecDeque<Box<dyn Job<H>>> {
+        let mut shard = self.shard(&slot.id);
+        let is_here = shard
+            .get(&slot.id)
+            .is_some_and(|here| Arc::ptr_eq(here, slot));
+        if is_here {
+            shard.remove(&slot.id);
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        slot.give_up()
     }
 
     /// Everybody idle, with the time it was last used.

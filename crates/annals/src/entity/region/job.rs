@@ -11,11 +11,26 @@ use crate::{Error, Result};
 
 /// Something to be done with a state.
 pub(super) trait Job<H: Hosting>: Send {
-    /// Does it, and answers whoever waits.
-    fn run<'a>(self: Box<Self>, host: &'a H, live: &'a mut H::Live) -> BoxFuture<'a, Next>;
+    /// Does it, and answers whoever waits; before that, `leaves` is told what becomes of the entity's
+    /// place, so that whoever was answered finds it so.
+    fn run<'a>(
+        self: Box<Self>,
+        host: &'a H,
+        live: &'a mut H::Live,
+        leaves: &'a (dyn Fn(Next) + Sync),
+    ) -> BoxFuture<'a, Next>;
 
-    /// Answers that the state could not be loaded.
-    fn fail(self: Box<Self>, error: Error);
+    /// Answers that it is not done.
+    fn fail(self: Box<Self>, why: Failure);
+}
+
+/// Why a job is not done. Nothing was written for it.
+#[derive(Clone, Debug)]
+pub(super) enum Failure {
+    /// The state could not be loaded.
+    Unloaded(Error),
+    /// The entity was stopped before.
+    Stopped,
 }
 
 /// A command.
@@ -30,7 +45,12 @@ where
     H: Runs<C>,
     C: Send + Sync + 'static,
 {
-    fn run<'a>(self: Box<Self>, host: &'a H, live: &'a mut H::Live) -> BoxFuture<'a, Next> {
+    fn run<'a>(
+        self: Box<Self>,
+        host: &'a H,
+        live: &'a mut H::Live,
+        leaves: &'a (dyn Fn(Next) + Sync),
+    ) -> BoxFuture<'a, Next> {
         async move {
             let asking = Asking {
                 command: &self.command,
@@ -41,16 +61,20 @@ where
                 Ok(asked) => (Ok(asked.reply), asked.next),
                 Err(error) => (Err(error), Next::Stay),
             };
+            leaves(next);
             // Whoever asked may have lost patience.
             let _ = self.answer.send(reply);
-            host.tend(live).await;
+            host.tend_safely(live).await;
             next
         }
         .boxed()
     }
 
-    fn fail(self: Box<Self>, error: Error) {
-        let _ = self.answer.send(Err(AskError::Store(error)));
+    fn fail(self: Box<Self>, why: Failure) {
+        let _ = self.answer.send(Err(match why {
+            Failure::Unloaded(error) => AskError::Store(error),
+            Failure::Stopped => AskError::Stopped,
+        }));
     }
 }
 
@@ -66,7 +90,12 @@ where
     V: FnOnce(&H::State) -> R + Send + 'static,
     R: Send + 'static,
 {
-    fn run<'a>(self: Box<Self>, host: &'a H, live: &'a mut H::Live) -> BoxFuture<'a, Next> {
+    fn run<'a>(
+        self: Box<Self>,
+        host: &'a H,
+        live: &'a mut H::Live,
+        _: &'a (dyn Fn(Next) + Sync),
+    ) -> BoxFuture<'a, Next> {
         async move {
             let Self { view, answer } = *self;
             let settled = host.settle(live).await;
@@ -76,7 +105,12 @@ where
         .boxed()
     }
 
-    fn fail(self: Box<Self>, error: Error) {
-        let _ = self.answer.send(Err(error));
+    fn fail(self: Box<Self>, why: Failure) {
+        let _ = self.answer.send(Err(match why {
+            Failure::Unloaded(error) => error,
+            Failure::Stopped => {
+                Error::unavailable("the entity stopped before its turn came; ask again")
+            }
+        }));
     }
 }

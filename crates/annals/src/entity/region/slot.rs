@@ -97,6 +97,9 @@ impl<H: Hosting> Slot<H> {
     /// none.
     pub(super) fn next(&self, live: State<H>) -> Option<(Box<dyn Job<H>>, State<H>)> {
         let mut inner = self.lock();
+        if matches!(inner.phase, Phase::Gone) {
+            return None;
+        }
         match inner.waiting.pop_front() {
             Some(job) => Some((job, live)),
             None => {
@@ -124,8 +127,18 @@ impl<H: Hosting> Slot<H> {
         if !may || !inner.waiting.is_empty() {
             return false;
         }
-        inner.phase = Phase::Gone;
+        let left = std::mem::replace(&mut inner.phase, Phase::Gone);
+        drop(inner);
+        // Outside the lock: it is the application's, and may do anything.
+        drop(left);
         true
+    }
+
+    /// Marks it as gone whatever waits; answers that.
+    pub(super) fn give_up(&self) -> VecDeque<Box<dyn Job<H>>> {
+        let mut inner = self.lock();
+        inner.phase = Phase::Gone;
+        std::mem::take(&mut inner.waiting)
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -190,7 +190,11 @@ impl<E: Entity, R> Decided<E, R> {
     pub fn then_tags<'a>(self, tags: impl IntoIterator<Item = &'a str>) -> Self {
         let mut wanted: Vec<&str> = tags.into_iter().collect();
         wanted.sort_unstable();
-        for event in &self.accepted(format_args!("{wanted:?}")).stored {
+        let stored = &self.accepted(format_args!("{wanted:?}")).stored;
+        if stored.is_empty() {
+            panic!("nothing is tagged\n wanted: {wanted:?}\n    got: no events");
+        }
+        for event in stored {
             let mut got: Vec<&str> = event.tags.iter().map(String::as_str).collect();
             got.sort_unstable();
             if got != wanted {
@@ -265,12 +269,21 @@ impl<E: Entity, R> Decided<E, R> {
         self
     }
 
-    /// Runs what the effect lets follow, once, as a host does when the events are durable.
+    /// Runs what the effect lets follow, once, as a host does when the events are durable. There is
+    /// something.
+    #[track_caller]
     pub fn then_follow(mut self) -> Self {
-        if let Ok(accepted) = &mut self.outcome {
-            for follow in std::mem::take(&mut accepted.follows) {
-                follow(&self.state);
-            }
+        let _ = self.accepted("something that follows");
+        let follows = self
+            .outcome
+            .as_mut()
+            .map(|a| std::mem::take(&mut a.follows));
+        let follows = follows.unwrap_or_default();
+        if follows.is_empty() {
+            panic!("nothing follows");
+        }
+        for follow in follows {
+            follow(&self.state);
         }
         self
     }

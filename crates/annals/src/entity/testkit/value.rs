@@ -273,12 +273,21 @@ impl<E: Entity, R> DecidedValue<E, R> {
         }
     }
 
-    /// Runs what the effect lets follow, once, as a host does when the change is durable.
+    /// Runs what the effect lets follow, once, as a host does when the change is durable. There is
+    /// something.
+    #[track_caller]
     pub fn then_follow(mut self) -> Self {
-        if let Ok(accepted) = &mut self.outcome {
-            for follow in std::mem::take(&mut accepted.follows) {
-                follow(&self.given.value);
-            }
+        let _ = self.accepted("something that follows");
+        let follows = self
+            .outcome
+            .as_mut()
+            .map(|a| std::mem::take(&mut a.follows));
+        let follows = follows.unwrap_or_default();
+        if follows.is_empty() {
+            panic!("nothing follows");
+        }
+        for follow in follows {
+            follow(&self.given.value);
         }
         self
     }

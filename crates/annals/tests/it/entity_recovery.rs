@@ -1,0 +1,270 @@
+//! How a state comes from the store when something is amiss: snapshots that are not understood,
+//! events that are deleted, other hosts that do both meanwhile; and what retention may do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use annals::counting::Verb;
+use annals::entity::{AskError, EntitySettings, Once, Retention, Unknown};
+use annals::faulty::{Faults, Faulty};
+use annals::items::Items;
+use annals::journal::{Expected, Window};
+use annals::memory::Memory;
+use annals::settings::Settings;
+use annals::snapshot::{Criteria, Place};
+use annals::tck::{AKKA, ANNALS, J5IK2O};
+use annals::{Annals, Codec, ErrorKind, NewEvent, Payload, PersistenceId, Random, SequenceNumber};
+use futures::TryStreamExt;
+
+use crate::entity_bank::{Account, Deposit, DepositAll, Noted};
+
+async fn on(items: &Arc<dyn Items>) -> Annals {
+    let settings = Settings::default();
+    Annals::create(items.clone(), &settings).await.unwrap()
+}
+
+fn memory() -> Arc<dyn Items> {
+    Arc::new(Memory::new())
+}
+
+fn id() -> PersistenceId {
+    "Account|a".parse().unwrap()
+}
+
+async fn numbers(annals: &Annals) -> Vec<u64> {
+    let events = annals.journal().replay(&id(), Window::ALL);
+    let numbers = events.map_ok(|event| event.sequence_number.get());
+    numbers.try_collect().await.unwrap()
+}
+
+async fn snapshots(annals: &Annals) -> Vec<u64> {
+    let found = annals.snapshots().find(&id(), Criteria::ALL);
+    let numbers = found.map_ok(|snapshot| snapshot.sequence_number.get());
+    numbers.try_collect().await.unwrap()
+}
+
+/// Puts a snapshot at this number that an account does not understand.
+async fn spoil(annals: &Annals, number: u64) {
+    let place = Place::from(SequenceNumber::new(number).unwrap());
+    let strange = Payload::new(Codec::Json, r#"{"balance":1}"#).schema(7);
+    let id = id();
+    let saved = annals.snapshots().save(&id, place, strange);
+    saved.await.unwrap();
+}
+
+fn every(events: u64) -> EntitySettings<Account> {
+    EntitySettings::new().retention(Retention::every(events).delete_events())
+}
+
+#[tokio::test]
+async fn without_a_snapshot_that_is_understood_the_events_are_replayed() {
+    let annals = on(&memory()).await;
+    let saves = EntitySettings::new().retention(Retention::every(3));
+    let region = annals.region::<Account>(saves);
+    for _ in 0..4 {
+        region.ask("a", Deposit(1)).await.unwrap();
+    }
+    region.passivate_all().await;
+    assert_eq!(snapshots(&annals).await, [3]);
+    spoil(&annals, 3).await;
+    assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn an_older_snapshot_is_used_where_the_newest_is_not_understood() {
+    let annals = on(&memory()).await;
+    let retention = Retention::every(3).keep(2).delete_events();
+    let region = annals.region::<Account>(EntitySettings::new().retention(retention));
+    for _ in 0..9 {
+        region.ask("a", Deposit(1)).await.unwrap();
+    }
+    region.passivate_all().await;
+    assert_eq!(snapshots(&annals).await, [9, 6], "so many are kept");
+    assert_eq!(numbers(&annals).await, [7, 8, 9]);
+    spoil(&annals, 9).await;
+    assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 9);
+}
+
+#[tokio::test]
+async fn an_entity_whose_events_are_gone_is_not_a_new_one() {
+    for variant in [ANNALS, AKKA, J5IK2O] {
+        let annals = Annals::create(memory(), &(variant.settings)())
+            .await
+            .unwrap();
+        let region = annals.region(every(3));
+        for _ in 0..3 {
+            region.ask("a", Deposit(100)).await.unwrap();
+        }
+        region.passivate_all().await;
+        assert_eq!(numbers(&annals).await, [0; 0], "all are deleted");
+        assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 300);
+        region.passivate_all().await;
+        spoil(&annals, 3).await;
+        let error = region.view("a", |a| a.balance).await.unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Corrupt,
+            "{}: {error}",
+            variant.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_behind_deleted_events_goes_on_from_the_snapshot() {
+    let items = memory();
+    let one = on(&items).await.region(every(3));
+    let two = on(&items).await.region(every(3));
+    one.ask("a", Deposit(1)).await.unwrap();
+    for _ in 0..5 {
+        two.ask("a", Deposit(1)).await.unwrap();
+    }
+    two.passivate_all().await;
+    assert_eq!(numbers(&on(&items).await).await, [0; 0], "all are deleted");
+    assert_eq!(one.ask("a", Deposit(1)).await.unwrap(), 7);
+    assert_eq!(two.view("a", |a| a.balance).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn what_was_passed_over_is_never_deleted_or_hidden() {
+    let annals = on(&memory()).await;
+    let newer = NewEvent::new(Codec::Json, "5").manifest("Newer");
+    let id = id();
+    let appended = annals.journal().append(&id, Expected::Any, newer);
+    appended.await.unwrap();
+    let region = annals.region::<Account>(every(2).unknown(Unknown::Skip));
+    for _ in 0..5 {
+        region.ask("a", Deposit(1)).await.unwrap();
+    }
+    region.passivate_all().await;
+    assert_eq!(numbers(&annals).await, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(snapshots(&annals).await, [0; 0]);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_not_understood_does_not_count_as_kept() {
+    let annals = on(&memory()).await;
+    let region = annals.region::<Account>(every(3));
+    for _ in 0..2 {
+        region.ask("a", Deposit(1)).await.unwrap();
+    }
+    // A newer release saved one further on, which this one does not understand.
+    spoil(&annals, 9).await;
+    region.ask("a", Deposit(1)).await.unwrap();
+    region.passivate_all().await;
+    assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn snapshots_come_by_bytes_or_by_judgement() {
+    let by_bytes = Retention::every_bytes(36);
+    let by_judgement =
+        Retention::when(|account: &Account, since| account.balance >= 3 && since > 1);
+    for (retention, wanted) in [(by_bytes, vec![3]), (by_judgement, vec![3])] {
+        let annals = on(&memory()).await;
+        let region = annals.region::<Account>(EntitySettings::new().retention(retention));
+        for _ in 0..3 {
+            region.ask("a", Deposit(1)).await.unwrap();
+        }
+        region.passivate_all().await;
+        assert_eq!(snapshots(&annals).await, wanted, "12 bytes an event");
+    }
+}
+
+#[tokio::test]
+async fn retention_that_fails_or_panics_fails_no_command() {
+    let store = Arc::new(Faulty::new(memory(), Random::seeded(1), Faults::none()));
+    let items: Arc<dyn Items> = store.clone();
+    let annals = on(&items).await;
+    let executor = annals.executor::<Account>(every(1));
+    executor.ask("a", Deposit(1)).await.unwrap();
+    let judge = Retention::when(|_: &Account, _| panic!("a judge that panics"));
+    let panics = EntitySettings::new().retention(judge);
+    assert_eq!(
+        annals.executor(panics).ask("a", Deposit(1)).await.unwrap(),
+        2
+    );
+    let judge = Retention::when(|_: &Account, _| panic!("a judge that panics"));
+    let region = annals.region(EntitySettings::new().retention(judge));
+    for n in 3..6 {
+        assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), n);
+    }
+    // The put of the event lands, the one of the snapshot does not.
+    store.spare_next(Verb::Put, 1);
+    store.fail_next(Verb::Put, 1, ErrorKind::Unavailable);
+    assert_eq!(executor.ask("a", Deposit(1)).await.unwrap(), 6);
+    assert_eq!(executor.ask("a", Deposit(1)).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again_and_then_told() {
+    let store = Arc::new(Faulty::new(memory(), Random::seeded(1), Faults::none()));
+    let items: Arc<dyn Items> = store.clone();
+    let annals = on(&items).await;
+    let region = annals.region::<Account>(EntitySettings::new().remember_commands(10));
+    store.lose_next(Verb::Put, 1);
+    assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), 1);
+    assert_eq!(numbers(&annals).await, [1], "once");
+    store.lose_next(Verb::Put, 4);
+    let lost = region.ask_once("a", "c", Deposit(1)).await.unwrap_err();
+    assert!(
+        matches!(lost, AskError::InDoubt(_)) && !lost.is_retryable(),
+        "{lost:?}"
+    );
+    let again = region.ask_once("a", "c", Deposit(1)).await.unwrap();
+    assert_eq!(again, Once::Already(2));
+    assert_eq!(numbers(&annals).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_command_is_known_however_many_events_it_had() {
+    let annals = on(&memory()).await;
+    let remembers = || EntitySettings::<Account>::new().remember_commands(3);
+    let region = annals.region(remembers());
+    let many = || DepositAll(vec![1; 5]);
+    let first = region.ask_once("a", "c", many()).await.unwrap();
+    assert_eq!(first, Once::Done(5));
+    assert_eq!(
+        region.ask_once("a", "c", many()).await.unwrap(),
+        Once::Already(1)
+    );
+    let again = annals.region(remembers()).ask_once("a", "c", many()).await;
+    assert!(matches!(again, Ok(Once::Already(_))), "{again:?}");
+    let forgets = annals.region::<Account>(EntitySettings::new());
+    let refused = forgets.ask_once("a", "c", many()).await;
+    let Err(AskError::Store(error)) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn what_follows_runs_once_however_often_it_is_decided() {
+    let items = memory();
+    let one = on(&items).await.region::<Account>(EntitySettings::new());
+    let two = on(&items).await.region::<Account>(EntitySettings::new());
+    let noted = Arc::new(AtomicU64::new(0));
+    one.ask("a", Deposit(1)).await.unwrap();
+    two.ask("a", Deposit(1)).await.unwrap();
+    let decided_twice = one.ask("a", Noted(1, noted.clone())).await;
+    assert_eq!(decided_twice.unwrap(), 3);
+    assert_eq!(noted.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_conflict_is_told_when_others_keep_being_faster() {
+    let items = memory();
+    let one = on(&items)
+        .await
+        .region::<Account>(EntitySettings::new().tries(1));
+    let two = on(&items).await.region::<Account>(EntitySettings::new());
+    one.ask("a", Deposit(1)).await.unwrap();
+    two.ask("a", Deposit(1)).await.unwrap();
+    let beaten = one.ask("a", Deposit(1)).await.unwrap_err();
+    assert!(matches!(beaten, AskError::Conflict) && beaten.is_retryable());
+    assert_eq!(
+        one.ask("a", Deposit(1)).await.unwrap(),
+        3,
+        "it knows by now"
+    );
+}
