@@ -25,6 +25,20 @@ use crate::client::DynamoDb;
 use crate::error::{Verdict, verdict_of};
 
 /// How much to measure.
+///
+/// ```
+/// use annals_aws::DynamoDb;
+/// use annals_aws::bench::{Load, compare};
+/// use std::sync::Arc;
+///
+/// /// A short look: one counted round.
+/// async fn look(store: &Arc<DynamoDb>) -> annals::Result<f64> {
+///     let load = Load { rounds: 1, ..Load::default() };
+///     let comparison = compare(store, "annals-bench".parse()?, load).await?;
+///     Ok(comparison.ratio())
+/// }
+/// # assert_eq!(Load::default().puts, 2_500);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// How often each client has its turn.
@@ -46,6 +60,13 @@ impl Default for Load {
 }
 
 /// One turn of each client, in puts per second.
+///
+/// ```
+/// use annals_aws::bench::Round;
+///
+/// let round = Round { bare_per_sec: 1_000.0, ours_per_sec: 950.0 };
+/// assert_eq!(round.ratio(), 0.95);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Round {
     /// The bare SDK, configured as it comes.
@@ -62,6 +83,14 @@ impl Round {
 }
 
 /// What was measured.
+///
+/// ```
+/// use annals_aws::bench::{Comparison, Round};
+///
+/// let round = |ours_per_sec| Round { bare_per_sec: 100.0, ours_per_sec };
+/// let comparison = Comparison { rounds: vec![round(90.0), round(10.0), round(98.0)] };
+/// assert_eq!(comparison.ours_per_sec(), 90.0);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Every round, in order.

@@ -42,6 +42,15 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The machine's own clock.
+///
+/// ```
+/// use annals::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let start = clock.monotonic();
+/// assert!(clock.now_ms() > 1_700_000_000_000, "it is past 2023");
+/// assert!(clock.monotonic() >= start);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -95,6 +104,19 @@ impl Clock for SystemClock {
 ///
 /// Sleeping moves it forward by the time slept and returns at once, so code with long backoffs
 /// runs in no time and the test can read how long it would have waited.
+///
+/// ```
+/// use annals::{Clock, ManualClock};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let clock = ManualClock::at_ms(0);
+/// clock.sleep(Duration::from_secs(3_600)).await; // returns at once
+/// assert_eq!(clock.now_ms(), 3_600_000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ManualClock {
     start_ms: u64,

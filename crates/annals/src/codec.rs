@@ -10,6 +10,19 @@ use std::str::FromStr;
 use serde_json::Value as Json;
 
 /// How the bytes of a payload are to be read.
+///
+/// ```
+/// use annals::{Codec, NewEvent};
+///
+/// let event = NewEvent::new(Codec::Json, r#"{"amount":10}"#);
+/// assert_eq!(event.codec.to_string(), "json");
+/// assert_eq!(event.codec.to_json(&event.payload).unwrap()["amount"], 10);
+///
+/// // What has no name here keeps its own.
+/// let theirs: Codec = "avro".parse()?;
+/// assert_eq!(theirs, Codec::Other("avro".into()));
+/// # Ok::<(), std::convert::Infallible>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// Bytes that only the application understands.

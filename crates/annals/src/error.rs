@@ -10,6 +10,21 @@ use std::sync::Arc;
 /// What a caller should do about an [`Error`].
 ///
 /// Absence is not an error (it is `None`), and a bug of ours is an `assert!`, not a kind.
+///
+/// ```
+/// use annals::{Error, ErrorKind};
+///
+/// fn is_worth_repeating(error: &Error) -> bool {
+///     match error.kind() {
+///         ErrorKind::Conflict => true,    // after a reload
+///         ErrorKind::Unavailable => true, // later
+///         _ => false,
+///     }
+/// }
+///
+/// assert!(is_worth_repeating(&Error::unavailable("the store does not answer")));
+/// assert!(!is_worth_repeating(&Error::invalid("an append has at least one event")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -51,6 +66,17 @@ struct Inner {
 }
 
 /// The result of nearly everything here.
+///
+/// ```
+/// use annals::PersistenceId;
+///
+/// fn cart(number: u64) -> annals::Result<PersistenceId> {
+///     format!("Cart|{number}").parse()
+/// }
+///
+/// assert_eq!(cart(42)?.as_str(), "Cart|42");
+/// # Ok::<(), annals::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

@@ -75,6 +75,30 @@ impl NewEvent {
 }
 
 /// What tells one append from every other, so that one whose answer was lost is recognised.
+///
+/// ```
+/// use annals::journal::{Append, Expected};
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let journal = annals.journal();
+/// let id = "Cart|42".parse()?;
+/// let token = journal.token();
+/// let append = Append::from(NewEvent::new(Codec::Text, "opened")).token(token);
+/// let appended = journal.append(&id, Expected::Empty, append.clone()).await?;
+///
+/// // The answer was lost, so it is appended again: nothing happens twice.
+/// let again = journal.append(&id, Expected::Empty, append).await?;
+/// assert_eq!(again, appended);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token([u8; Token::BYTES]);
 
@@ -111,6 +135,31 @@ impl fmt::Debug for Token {
 }
 
 /// One stored fact.
+///
+/// ```
+/// use annals::journal::{Expected, Window};
+/// use annals::{Codec, Event, NewEvent};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let journal = annals.journal();
+/// let id = "Cart|42".parse()?;
+/// let opened = NewEvent::new(Codec::Text, "by alice").manifest("Opened");
+/// journal.append(&id, Expected::Empty, opened.clone()).await?;
+///
+/// let events: Vec<Event> = journal.replay(&id, Window::ALL).try_collect().await?;
+/// assert_eq!(events[0].persistence_id, id);
+/// assert_eq!(events[0].sequence_number.get(), 1);
+/// assert_eq!(events[0].data, opened);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Whose it is.

@@ -19,6 +19,33 @@ use crate::memory::Memory;
 use crate::{Random, Result};
 
 /// How late indexes are.
+///
+/// ```
+/// use annals::Random;
+/// use annals::items::{Condition, Item, Items, Key, Query};
+/// use annals::lagging::{Lag, Lagging};
+///
+/// # use annals::items::{IndexSpec, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let by_name = KeySchema::new(KeyAttribute::text("name"));
+/// # let table = TableSpec::new("people".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let table = table.with_index(IndexSpec::global("by-name".parse()?, by_name))?;
+/// let items = Lagging::new(Arc::new(Memory::new()), Lag::Calls(10, Random::seeded(7)));
+/// # items.create_table(&table, Default::default()).await?;
+/// let ann = Item::new().with("id", "1").with("name", "Ann");
+/// items.put(&table, ann, Condition::Absent).await?;
+/// for _ in 0..10 {
+///     items.get(&table, vec![Key::new("1")]).await?;
+/// }
+/// // By now it has come, whatever was drawn.
+/// let found = items.query(&table, Query::of("Ann").on("by-name").eventually()).await?;
+/// assert_eq!(found.items.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum Lag {
     /// By up to so many later calls, by chance.

@@ -6,6 +6,12 @@
 use crate::{PersistenceId, SequenceNumber};
 
 /// What is wrong.
+///
+/// ```
+/// use annals::verify::Problem;
+///
+/// assert_eq!(Problem::IncompleteBatch.name(), "incomplete-batch");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -44,6 +50,8 @@ impl Problem {
 }
 
 /// What becomes of it.
+///
+/// See [`Finding`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// It can be repaired safely, and was not asked to be.
@@ -55,6 +63,39 @@ pub enum Remedy {
 }
 
 /// Something that is wrong with what is stored of an id.
+///
+/// ```
+/// use annals::items::{Condition, Items, Scan};
+/// use annals::journal::Expected;
+/// use annals::verify::{Problem, Remedy, Verify};
+/// use annals::{Annals, Codec, NewEvent};
+///
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let (items, settings) = (Arc::new(Memory::new()), Settings::default());
+/// # let annals = Annals::create(items.clone(), &settings).await?;
+/// # let journal = annals.journal();
+/// let id = "Cart|42".parse()?;
+/// for _ in 0..3 {
+///     journal.append(&id, Expected::Any, NewEvent::new(Codec::Text, "something")).await?;
+/// }
+/// // Somebody deletes an item with tools of their own.
+/// let table = settings.layout.tables(&settings)?.journal;
+/// for item in items.scan(&table, Scan::whole()).await?.items {
+///     if item.get("n").and_then(|n| n.as_u64()) == Some(2) {
+///         items.delete(&table, table.key_of(&item)?, Condition::Always).await?;
+///     }
+/// }
+/// let findings = journal.verify(&id, Verify::Look).await?;
+/// assert_eq!(findings[0].problem, Problem::Gap);
+/// assert_eq!(findings[0].numbers.0.get(), 2);
+/// assert!(matches!(findings[0].remedy, Remedy::Left(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Whose.
@@ -70,6 +111,26 @@ pub struct Finding {
 }
 
 /// Whether what can be repaired is.
+///
+/// ```
+/// use annals::journal::Expected;
+/// use annals::verify::Verify;
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// let id = "Cart|42".parse()?;
+/// let opened = NewEvent::new(Codec::Text, "opened");
+/// annals.journal().append(&id, Expected::Empty, opened).await?;
+/// assert_eq!(annals.journal().verify(&id, Verify::Look).await?, []);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
     /// Nothing is changed.

@@ -20,6 +20,27 @@ use crate::{Error, Random, Result};
 type Putting = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Something that puts a numbered payload and returns when it is durable.
+///
+/// ```
+/// use annals::bench::{Contender, Payload, Race, race};
+/// use annals::{Clock, ManualClock};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// // A disk that takes a millisecond for each put.
+/// let clock = Arc::new(ManualClock::at_ms(0));
+/// let disk = clock.clone();
+/// let slow = Contender::new(move |_number, _payload| {
+///     let disk = disk.clone();
+///     async move { Ok(disk.sleep(Duration::from_millis(1)).await) }
+/// });
+/// let plan = Race { laps: 2, lap_time: Duration::from_millis(100), clock };
+/// assert_eq!(race(&plan, Payload::new(1, 200), &[slow]).await?, [[1_000.0], [1_000.0]]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Contender {
     pub(super) put: Arc<dyn Fn(u64, Vec<u8>) -> Putting + Send + Sync>,
@@ -44,6 +65,13 @@ impl std::fmt::Debug for Contender {
 }
 
 /// What is put, and from how many writers.
+///
+/// ```
+/// use annals::bench::Payload;
+///
+/// let small = Payload::new(64, 200);
+/// assert_eq!((small.writers, small.bytes), (64, 200));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
     /// How many writers put at once.

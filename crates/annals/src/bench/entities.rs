@@ -23,6 +23,33 @@ const IDS: u64 = 1_024;
 const AT_ONCE: usize = 32;
 
 /// How much is measured.
+///
+/// ```
+/// use annals::SystemClock;
+/// use annals::bench::{EntitiesPlan, EntitiesRow, StorePlan, measure_entities};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path().join("bench");
+/// let plan = EntitiesPlan {
+///     commands: StorePlan { laps: 1, lap_time: Duration::from_millis(1) },
+///     entities: 10,
+///     ..EntitiesPlan::default()
+/// };
+/// let mut recovered = 0;
+/// let report = |row| {
+///     if let EntitiesRow::Resident(row) = row {
+///         recovered = row.entities;
+///     }
+/// };
+/// measure_entities(&folder, plan, Arc::new(SystemClock::new()), report).await?;
+/// assert_eq!(recovered, 10);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EntitiesPlan {
     /// Of commands and appends.
@@ -47,6 +74,8 @@ impl Default for EntitiesPlan {
 }
 
 /// One line of the result.
+///
+/// See [`EntitiesPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntitiesRow {
     /// Commands, one line for each number of askers.
@@ -56,6 +85,8 @@ pub enum EntitiesRow {
 }
 
 /// Commands a second, and how they compare.
+///
+/// See [`EntitiesPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandsRow {
     /// How many ask at once, each another entity.
@@ -69,6 +100,8 @@ pub struct CommandsRow {
 }
 
 /// Entities brought into memory.
+///
+/// See [`EntitiesPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResidentRow {
     /// How many.

@@ -18,6 +18,32 @@ use crate::{Clock, Codec, NewEvent, Random, Result};
 pub(super) const EVENT_BYTES: usize = 200;
 
 /// How much is measured.
+///
+/// ```
+/// use annals::SystemClock;
+/// use annals::bench::{JournalPlan, JournalRow, ReplayPlan, StorePlan, measure_journal};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path().join("bench");
+/// let plan = JournalPlan {
+///     appends: StorePlan { laps: 1, lap_time: Duration::from_millis(1) },
+///     replay: ReplayPlan { events: 100, laps: 1 },
+/// };
+/// let mut replayed = 0;
+/// let report = |row| {
+///     if let JournalRow::Replay(row) = row {
+///         replayed = row.events;
+///     }
+/// };
+/// measure_journal(&folder, plan, Arc::new(SystemClock::new()), report).await?;
+/// assert_eq!(replayed, 100);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalPlan {
     /// Of appends.
@@ -27,6 +53,8 @@ pub struct JournalPlan {
 }
 
 /// One line of the result.
+///
+/// See [`JournalPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JournalRow {
     /// Appends, one line for each number of writers and events.
@@ -36,6 +64,8 @@ pub enum JournalRow {
 }
 
 /// Appends a second, and how ours compares.
+///
+/// See [`JournalPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppendsRow {
     /// How many writers append at once, each to an id of its own.

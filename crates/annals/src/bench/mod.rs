@@ -28,6 +28,8 @@ use crate::settings::EmbeddedSettings;
 use crate::{Clock, Error, Result};
 
 /// One line of the result: durable puts a second of each contender, and how ours compares.
+///
+/// See [`StorePlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreRow {
     /// How many writers put at once.
@@ -49,6 +51,25 @@ pub struct StoreRow {
 }
 
 /// How much is measured.
+///
+/// ```
+/// use annals::SystemClock;
+/// use annals::bench::{StorePlan, measure_store};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path().join("bench");
+/// let plan = StorePlan { laps: 1, lap_time: Duration::from_millis(1) };
+/// let mut writers = Vec::new();
+/// let clock = Arc::new(SystemClock::new());
+/// measure_store(&folder, plan, clock, |row| writers.push(row.writers)).await?;
+/// assert_eq!(writers, [1, 1, 64, 64]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorePlan {
     /// How many laps each contender runs.

@@ -10,6 +10,31 @@ use super::{Contender, Payload};
 use crate::{Clock, Error, Result};
 
 /// How a race is run.
+///
+/// ```
+/// use annals::bench::{Contender, Payload, Race, race};
+/// use annals::{Clock, ManualClock};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let clock = Arc::new(ManualClock::at_ms(0));
+/// // Each put takes so many milliseconds.
+/// let contender = |ms| {
+///     let disk = clock.clone();
+///     Contender::new(move |_, _| {
+///         let disk = disk.clone();
+///         async move { Ok(disk.sleep(Duration::from_millis(ms)).await) }
+///     })
+/// };
+/// let contenders = [contender(1), contender(2)];
+/// let plan = Race { laps: 1, lap_time: Duration::from_millis(100), clock };
+/// let laps = race(&plan, Payload::new(1, 200), &contenders).await?;
+/// assert_eq!(laps, [[1_000.0, 500.0]]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Race {
     /// How many laps each contender runs.
@@ -21,6 +46,8 @@ pub struct Race {
 }
 
 /// What each contender did in one lap, in puts a second, in the order of the contenders.
+///
+/// See [`Race`] for an example.
 pub type Lap = Vec<f64>;
 
 /// Lets the contenders run their laps in turn. The first lap warms up and does not count.

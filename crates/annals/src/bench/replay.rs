@@ -27,6 +27,15 @@ const ITEMS_A_BATCH: usize = 1_000;
 const MIB: u64 = 1024 * 1024;
 
 /// How much is replayed.
+///
+/// ```
+/// use annals::bench::{JournalPlan, ReplayPlan};
+///
+/// // A tenth of what is replayed otherwise.
+/// let replay = ReplayPlan { events: 100_000, ..ReplayPlan::default() };
+/// let plan = JournalPlan { replay, ..JournalPlan::default() };
+/// assert_eq!(plan.replay.laps, 5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayPlan {
     /// How many events the journal has, appended by ten.
@@ -45,6 +54,8 @@ impl Default for ReplayPlan {
 }
 
 /// The result: events a second, and how ours compares.
+///
+/// See [`JournalPlan`](super::JournalPlan) for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayRow {
     /// How many events of 200 B were replayed.

@@ -51,6 +51,8 @@ use futures::future::BoxFuture;
 use crate::items::Items;
 
 /// One thing a store must do, by name.
+///
+/// See [`Check::outcome`] for an example.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// What it is about: the module it lives in.

@@ -7,6 +7,16 @@ use crate::items::Items;
 use crate::items::{Cost, Item, item_size};
 
 /// What can be asked of a store.
+///
+/// ```
+/// use annals::counting::{Counts, Verb};
+///
+/// let counts = Counts::default();
+/// for verb in Verb::ALL {
+///     println!("{}: {} requests", verb.name(), counts.of(verb).cost.requests);
+/// }
+/// assert_eq!(Verb::Query.name(), "query");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verb {
@@ -53,6 +63,29 @@ impl Verb {
 }
 
 /// What was counted, of one verb or of all.
+///
+/// ```
+/// use annals::counting::{Counting, Verb};
+/// use annals::items::{Condition, Item};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// # let items = Counting::new(std::sync::Arc::new(items));
+/// items.put(&table, Item::new().with("id", "a"), Condition::Absent).await?;
+/// let again = items.put(&table, Item::new().with("id", "a"), Condition::Absent).await;
+/// assert!(again.is_err());
+///
+/// let puts = items.counts().of(Verb::Put);
+/// assert_eq!((puts.calls, puts.refused, puts.failed), (2, 1, 0));
+/// assert_eq!(puts.bytes_written, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Calls that ended, well or not.
@@ -140,6 +173,32 @@ impl Sub for Count {
 }
 
 /// What was counted, verb by verb.
+///
+/// ```
+/// use annals::counting::{Counting, Verb};
+/// use annals::journal::Expected;
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+/// let annals = Annals::create(counting.clone(), &Settings::default()).await?;
+/// annals.journal().prepare().await?;
+///
+/// let before = counting.counts();
+/// let opened = NewEvent::new(Codec::Text, "opened");
+/// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, opened).await?;
+/// let spent = counting.counts() - before;
+/// assert_eq!(spent.of(Verb::Put).cost.write_units, 1);
+/// assert_eq!(spent.total().cost.requests, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     get: Count,

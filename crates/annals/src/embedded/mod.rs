@@ -85,6 +85,27 @@ struct Engine {
 }
 
 /// How well group commit works: changes answered, and the groups they were answered in.
+///
+/// ```
+/// use annals::embedded::Embedded;
+/// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path().join("data");
+/// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// let items = Embedded::open(&folder, &Default::default())?;
+/// items.create_table(&table, Default::default()).await?;
+/// let put = |id| items.put(&table, Item::new().with("id", id), Condition::Absent);
+/// futures::try_join!(put("a"), put("b"), put("c"))?;
+///
+/// let counts = items.group_counts();
+/// assert_eq!(counts.changes, 3);
+/// assert!(counts.groups <= 3, "those that came together shared a sync");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupCounts {
     /// How many changes (puts, deletes and batches) were decided.

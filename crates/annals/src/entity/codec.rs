@@ -86,6 +86,22 @@ pub trait ValueCodec<T> {
 }
 
 /// JSON, as serde writes it. Reads CBOR as well.
+///
+/// ```
+/// use annals::Codec;
+/// use annals::entity::EntityEvent;
+///
+/// #[derive(serde::Serialize, serde::Deserialize, EntityEvent)]
+/// #[event(format = "json")] // as it is without a word
+/// enum Happened {
+///     Deposited { amount: u64 },
+/// }
+///
+/// let event = Happened::Deposited { amount: 10 }.to_event()?;
+/// assert_eq!(event.codec, Codec::Json);
+/// assert_eq!(event.payload, r#"{"amount":10}"#);
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Json;
 
@@ -104,6 +120,22 @@ impl<T: Serialize + DeserializeOwned> ValueCodec<T> for Json {
 }
 
 /// CBOR, as serde writes it. Reads JSON as well.
+///
+/// ```
+/// use annals::Codec;
+/// use annals::entity::EntityEvent;
+///
+/// #[derive(serde::Serialize, serde::Deserialize, EntityEvent)]
+/// #[event(format = "cbor")]
+/// enum Happened {
+///     Deposited { amount: u64 },
+/// }
+///
+/// let event = Happened::Deposited { amount: 10 }.to_event()?;
+/// assert_eq!(event.codec, Codec::Cbor);
+/// assert_eq!(event.payload, b"\xA1\x66amount\x0A".as_slice());
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Cbor;
 
@@ -170,6 +202,22 @@ impl<T: prost::Message + Default> ValueCodec<T> for Protobuf {
 }
 
 /// Text in UTF-8, for newtypes over a string. Reads no other codec.
+///
+/// ```
+/// use annals::Codec;
+/// use annals::entity::EntityEvent;
+///
+/// #[derive(EntityEvent)]
+/// #[event(format = "text")]
+/// enum Happened {
+///     Renamed(String),
+/// }
+///
+/// let event = Happened::Renamed("Ann".into()).to_event()?;
+/// assert_eq!(event.codec, Codec::Text);
+/// assert_eq!(event.payload, "Ann");
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Text;
 
@@ -192,6 +240,22 @@ impl<T: AsRef<str> + From<String>> ValueCodec<T> for Text {
 
 /// Bytes as they are, for newtypes over `Vec<u8>` or [`Bytes`](::bytes::Bytes). Reads no other
 /// codec.
+///
+/// ```
+/// use annals::Codec;
+/// use annals::entity::EntityEvent;
+///
+/// #[derive(EntityEvent)]
+/// #[event(format = "bytes")]
+/// enum Happened {
+///     Photographed(Vec<u8>),
+/// }
+///
+/// let event = Happened::Photographed(vec![1, 2]).to_event()?;
+/// assert_eq!(event.codec, Codec::Bytes);
+/// assert_eq!(event.payload, [1, 2].as_slice());
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes;
 

@@ -13,11 +13,13 @@ use super::{Format, variant};
 use crate::{Codec, Error, NewEvent, Payload, Result};
 
 /// What serde writes and reads.
+#[doc(hidden)]
 pub trait Serde: Serialize + DeserializeOwned {}
 
 impl<T: Serialize + DeserializeOwned> Serde for T {}
 
 /// What a derived event says of itself besides its content.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The schema number that it is written with.
@@ -47,6 +49,7 @@ impl Shape {
 }
 
 /// What a derived state says of itself besides its content.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct StoredShape {
     /// The schema number that it is written with.
@@ -147,6 +150,7 @@ pub fn read_value<C: ValueCodec<T>, T>(
 }
 
 /// Nothing, as an empty map: mappers of other languages make an object of that.
+#[doc(hidden)]
 #[derive(Debug, Serialize, serde::Deserialize)]
 pub struct Nothing {}
 

@@ -56,6 +56,39 @@ impl fmt::Debug for Adapter {
 /// A type of events that has a variant for them knows all: they are taken in as one that says
 /// nothing (`#[serde(other)]`) or as they are stored (`#[event(raw)]`), and neither of these is
 /// asked for.
+///
+/// ```
+/// use annals::entity::{EntitySettings, Unknown};
+/// use annals::{Codec, NewEvent, journal::Expected};
+///
+/// # use annals::entity::{Entity, EntityEvent, Stored};
+/// # use annals::{Annals, memory::Memory, settings::Settings};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Default, Serialize, Deserialize, Stored)]
+/// # struct Cart { items: u64 }
+/// # #[derive(Serialize, Deserialize, EntityEvent)]
+/// # enum Happened { Added }
+/// # impl Entity for Cart {
+/// #     const TYPE: &'static str = "Cart";
+/// #     type Event = Happened;
+/// #     type Error = std::convert::Infallible;
+/// #     fn apply(&mut self, _: &Happened) { self.items += 1; }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let items = std::sync::Arc::new(Memory::new());
+/// # let annals = Annals::create(items, &Settings::default()).await?;
+/// // No variant has this name, and no adapter knows it.
+/// let pinged = NewEvent::new(Codec::Json, "{}").manifest("Pinged");
+/// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, pinged).await?;
+///
+/// let strict = annals.executor::<Cart>(EntitySettings::new());
+/// assert!(strict.view("42", |cart| cart.items).await.is_err());
+/// let lenient = annals.executor::<Cart>(EntitySettings::new().unknown(Unknown::Skip));
+/// assert_eq!(lenient.view("42", |cart| cart.items).await?, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unknown {
     /// Recovery fails and says which.

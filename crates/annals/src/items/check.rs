@@ -13,6 +13,17 @@ use super::{
 use crate::{Error, Result};
 
 /// An item that may be put: its key and size, worked out on the way.
+///
+/// ```
+/// use annals::items::{Item, Key, KeyAttribute, KeySchema, TableSpec, check_item};
+///
+/// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// let checked = check_item(&table, &Item::new().with("id", "a"))?;
+/// assert_eq!(checked.key, Key::new("a"));
+/// assert_eq!(checked.size, 3); // the name and the text
+/// assert!(check_item(&table, &Item::new()).is_err());
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The item's key.
@@ -139,6 +150,21 @@ pub fn check_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<Key>> {
 }
 
 /// A query that is allowed: the key schema it reads by, and how fresh it can be.
+///
+/// ```
+/// use annals::items::{
+///     Consistency, IndexSpec, KeyAttribute, KeySchema, Query, TableSpec, check_query,
+/// };
+///
+/// let by_name = IndexSpec::global("by-name".parse()?, KeySchema::new(KeyAttribute::text("name")));
+/// let table = TableSpec::new("people".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// let table = table.with_index(by_name)?;
+/// let query = Query::of("Ann").on("by-name");
+/// let checked = check_query(&table, &query)?;
+/// assert_eq!(checked.schema.partition.name, "name");
+/// assert_eq!(checked.consistency, Consistency::Eventual); // a global index has no other
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedQuery<'a> {
     /// The schema of the table or of the index.

@@ -11,6 +11,16 @@ use super::limits::{GET_BATCH_MAX, WRITE_BATCH_MAX};
 use super::{Consistency, IndexSpec, Item, Projection, TableSpec, Value, item_size, value_size};
 
 /// Requests made and capacity units consumed.
+///
+/// ```
+/// use annals::items::{Consistency, Cost};
+///
+/// let write = Cost::of_sizes(None, Some(1_500)).in_requests(1);
+/// assert_eq!((write.requests, write.write_units), (1, 2));
+/// let read = Cost::of_read(1_500, Consistency::Eventual);
+/// assert_eq!(read.read_units(), 0.5);
+/// assert_eq!((write + read).write_units, 2);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// How many requests a client of DynamoDB makes.

@@ -78,6 +78,14 @@ impl<N: Into<String>> FromIterator<(N, Value)> for Item {
 }
 
 /// One attribute of a key. Orders as DynamoDB does: text by its UTF-8 bytes, numbers by value.
+///
+/// ```
+/// use annals::items::KeyPart;
+///
+/// assert!(KeyPart::from("a") < KeyPart::from("b"));
+/// assert!(KeyPart::from(9u64) < KeyPart::from(10u64));
+/// assert!(KeyPart::from("9") > KeyPart::from("10")); // as texts
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyPart {
     /// Text.

@@ -62,6 +62,30 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 /// units. The verbs about tables answer no cost. DynamoDB charges nothing for them, and how many
 /// requests they take is how often they look whether a table has come or gone, which is a matter
 /// of time and not of the call.
+///
+/// ```
+/// use annals::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, Query, TableSpec};
+/// use annals::memory::Memory;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let items: Arc<dyn Items> = Arc::new(Memory::new()); // or any other store
+/// let key = KeySchema::new(KeyAttribute::text("cart")).sorted(KeyAttribute::number("n"));
+/// let table = TableSpec::new("lines".parse()?, key)?;
+/// items.create_table(&table, Default::default()).await?;
+///
+/// let line = Item::new().with("cart", "42").with("n", 1u64).with("what", "a book");
+/// let cost = items.put(&table, line.clone(), Condition::Absent).await?;
+/// assert_eq!(cost.write_units, 1);
+/// assert!(items.put(&table, line.clone(), Condition::Absent).await.is_err());
+///
+/// let got = items.get(&table, vec![Key::new("42").sorted(1u64)]).await?;
+/// assert_eq!(got.items, [Some(line)]);
+/// assert_eq!(items.query(&table, Query::of("42")).await?.items.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Items: fmt::Debug + Send + Sync + 'static {
     /// What the keys name, in the order of the keys. Strongly consistent.

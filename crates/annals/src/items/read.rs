@@ -3,6 +3,14 @@
 use super::{Cost, Item, KeyPart};
 
 /// How fresh a read must be.
+///
+/// ```
+/// use annals::items::{Consistency, Cost, Query};
+///
+/// assert_eq!(Query::of("cart-1").consistency, Consistency::Strong);
+/// let cheap = Query::of("cart-1").eventually();
+/// assert_eq!(Cost::of_read(4_096, cheap.consistency).read_units(), 0.5);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
     /// Sees every write acknowledged before it began.
@@ -13,6 +21,8 @@ pub enum Consistency {
 }
 
 /// Which way a query walks a partition.
+///
+/// See [`Query`] for an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// Smallest sort key first.
@@ -23,6 +33,15 @@ pub enum Direction {
 }
 
 /// Which sort keys a query wants: the comparisons DynamoDB has.
+///
+/// ```
+/// use annals::items::{KeyPart, Query, SortRange};
+///
+/// let range = SortRange::Between(10u64.into(), 19u64.into());
+/// assert!(range.contains(Some(&KeyPart::from(19u64))));
+/// assert!(!range.contains(Some(&KeyPart::from(20u64))));
+/// assert_eq!(Query::of("cart-1").within(range.clone()).range, range);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SortRange {
     /// All.
@@ -81,6 +100,28 @@ impl SortRange {
 /// A place inside one paged read: the key attributes of the last item seen.
 ///
 /// Opaque to readers; stores make them and take them back.
+///
+/// ```
+/// use annals::items::{Item, Scan, Write};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// let note = |id| Write::Put(Item::new().with("id", id));
+/// items.write(&table, vec![note("a"), note("b")]).await?;
+///
+/// let first = items.scan(&table, Scan::whole().limit(1)).await?;
+/// let cursor = first.next.expect("there is more");
+/// let second = items.scan(&table, Scan::whole().after(cursor)).await?;
+/// assert_eq!((first.items.len(), second.items.len()), (1, 1));
+/// assert_ne!(first.items, second.items);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(Item);
 
@@ -181,6 +222,30 @@ impl Query {
 }
 
 /// One of the equal shares a table is divided into for a parallel scan.
+///
+/// ```
+/// use annals::items::{Item, Scan, Segment, Write};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// let put = |n: u64| Write::Put(Item::new().with("id", n.to_string()));
+/// items.write(&table, (0..10).map(put).collect()).await?;
+///
+/// // Two readers share the table, and each item comes to one of them.
+/// let mut found = 0;
+/// for index in 0..2 {
+///     let share = Scan::segment(Segment { index, of: 2 });
+///     found += items.scan(&table, share).await?.items.len();
+/// }
+/// assert_eq!(found, 10);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Which share, from zero.
@@ -195,6 +260,23 @@ impl Segment {
 }
 
 /// One page of a table, in any order.
+///
+/// ```
+/// use annals::items::{Condition, Item, Scan};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// items.put(&table, Item::new().with("id", "a"), Condition::Always).await?;
+/// let page = items.scan(&table, Scan::whole()).await?;
+/// assert_eq!(page.items, [Item::new().with("id", "a")]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
     /// Which share of the table.
@@ -241,6 +323,33 @@ impl Scan {
 /// What one request of a query or scan brings.
 ///
 /// A page may be empty and still have a next one.
+///
+/// ```
+/// use annals::items::{Item, Scan, Write};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// let put = |n: u64| Write::Put(Item::new().with("id", n.to_string()));
+/// items.write(&table, (0..5).map(put).collect()).await?;
+///
+/// let (mut scan, mut found) = (Scan::whole().limit(2), 0);
+/// loop {
+///     let page = items.scan(&table, scan).await?;
+///     found += page.items.len();
+///     match page.next {
+///         Some(cursor) => scan = Scan::whole().limit(2).after(cursor),
+///         None => break,
+///     }
+/// }
+/// assert_eq!(found, 5);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The items.
@@ -252,6 +361,24 @@ pub struct Page {
 }
 
 /// What [`Items::get`](super::Items::get) brings.
+///
+/// ```
+/// use annals::items::{Condition, Item, Key};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// items.put(&table, Item::new().with("id", "a"), Condition::Always).await?;
+/// let got = items.get(&table, vec![Key::new("a"), Key::new("b")]).await?;
+/// assert_eq!(got.items, [Some(Item::new().with("id", "a")), None]);
+/// assert_eq!(got.cost.read_units(), 2.0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Got {
     /// What each key names, in the order of the keys.

@@ -52,6 +52,12 @@ impl fmt::Display for TableName {
 }
 
 /// The type of a key attribute.
+///
+/// ```
+/// use annals::items::{KeyAttribute, KeyType};
+///
+/// assert_eq!(KeyAttribute::text("id"), KeyAttribute::new("id", KeyType::S));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyType {
     /// Text.
@@ -79,6 +85,12 @@ impl fmt::Display for KeyType {
 }
 
 /// An attribute that is part of a key: its name and type.
+///
+/// ```
+/// use annals::items::KeyAttribute;
+///
+/// assert_eq!(KeyAttribute::number("n").to_string(), "n N");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyAttribute {
     /// The attribute's name.
@@ -150,6 +162,15 @@ impl fmt::Display for KeyAttribute {
 }
 
 /// Which attributes make up the key of a table or index.
+///
+/// ```
+/// use annals::items::{Item, Key, KeyAttribute, KeySchema};
+///
+/// let schema = KeySchema::new(KeyAttribute::text("cart")).sorted(KeyAttribute::number("n"));
+/// let line = Item::new().with("cart", "42").with("n", 1u64).with("what", "a book");
+/// assert_eq!(schema.key_of(&line)?, Some(Key::new("42").sorted(1u64)));
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeySchema {
     /// Decides the partition.
@@ -244,6 +265,8 @@ impl fmt::Display for KeySchema {
 }
 
 /// Whether an index shares the table's partitions.
+///
+/// See [`IndexSpec`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Same partition, another order; can be read strongly consistently.
@@ -253,6 +276,16 @@ pub enum Scope {
 }
 
 /// Which attributes an index carries besides the keys.
+///
+/// ```
+/// use annals::items::{IndexSpec, KeyAttribute, KeySchema, Projection};
+///
+/// let index = IndexSpec::global("by-name".parse()?, KeySchema::new(KeyAttribute::text("name")));
+/// assert_eq!(index.projection, Projection::All);
+/// let smaller = index.projecting(Projection::Include(vec!["city".into()]));
+/// assert_ne!(smaller.projection, Projection::All);
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Projection {
     /// All.
@@ -280,6 +313,16 @@ impl Projection {
 }
 
 /// An index: another way into a table.
+///
+/// ```
+/// use annals::items::{IndexSpec, KeyAttribute, KeySchema, Projection, Scope, TableSpec};
+///
+/// let key = KeySchema::new(KeyAttribute::text("name"));
+/// let index = IndexSpec::global("by-name".parse()?, key).projecting(Projection::KeysOnly);
+/// let table = TableSpec::new("people".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// assert_eq!(table.with_index(index)?.index("by-name")?.scope, Scope::Global);
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexSpec {
     /// Its name.
@@ -515,6 +558,13 @@ impl TableSpec {
 }
 
 /// How a table is paid for on DynamoDB. Stores on one machine ignore it.
+///
+/// ```
+/// use annals::items::Billing;
+///
+/// let reserved = Billing::Provisioned { read_units: 5, write_units: 5 };
+/// assert_ne!(Billing::default(), reserved);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Billing {
     /// By request.

@@ -4,6 +4,15 @@ use super::{Cost, Item, Key, Value};
 use crate::Error;
 
 /// What must hold for a write to happen.
+///
+/// ```
+/// use annals::items::{Condition, Item};
+///
+/// let stored = Item::new().with("id", "a").with("revision", 2u64);
+/// assert!(!Condition::Absent.holds(Some(&stored)));
+/// assert!(Condition::Equals("revision".into(), 2u64.into()).holds(Some(&stored)));
+/// assert!(!Condition::Equals("revision".into(), 2u64.into()).holds(None));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing: write.
@@ -26,6 +35,26 @@ impl Condition {
 }
 
 /// One of the writes of a batch.
+///
+/// ```
+/// use annals::items::{Item, Key, Write};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// items.write(&table, vec![Write::Put(Item::new().with("id", "a"))]).await?;
+/// items
+///     .write(&table, vec![Write::Put(Item::new().with("id", "b")), Write::Delete(Key::new("a"))])
+///     .await?;
+/// let got = items.get(&table, vec![Key::new("a"), Key::new("b")]).await?;
+/// assert_eq!(got.items, [None, Some(Item::new().with("id", "b"))]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Put this item, over whatever is there.
@@ -35,6 +64,28 @@ pub enum Write {
 }
 
 /// How a conditional write fails.
+///
+/// ```
+/// use annals::items::{Condition, Item, WriteError};
+///
+/// # use annals::items::{Items, KeyAttribute, KeySchema, TableSpec};
+/// # use annals::memory::Memory;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let items = Memory::new();
+/// # items.create_table(&table, Default::default()).await?;
+/// let mine = Item::new().with("id", "a").with("by", "me");
+/// items.put(&table, mine.clone(), Condition::Absent).await?;
+///
+/// let yours = Item::new().with("id", "a").with("by", "you");
+/// match items.put(&table, yours, Condition::Absent).await {
+///     Err(WriteError::Refused { existing, .. }) => assert_eq!(existing.as_deref(), Some(&mine)),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The condition did not hold; this is what is there.
@@ -66,6 +117,36 @@ impl From<WriteError> for Error {
 }
 
 /// How a batch of writes fails: some may have landed, `remaining` have not been confirmed.
+///
+/// ```
+/// use annals::Result;
+/// use annals::items::{BatchError, Item, Items, TableSpec, Write};
+///
+/// /// Writes all, trying once more what was not confirmed.
+/// async fn write_all(items: &dyn Items, table: &TableSpec, writes: Vec<Write>) -> Result<()> {
+///     match items.write(table, writes).await {
+///         Ok(_) => Ok(()),
+///         Err(BatchError { remaining, .. }) => Ok(items.write(table, remaining).await.map(drop)?),
+///     }
+/// }
+/// # use annals::faulty::{Faults, Faulty};
+/// # use annals::items::{Key, KeyAttribute, KeySchema};
+/// # use annals::{Random, memory::Memory};
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// # let memory = Arc::new(Memory::new());
+/// # memory.create_table(&table, Default::default()).await?;
+/// # let note = || vec![Write::Put(Item::new().with("id", "a"))];
+/// # write_all(&*memory, &table, note()).await?;
+/// # assert!(memory.get(&table, vec![Key::new("a")]).await?.items[0].is_some());
+/// # let always = Faults { error: 1_000, ..Faults::none() };
+/// # let faulty = Faulty::new(memory, Random::seeded(7), always);
+/// # assert!(write_all(&faulty, &table, note()).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{} writes of the batch remain", remaining.len())]
 pub struct BatchError {

@@ -8,6 +8,31 @@ use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumb
 const CAUSE_BYTES_MAX: usize = 1_024;
 
 /// What a writer believes is last.
+///
+/// ```
+/// use annals::journal::{AppendError, Expected};
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let journal = annals.journal();
+/// let id = "Cart|42".parse()?;
+/// let event = || NewEvent::new(Codec::Text, "something");
+/// let first = journal.append(&id, Expected::Empty, event()).await?;
+/// journal.append(&id, Expected::Last(first.last), event()).await?;
+///
+/// // Whoever knows only the first event is told.
+/// let late = journal.append(&id, Expected::Last(first.last), event()).await;
+/// assert!(matches!(late, Err(AppendError::Conflict(_))));
+/// assert_eq!(journal.append(&id, Expected::Any, event()).await?.last.get(), 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing: the id has never had an event.
@@ -29,6 +54,20 @@ impl fmt::Display for Expected {
 }
 
 /// Events to be appended together.
+///
+/// ```
+/// use annals::journal::Append;
+/// use annals::{Codec, NewEvent, Payload};
+///
+/// let event = |name: &str| NewEvent::new(Codec::Json, "{}").manifest(name);
+/// let mut append = Append::of([event("Opened"), event("Greeted")])
+///     .snapshot(Payload::new(Codec::Json, r#"{"is_open":true}"#));
+/// append.causation = Some("request-7".into());
+/// assert_eq!(append.events.len(), 2);
+///
+/// // One event alone is an append as well.
+/// assert_eq!(Append::from(event("Closed")).events.len(), 1);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Append {
     /// The events, at least one.
@@ -108,6 +147,25 @@ impl From<Vec<NewEvent>> for Append {
 }
 
 /// Where an append came to stand.
+///
+/// ```
+/// use annals::journal::{Append, Expected};
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// let event = NewEvent::new(Codec::Text, "something");
+/// let three = Append::of(vec![event; 3]);
+/// let appended = annals.journal().append(&"Cart|42".parse()?, Expected::Empty, three).await?;
+/// assert_eq!((appended.first.get(), appended.last.get()), (1, 3));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// The number of its first event.
@@ -121,6 +179,8 @@ pub struct Appended {
 }
 
 /// Somebody else was first.
+///
+/// See [`AppendError`] for an example.
 #[derive(Clone, Debug)]
 pub struct Conflict {
     /// Whose events.
@@ -133,6 +193,31 @@ pub struct Conflict {
 }
 
 /// How an append fails.
+///
+/// ```
+/// use annals::journal::{AppendError, Expected};
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let journal = annals.journal();
+/// let id = "Cart|42".parse()?;
+/// journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "mine")).await?;
+/// match journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "yours")).await {
+///     Err(AppendError::Conflict(conflict)) => {
+///         assert_eq!(conflict.expected, Expected::Empty);
+///         assert_eq!(conflict.found[0].data.payload, "mine");
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {

@@ -30,11 +30,87 @@ use crate::snapshot::Snapshot;
 use crate::{Clock, Error, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
+///
+/// ```
+/// use annals::journal::{Append, EventStream, Expected, Window};
+/// use annals::{Codec, NewEvent};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let journal = annals.journal();
+/// # let id = "Cart|42".parse()?;
+/// # let one = NewEvent::new(Codec::Text, "one");
+/// # journal.append(&id, Expected::Empty, Append::of(vec![one; 3])).await?;
+/// let mut events: EventStream = journal.replay(&id, Window::ALL);
+/// let mut last = 0;
+/// while let Some(event) = events.try_next().await? {
+///     last = event.sequence_number.get();
+/// }
+/// assert_eq!(last, 3);
+/// # Ok(())
+/// # }
+/// ```
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 /// Persistence ids as they come, each once. An error ends it.
+///
+/// ```
+/// use annals::PersistenceId;
+/// use annals::journal::IdStream;
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let event = annals::NewEvent::new(annals::Codec::Text, "opened");
+/// # for id in ["Cart|42", "Account|1"] {
+/// #     let (id, expected) = (id.parse()?, annals::journal::Expected::Empty);
+/// #     annals.journal().append(&id, expected, event.clone()).await?;
+/// # }
+/// let carts: IdStream = annals.journal().persistence_ids("Cart|");
+/// let carts: Vec<PersistenceId> = carts.try_collect().await?;
+/// assert_eq!(carts, ["Cart|42".parse()?]);
+/// # Ok(())
+/// # }
+/// ```
 pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
 
 /// Which of an id's events are wanted: a window of numbers, and how many at most.
+///
+/// ```
+/// use annals::journal::{Append, Expected, Window};
+/// use annals::{Codec, Event, NewEvent, SequenceNumber};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let journal = annals.journal();
+/// let id = "Cart|42".parse()?;
+/// let events = vec![NewEvent::new(Codec::Text, "something"); 10];
+/// journal.append(&id, Expected::Empty, Append::of(events)).await?;
+///
+/// let from = SequenceNumber::new(4).expect("numbers begin at 1");
+/// let window = Window { max: 3, ..Window::from(from) };
+/// let some: Vec<Event> = journal.replay(&id, window).try_collect().await?;
+/// let numbers: Vec<u64> = some.iter().map(|event| event.sequence_number.get()).collect();
+/// assert_eq!(numbers, [4, 5, 6]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// From this number on.
@@ -73,6 +149,33 @@ impl Window {
 }
 
 /// An append as a layout gets it: stamped, and with a token.
+///
+/// ```
+/// use annals::journal::{Append, Expected, JournalLayout, Stamped};
+/// use annals::layout::j5ik2o::J5ik2oJournal;
+/// use annals::{Codec, ManualClock, NewEvent, Token};
+///
+/// # use annals::items::Items;
+/// # use annals::layout::Layout;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
+/// # let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// # items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
+/// let layout = J5ik2oJournal::open(items, &settings, Arc::new(ManualClock::at_ms(0)))?;
+/// let stamped = Stamped {
+///     append: Append::from(NewEvent::new(Codec::Text, "opened")),
+///     token: Token::from_bytes(*b"a token!"),
+///     time_ms: 1_700_000_000_000,
+/// };
+/// let appended = layout.append(&"Cart-42".parse()?, Expected::Empty, stamped).await?;
+/// assert_eq!(appended.time_ms, 1_700_000_000_000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stamped {
     /// What is appended.
@@ -84,6 +187,34 @@ pub struct Stamped {
 }
 
 /// How events become items and back: what a layout does for the journal.
+///
+/// ```
+/// use annals::journal::{Expected, Journal, JournalLayout};
+/// use annals::layout::j5ik2o::J5ik2oJournal;
+/// use annals::{Codec, NewEvent, PersistenceId, Random, SystemClock};
+/// use std::sync::Arc;
+///
+/// # use annals::items::Items;
+/// # use annals::layout::Layout;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
+/// # let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// # items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
+/// // One of ours; the journal takes any other as well.
+/// let clock = Arc::new(SystemClock::new());
+/// let layout: Arc<dyn JournalLayout> =
+///     Arc::new(J5ik2oJournal::open(items, &settings, clock.clone())?);
+/// let journal = Journal::of(layout.clone(), clock, Random::from_machine());
+///
+/// let id: PersistenceId = "Cart-42".parse()?;
+/// journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "opened")).await?;
+/// assert_eq!(layout.highest(&id).await?, journal.highest(&id).await?);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Does what has to be done once before the first append to a new table.

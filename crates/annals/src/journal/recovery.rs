@@ -7,6 +7,8 @@ use crate::snapshot::{Criteria, Snapshot, Snapshots};
 use crate::{Error, PersistenceId, Result};
 
 /// What an entity starts from.
+///
+/// See [`Journal::recover`] for an example.
 pub struct Recovered {
     /// The newest snapshot that decodes, if there is one.
     pub snapshot: Option<Snapshot>,

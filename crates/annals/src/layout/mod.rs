@@ -41,6 +41,24 @@ pub enum Layout {
 }
 
 /// The tables of a layout.
+///
+/// ```
+/// use annals::items::Items;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings::default();
+/// let tables = settings.layout.tables(&settings)?;
+/// let items = Memory::new();
+/// for table in tables.all() {
+///     items.create_table(table, Default::default()).await?;
+/// }
+/// assert_eq!(items.describe_table(tables.journal.name()).await?, Some(tables.journal));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
     /// Events.

@@ -4,6 +4,15 @@
 use serde::{Deserialize, Serialize};
 
 /// Which generation of event items is written; both are read.
+///
+/// ```
+/// use annals::settings::{Format, Settings};
+///
+/// let settings = Settings { format: Format::A, ..Settings::default() };
+/// let in_file: Settings = serde_json::from_str(r#"{"format":"a"}"#)?;
+/// assert_eq!(in_file, settings);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -15,6 +24,15 @@ pub enum Format {
 }
 
 /// Which snapshot is the newest.
+///
+/// ```
+/// use annals::settings::{SnapshotOrder, Settings};
+///
+/// let settings = Settings { snapshot_order: SnapshotOrder::Timestamp, ..Settings::default() };
+/// let in_file: Settings = serde_json::from_str(r#"{"snapshot-order":"timestamp"}"#)?;
+/// assert_eq!(in_file, settings);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotOrder {
@@ -27,6 +45,15 @@ pub enum SnapshotOrder {
 }
 
 /// What a replay does where numbers are missing that no incomplete batch explains.
+///
+/// ```
+/// use annals::settings::{Gaps, Settings};
+///
+/// let settings = Settings { gaps: Gaps::Skip, ..Settings::default() };
+/// let in_file: Settings = serde_json::from_str(r#"{"gaps":"skip"}"#)?;
+/// assert_eq!(in_file, settings);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gaps {
@@ -39,6 +66,17 @@ pub enum Gaps {
 
 /// Events of two writers in one history, told apart by their writer's uuid: what Akka's and
 /// Pekko's core do about them in `replay-filter`.
+///
+/// ```
+/// use annals::settings::{ReplayFilterMode, ReplayFilterSettings, Settings};
+///
+/// let replay_filter = ReplayFilterSettings {
+///     mode: ReplayFilterMode::Fail,
+///     ..ReplayFilterSettings::default()
+/// };
+/// let settings = Settings { replay_filter, ..Settings::default() };
+/// assert_eq!(settings.replay_filter.max_old_writers, 10);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReplayFilterSettings {
@@ -58,6 +96,15 @@ impl Default for ReplayFilterSettings {
 }
 
 /// What is done about events of an older writer among those of a newer one.
+///
+/// ```
+/// use annals::settings::{ReplayFilterMode, ReplayFilterSettings};
+///
+/// let in_file: ReplayFilterSettings = serde_json::from_str(r#"{"mode":"warn"}"#)?;
+/// assert_eq!(in_file.mode, ReplayFilterMode::Warn);
+/// assert_eq!(ReplayFilterMode::default(), ReplayFilterMode::RepairByDiscardOld);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplayFilterMode {
@@ -73,6 +120,15 @@ pub enum ReplayFilterMode {
 }
 
 /// Limits that are checked before DynamoDB would.
+///
+/// ```
+/// use annals::settings::{AwsApiLimits, Settings};
+///
+/// let aws_api_limits = AwsApiLimits { max_item_size: 100_000 };
+/// let settings = Settings { aws_api_limits, ..Settings::default() };
+/// assert_eq!(settings.aws_api_limits.max_item_size, 100_000);
+/// assert_eq!(AwsApiLimits::default().max_item_size, 400_000);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AwsApiLimits {

@@ -9,6 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::optional::{empty_is_no_number, empty_is_none};
 
 /// How the client of DynamoDB behaves. Times are in milliseconds.
+///
+/// ```
+/// use annals::settings::{AwsClientSettings, Settings};
+/// use std::time::Duration;
+///
+/// let aws_client_config = AwsClientSettings {
+///     max_connections: 200,
+///     request_timeout: 1_000,
+///     ..AwsClientSettings::default()
+/// };
+/// let settings = Settings { aws_client_config, ..Settings::default() };
+/// assert_eq!(settings.aws_client_config.request_timeout(), Duration::from_secs(1));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AwsClientSettings {

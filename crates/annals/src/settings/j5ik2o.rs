@@ -14,6 +14,17 @@ use crate::items::TableName;
 use crate::{Error, Result};
 
 /// The plugin's three sections.
+///
+/// ```
+/// use annals::settings::Settings;
+///
+/// let settings: Settings = serde_json::from_str(
+///     r#"{"layout":"j5ik2o","j5ik2o":{"dynamo-db-journal":{"shard-count":16}}}"#,
+/// )?;
+/// assert_eq!(settings.j5ik2o.dynamo_db_journal.shard_count, 16);
+/// assert_eq!(settings.j5ik2o.dynamo_db_snapshot.shard_count, 64);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oSettings {
@@ -26,6 +37,19 @@ pub struct J5ik2oSettings {
 }
 
 /// `j5ik2o.dynamo-db-journal`.
+///
+/// ```
+/// use annals::settings::{J5ik2oJournal, J5ik2oSettings, PartitionKeyKind, Settings, SortKeyKind};
+///
+/// let dynamo_db_journal = J5ik2oJournal {
+///     partition_key_resolver_class_name: PartitionKeyKind::SequenceNumberBased,
+///     sort_key_resolver_class_name: SortKeyKind::SeqNr,
+///     ..J5ik2oJournal::default()
+/// };
+/// let j5ik2o = J5ik2oSettings { dynamo_db_journal, ..J5ik2oSettings::default() };
+/// let settings = Settings { j5ik2o, ..Settings::default() };
+/// assert!(settings.j5ik2o.dynamo_db_journal.soft_delete);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oJournal {
@@ -68,6 +92,20 @@ impl Default for J5ik2oJournal {
 }
 
 /// `j5ik2o.dynamo-db-snapshot`.
+///
+/// ```
+/// use annals::layout::Layout;
+/// use annals::settings::{J5ik2oSettings, J5ik2oSnapshot, Settings};
+///
+/// // A table that the plugin made before v1.9.0.
+/// let dynamo_db_snapshot =
+///     J5ik2oSnapshot { legacy_table_format: true, ..J5ik2oSnapshot::default() };
+/// let j5ik2o = J5ik2oSettings { dynamo_db_snapshot, ..J5ik2oSettings::default() };
+/// let settings = Settings { layout: Layout::J5ik2o, j5ik2o, ..Settings::default() };
+/// let table = settings.layout.tables(&settings)?.snapshot;
+/// assert_eq!(table.key().to_string(), "persistence-id S, sequence-nr N");
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oSnapshot {
@@ -107,6 +145,19 @@ impl Default for J5ik2oSnapshot {
 }
 
 /// `j5ik2o.dynamo-db-state`.
+///
+/// ```
+/// use annals::settings::{J5ik2oSettings, J5ik2oState, Settings, TableNameKind};
+///
+/// // `Cart-42` is in the table `Cart`.
+/// let dynamo_db_state = J5ik2oState {
+///     table_name_resolver_class_name: TableNameKind::Prefix,
+///     ..J5ik2oState::default()
+/// };
+/// let j5ik2o = J5ik2oSettings { dynamo_db_state, ..J5ik2oSettings::default() };
+/// let settings = Settings { j5ik2o, ..Settings::default() };
+/// assert_eq!(settings.j5ik2o.dynamo_db_state.persistence_id_separator, "-");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oState {
@@ -145,6 +196,15 @@ impl Default for J5ik2oState {
 }
 
 /// Which number is stored as the revision of a value: the plugin's two modules differ.
+///
+/// ```
+/// use annals::settings::{J5ik2oState, StoredRevision};
+///
+/// let in_file: J5ik2oState = serde_json::from_str(r#"{"stored-revision":"v1"}"#)?;
+/// assert_eq!(in_file.stored_revision, StoredRevision::V1);
+/// assert_eq!(J5ik2oState::default().stored_revision, StoredRevision::V2);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoredRevision {
@@ -181,6 +241,20 @@ macro_rules! columns {
 
 columns! {
     /// What the attributes of an event are called.
+    ///
+    /// ```
+    /// use annals::layout::Layout;
+    /// use annals::settings::{J5ik2oJournal, J5ik2oSettings, JournalColumns, Settings};
+    ///
+    /// let columns_def =
+    ///     JournalColumns { sort_key_column_name: "place".into(), ..JournalColumns::default() };
+    /// let dynamo_db_journal = J5ik2oJournal { columns_def, ..J5ik2oJournal::default() };
+    /// let j5ik2o = J5ik2oSettings { dynamo_db_journal, ..J5ik2oSettings::default() };
+    /// let settings = Settings { layout: Layout::J5ik2o, j5ik2o, ..Settings::default() };
+    /// let table = settings.layout.tables(&settings)?.journal;
+    /// assert_eq!(table.key().to_string(), "pkey S, place S");
+    /// # Ok::<(), annals::Error>(())
+    /// ```
     JournalColumns {
         /// The partition key.
         partition_key_column_name = "pkey",
@@ -204,6 +278,13 @@ columns! {
 
 columns! {
     /// What the attributes of a snapshot are called.
+    ///
+    /// ```
+    /// use annals::settings::SnapshotColumns;
+    ///
+    /// let columns = SnapshotColumns { created_column_name: "time".into(), ..Default::default() };
+    /// assert!(columns.names().any(|name| name == "time"));
+    /// ```
     SnapshotColumns {
         /// The partition key.
         partition_key_column_name = "pkey",
@@ -222,6 +303,13 @@ columns! {
 
 columns! {
     /// What the attributes of a value are called.
+    ///
+    /// ```
+    /// use annals::settings::StateColumns;
+    ///
+    /// let columns = StateColumns { payload_column_name: "value".into(), ..Default::default() };
+    /// assert!(columns.names().any(|name| name == "value"));
+    /// ```
     StateColumns {
         /// The partition key.
         partition_key_column_name = "pkey",
@@ -328,6 +416,14 @@ fn by_name<'de, C: Class, D: Deserializer<'de>>(deserializer: D) -> Result<C, D:
 
 classes! {
     /// What the partition key of an event or a snapshot is made of.
+    ///
+    /// ```
+    /// use annals::settings::PartitionKeyKind;
+    ///
+    /// let kind: PartitionKeyKind = "PartitionKeyResolver$SequenceNumberBased".parse()?;
+    /// assert_eq!(kind, PartitionKeyKind::SequenceNumberBased);
+    /// # Ok::<(), annals::Error>(())
+    /// ```
     PartitionKeyKind {
         /// The id's prefix and a shard that its hash chooses: all of an id in one partition.
         #[default]
@@ -339,6 +435,14 @@ classes! {
 
 classes! {
     /// What the sort key of an event or a snapshot is made of.
+    ///
+    /// ```
+    /// use annals::settings::SortKeyKind;
+    ///
+    /// let kind: SortKeyKind = "SortKeyResolver$SeqNr".parse()?;
+    /// assert_eq!(kind, SortKeyKind::SeqNr);
+    /// # Ok::<(), annals::Error>(())
+    /// ```
     SortKeyKind {
         /// The sequence number, as it is.
         SeqNr,
@@ -350,6 +454,14 @@ classes! {
 
 classes! {
     /// What a key of a durable state is made of.
+    ///
+    /// ```
+    /// use annals::settings::StateKeyKind;
+    ///
+    /// let kind: StateKeyKind = "PartitionKeyResolver$PersistenceIdBased".parse()?;
+    /// assert_eq!(kind, StateKeyKind::PersistenceIdBased);
+    /// # Ok::<(), annals::Error>(())
+    /// ```
     StateKeyKind {
         /// As partition key, the id's prefix and a shard; as sort key, the id.
         #[default]
@@ -359,6 +471,14 @@ classes! {
 
 classes! {
     /// Which table the value of an id is in.
+    ///
+    /// ```
+    /// use annals::settings::TableNameKind;
+    ///
+    /// let kind: TableNameKind = "TableNameResolver$Prefix".parse()?;
+    /// assert_eq!(kind, TableNameKind::Prefix);
+    /// # Ok::<(), annals::Error>(())
+    /// ```
     TableNameKind {
         /// The one table.
         #[default]

@@ -151,6 +151,15 @@ impl Settings {
 }
 
 /// Where items are kept.
+///
+/// ```
+/// use annals::settings::{StoreKind, Settings};
+///
+/// let settings = Settings { store: StoreKind::DynamoDb, ..Settings::default() };
+/// let in_file: Settings = serde_json::from_str(r#"{"store":"dynamodb"}"#)?;
+/// assert_eq!(in_file, settings);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoreKind {
@@ -161,6 +170,18 @@ pub enum StoreKind {
 }
 
 /// How the embedded store behaves.
+///
+/// ```
+/// use annals::embedded::Embedded;
+/// use annals::settings::EmbeddedSettings;
+///
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let folder = folder.path().join("data");
+/// let settings = EmbeddedSettings { cache_mib: 16, ..EmbeddedSettings::default() };
+/// let items = Embedded::open(&folder, &settings)?;
+/// assert_eq!(settings.reserve_mib, 64);
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct EmbeddedSettings {

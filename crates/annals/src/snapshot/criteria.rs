@@ -3,6 +3,17 @@
 use crate::SequenceNumber;
 
 /// Which snapshots are meant.
+///
+/// ```
+/// use annals::SequenceNumber;
+/// use annals::snapshot::Criteria;
+///
+/// let number = |n| SequenceNumber::new(n).expect("numbers begin at 1");
+/// let old = Criteria::ALL.up_to(number(100)).until_ms(1_700_000_000_000);
+/// assert!(old.meets(number(100), 1_600_000_000_000));
+/// assert!(!old.meets(number(101), 1_600_000_000_000));
+/// assert!(!old.meets(number(100), 1_800_000_000_000));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criteria {
     /// From this number on.

@@ -25,9 +25,57 @@ use crate::verify::{Finding, Verify};
 use crate::{Clock, Payload, PersistenceId, Random, Result, SequenceNumber};
 
 /// Snapshots as they come, newest first. An error ends it.
+///
+/// ```
+/// use annals::snapshot::{Criteria, SnapshotStream};
+/// use annals::{Codec, Payload, SequenceNumber};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let snapshots = annals.snapshots();
+/// let id = "Account|1".parse()?;
+/// for n in 1..=3 {
+///     let at = SequenceNumber::new(n).expect("numbers begin at 1");
+///     snapshots.save(&id, at, Payload::new(Codec::Text, "10")).await?;
+/// }
+/// let mut found: SnapshotStream = snapshots.find(&id, Criteria::ALL);
+/// let newest = found.try_next().await?.expect("three are there");
+/// assert_eq!(newest.sequence_number.get(), 3);
+/// # Ok(())
+/// # }
+/// ```
 pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
 
 /// An entity's state at a sequence number.
+///
+/// ```
+/// use annals::snapshot::{Criteria, Snapshot};
+/// use annals::{Codec, Payload, SequenceNumber};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// let id = "Account|1".parse()?;
+/// let state = Payload::new(Codec::Text, "10");
+/// annals.snapshots().save(&id, SequenceNumber::FIRST, state).await?;
+///
+/// let newest: Option<Snapshot> = annals.snapshots().load(&id, Criteria::ALL).await?;
+/// let newest = newest.expect("it was saved");
+/// assert_eq!(newest.sequence_number, SequenceNumber::FIRST);
+/// assert_eq!(newest.payload.bytes, "10");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Whose state.
@@ -43,6 +91,39 @@ pub struct Snapshot {
 }
 
 /// How snapshots become items and back: what a layout does for them.
+///
+/// ```
+/// use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, Snapshots};
+/// use annals::{Codec, Payload, PersistenceId, Result, SequenceNumber, SystemClock};
+/// use std::sync::Arc;
+///
+/// /// Keeps none: every recovery replays all events.
+/// #[derive(Debug)]
+/// struct Nowhere;
+///
+/// #[async_trait::async_trait]
+/// impl SnapshotLayout for Nowhere {
+///     async fn save(&self, _: Snapshot) -> Result<()> {
+///         Ok(())
+///     }
+///
+///     fn find(&self, _: &PersistenceId, _: Criteria) -> SnapshotStream {
+///         Box::pin(futures::stream::empty())
+///     }
+///
+///     async fn delete(&self, _: &PersistenceId, _: Criteria) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let snapshots = Snapshots::of(Arc::new(Nowhere), Arc::new(SystemClock::new()));
+/// let id = "Account|1".parse()?;
+/// snapshots.save(&id, SequenceNumber::FIRST, Payload::new(Codec::Text, "10")).await?;
+/// assert_eq!(snapshots.load(&id, Criteria::ALL).await?, None);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     /// Saves, over one of the same number.

@@ -5,6 +5,29 @@ use crate::journal::Appended;
 
 /// The number of the last event a snapshot knows of and, where that is known, the number that the
 /// append began with that this event ends. With both, the tail is read in one request.
+///
+/// ```
+/// use annals::journal::{Append, Expected};
+/// use annals::snapshot::Place;
+/// use annals::{Codec, NewEvent, Payload};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// let id = "Account|1".parse()?;
+/// let events = vec![NewEvent::new(Codec::Text, "+5"); 2];
+/// let appended = annals.journal().append(&id, Expected::Empty, Append::of(events)).await?;
+///
+/// let place = Place::from(appended);
+/// assert_eq!((place.number, place.anchor), (appended.last, Some(appended.first)));
+/// annals.snapshots().save(&id, place, Payload::new(Codec::Text, "10")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The last event.

@@ -10,6 +10,28 @@ use super::{Revision, State, States};
 use crate::{PersistenceId, Result};
 
 /// States as they come. An error ends it.
+///
+/// ```
+/// use annals::state::StateStream;
+/// use annals::{Codec, Payload};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let states = annals.states()?;
+/// let id = "Cart|42".parse()?;
+/// let mut changes: StateStream = states.changes(&id, 0);
+/// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
+/// let state = changes.try_next().await?.expect("it does not end");
+/// assert_eq!(state.revision, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub type StateStream = Pin<Box<dyn Stream<Item = Result<State>> + Send>>;
 
 /// How long to wait before looking again: shortly after something came, longer while nothing does.

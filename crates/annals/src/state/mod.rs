@@ -20,9 +20,55 @@ use crate::verify::{Finding, Verify};
 use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
 
 /// The count of an entity's writes: 1 for the first, one more for each, deletions included.
+///
+/// ```
+/// use annals::state::Revision;
+/// use annals::{Codec, Payload};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let states = annals.states()?;
+/// let id = "Cart|42".parse()?;
+/// let last: Revision = states.revision(&id).await?;
+/// assert_eq!(last, 0); // nothing was written yet
+/// states.upsert(&id, last + 1, Payload::new(Codec::Text, "open")).await?;
+/// states.delete(&id, None).await?;
+/// assert_eq!(states.revision(&id).await?, 2);
+/// # Ok(())
+/// # }
+/// ```
 pub type Revision = u64;
 
 /// The current value of an entity.
+///
+/// ```
+/// use annals::state::State;
+/// use annals::{Codec, Payload};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let states = annals.states()?;
+/// let id = "Cart|42".parse()?;
+/// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
+/// let state: State = states.get(&id).await?.expect("it was written");
+/// assert_eq!(state.value.expect("it was not deleted").bytes, "open");
+///
+/// states.delete(&id, None).await?;
+/// let deleted = states.last(&id).await?.expect("deletions are told");
+/// assert_eq!((deleted.revision, deleted.value), (2, None));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// Whose value.
@@ -38,6 +84,26 @@ pub struct State {
 }
 
 /// A value to be written.
+///
+/// ```
+/// use annals::state::NewState;
+/// use annals::{Codec, Payload};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let states = annals.states()?;
+/// let id = "Cart|42".parse()?;
+/// let open = NewState::from(Payload::new(Codec::Text, "open")).tag("carts");
+/// states.upsert(&id, 1, open).await?;
+/// assert_eq!(states.get(&id).await?.expect("it was written").tag, "carts");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewState {
     /// The value.
@@ -65,6 +131,28 @@ impl From<Payload> for NewState {
 }
 
 /// How a write of durable state fails.
+///
+/// ```
+/// use annals::state::StateError;
+/// use annals::{Codec, Payload};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let states = annals.states()?;
+/// let id = "Cart|42".parse()?;
+/// states.upsert(&id, 1, Payload::new(Codec::Text, "mine")).await?;
+/// match states.upsert(&id, 1, Payload::new(Codec::Text, "yours")).await {
+///     Err(StateError::Conflict { found, .. }) => assert_eq!(found, 1),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
@@ -95,6 +183,42 @@ impl From<StateError> for Error {
 }
 
 /// How durable state becomes items and back: what a layout does for it.
+///
+/// ```
+/// use annals::state::{State, StateError, StateLayout, States};
+/// use annals::{Codec, Payload, PersistenceId, Result, SystemClock};
+/// use std::collections::HashMap;
+/// use std::sync::{Arc, Mutex};
+///
+/// #[derive(Debug, Default)]
+/// struct InMemory(Mutex<HashMap<PersistenceId, State>>);
+///
+/// #[async_trait::async_trait]
+/// impl StateLayout for InMemory {
+///     async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
+///         Ok(self.0.lock().unwrap().get(id).cloned())
+///     }
+///
+///     async fn put(&self, state: State) -> Result<(), StateError> {
+///         let (id, revision) = (state.persistence_id.clone(), state.revision);
+///         let mut states = self.0.lock().unwrap();
+///         let found = states.get(&id).map_or(0, |state| state.revision);
+///         if found + 1 != revision {
+///             return Err(StateError::Conflict { id, revision, found });
+///         }
+///         states.insert(id, state);
+///         Ok(())
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let states = States::of(Arc::new(InMemory::default()), Arc::new(SystemClock::new()));
+/// let id = "Cart|42".parse()?;
+/// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
+/// assert!(states.upsert(&id, 3, Payload::new(Codec::Text, "lost")).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     /// What is there, deleted or not.

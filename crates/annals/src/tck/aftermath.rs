@@ -16,6 +16,31 @@ const WINDOWS: usize = 16;
 const REACH: u64 = 200;
 
 /// One id of a record, when all is over.
+///
+/// ```
+/// use annals::journal::Expected;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::tck::record::{Record, label};
+/// use annals::tck::{Setup, aftermath::Aftermath};
+/// use annals::{Codec, NewEvent, Random};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let setup = Setup::new(Arc::new(Memory::new()), Settings::default()).await?;
+/// let (id, mut record) = ("Cart|42".parse()?, Record::of(1, false));
+/// let attempt = record.begin(0, 1);
+/// let event = NewEvent::new(Codec::Text, label(attempt, 0, 1));
+/// let appended = setup.journal().await.append(&id, Expected::Empty, event).await?;
+/// record.acked(attempt, appended.first.get(), appended.last.get());
+///
+/// let aftermath = Aftermath { index: 0, id: &id, random: &Random::seeded(7) };
+/// aftermath.check(&mut record, async || setup.journal().await).await;
+/// assert!(record.violations.is_empty(), "{:?}", record.violations);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Aftermath<'a> {
     /// Its index in the record.

@@ -31,6 +31,21 @@ use crate::settings::{PartitionKeyKind, Settings, SortKeyKind, StoredRevision};
 use crate::{Clock, Error, ManualClock, Random};
 
 /// One property, by name.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::tck::journal::PROPERTIES;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let property = PROPERTIES.first().expect("there are some");
+/// assert!(property.name.starts_with("j1"), "{}", property.name);
+/// property.check(Arc::new(Memory::new()), Settings::default()).await; // panics where it fails
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Property {
     /// The property's name in the lists, and what it says.
@@ -57,6 +72,14 @@ impl Property {
 }
 
 /// A layout with settings that make it work another way.
+///
+/// ```
+/// use annals::layout::Layout;
+/// use annals::tck::AKKA;
+///
+/// assert_eq!(AKKA.name, "akka");
+/// assert_eq!((AKKA.settings)().layout, Layout::Akka);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     /// The layout's name, and what is set.
@@ -106,6 +129,13 @@ fn of(layout: Layout) -> Settings {
 }
 
 /// Properties that belong together, and the layouts that have what they are about.
+///
+/// ```
+/// use annals::tck::LISTS;
+///
+/// let states = LISTS.iter().find(|list| list.name == "state").expect("there is one");
+/// assert!(states.variants.iter().all(|variant| variant.name != "akka"), "it has no such state");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     /// What they are about.
@@ -131,6 +161,20 @@ pub const LISTS: &[List] = &[
 ];
 
 /// One property on one layout: a test for every store.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals::tck::cases;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let case = cases().find(|case| case.variant.name == "akka").expect("there are some");
+/// assert!(case.name_on("memory").starts_with("akka::memory::journal::j1"));
+/// case.check(Arc::new(Memory::new())).await; // panics where it fails
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Where.
@@ -172,6 +216,21 @@ pub fn cases() -> impl Iterator<Item = Case> {
 }
 
 /// What a property is checked on: a store, a layout, tables of its own and a clock of its own.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::tck::Setup;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let setup = Setup::new(Arc::new(Memory::new()), Settings::default()).await?;
+/// let journal = setup.journal().await;
+/// assert_eq!(journal.highest(&"Cart|42".parse()?).await?, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The store.

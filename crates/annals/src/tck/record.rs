@@ -18,6 +18,8 @@ use crate::Event;
 const KEPT: u64 = 32;
 
 /// How an append ended, as far as its writer knows.
+///
+/// See [`Record`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It may stand or not.
@@ -29,6 +31,8 @@ pub enum Outcome {
 }
 
 /// An append that was begun.
+///
+/// See [`Record`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
     /// Which of the ids it is for.
@@ -42,6 +46,19 @@ pub struct Attempt {
 }
 
 /// What writers and readers were told. Ids go by their index.
+///
+/// ```
+/// use annals::tck::record::{Outcome, Record};
+///
+/// let mut record = Record::of(1, false);
+/// let append = record.begin(0, 2); // two events of the first id
+/// record.acked(append, 1, 2);
+/// assert_eq!(record.attempts[&append].outcome, Outcome::Acked(1));
+/// assert!(record.violations.is_empty());
+///
+/// record.saw_labels(0, vec![(1, "another event".into())]);
+/// assert_eq!(record.violations.len(), 1);
+/// ```
 #[derive(Debug, Default)]
 pub struct Record {
     /// Every append, by its number.

@@ -28,6 +28,10 @@ const FENCED: [(&str, &str); 4] = [
     (concat!("ho", "con"), "annals-cli"),
 ];
 
+/// Where every public type comes with an example.
+const SHOWN: [&str; 2] = ["annals/src", "annals-aws/src"];
+const TYPES: [&str; 4] = ["pub struct ", "pub enum ", "pub trait ", "pub type "];
+
 /// What is wrong with a file, a line each. `path` begins below `crates`.
 fn problems(path: &Path, source: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -58,7 +62,38 @@ fn problems(path: &Path, source: &str) -> Vec<String> {
             }
         }
     }
+    if SHOWN.iter().any(|folder| path.starts_with(folder)) {
+        for (n, line) in types_without_example(source) {
+            report(format!("line {n}: shows no example: `{line}`"));
+        }
+    }
     problems
+}
+
+/// The public types whose documentation has no example, nor says where there is one. What is `pub`
+/// can be reached from outside, or the lint `unreachable_pub` finds it; what is hidden from the
+/// documentation needs none. Types that a macro makes are not seen here.
+fn types_without_example(source: &str) -> Vec<(usize, &str)> {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let is_type = |line: &str| {
+        let name = TYPES.iter().find_map(|begin| line.strip_prefix(begin));
+        name.is_some_and(|name| !name.starts_with('$'))
+    };
+    // Documentation and attributes, which may have several lines.
+    let is_above = |line: &str| {
+        line.starts_with("//") || !(line.is_empty() || line.ends_with([';', '{', '}']))
+    };
+    let types = (0..lines.len()).filter(|at| is_type(lines[*at]));
+    let bare = types.filter(|at| {
+        let start = lines[..*at].iter().rposition(|line| !is_above(line));
+        let above = &lines[start.map_or(0, |start| start + 1)..*at];
+        let words = above.iter().filter_map(|line| line.strip_prefix("///"));
+        let text: Vec<&str> = words.map(str::trim).collect();
+        let has_example = text.iter().any(|line| line.starts_with("```"))
+            || text.join(" ").contains("for an example");
+        !has_example && !above.contains(&"#[doc(hidden)]")
+    });
+    bare.map(|at| (at + 1, lines[at])).collect()
 }
 
 /// Whether a line of code names a crate whose name begins so: in a `use`, or before `::`. A field
@@ -160,5 +195,40 @@ fn fenced_crates_are_named_at_home_only() {
         ] {
             check("annals/src/some.rs", &code, "");
         }
+    }
+}
+
+#[test]
+fn public_types_come_with_an_example() {
+    let shown = "/// Some.\n///\n/// ```\n/// assert!(true);\n/// ```\n";
+    for kind in TYPES {
+        for (above, want) in [
+            ("", "shows no example"),
+            ("/// Some.\n", "shows no example"),
+            ("/// Some.\n#[derive(Debug)]\n", "shows no example"),
+            ("// ```\n", "shows no example"),
+            (
+                &format!("{shown}pub struct Other;\n/// Some.\n"),
+                "shows no example",
+            ),
+            (&format!("{shown}\n/// Some.\n"), "shows no example"),
+            (shown, ""),
+            (
+                &format!("{shown}#[error(\n    \"wrong\"\n)]\n#[derive(Debug)]\n"),
+                "",
+            ),
+            ("/// Some. See [`Other`] for an example.\n", ""),
+            ("/// Some. See [`Other`] for an\n/// example.\n", ""),
+            ("/// Some.\n#[doc(hidden)]\n", ""),
+        ] {
+            let body = format!("{above}{kind}Some;");
+            check("annals/src/some.rs", &body, want);
+            check("annals-aws/src/deep/some.rs", &body, want);
+            check("annals-cli/src/some.rs", &body, "");
+            check("annals/tests/it/some.rs", &body, "");
+        }
+        let private = kind.replace("pub ", "pub(crate) ");
+        check("annals/src/some.rs", &format!("{private}Some;"), "");
+        check("annals/src/some.rs", &format!("{kind}$name;"), "");
     }
 }

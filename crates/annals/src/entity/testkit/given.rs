@@ -73,7 +73,7 @@ pub fn given<E: Entity>(events: impl IntoIterator<Item = E::Event>) -> Given<E> 
     }
 }
 
-/// What was before a command: made by [`given`], whose example shows it.
+/// What was before a command: made by [`given`]. See there for an example.
 pub struct Given<E: Entity> {
     pub(super) events: Vec<E::Event>,
     id: String,

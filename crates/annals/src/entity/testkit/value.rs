@@ -74,7 +74,8 @@ pub fn given_no_value<E: Entity>() -> GivenValue<E> {
     }
 }
 
-/// What was before a command: made by [`given_value`] and [`given_no_value`].
+/// What was before a command: made by [`given_value`] and [`given_no_value`]. See the first for an
+/// example.
 #[derive(Debug)]
 pub struct GivenValue<E> {
     value: E,
@@ -198,7 +199,7 @@ struct Accepted<E, R> {
     follows: Vec<Follow<E>>,
 }
 
-/// What was decided: made by [`GivenValue::when`].
+/// What was decided: made by [`GivenValue::when`]. See [`given_value`] for an example.
 pub struct DecidedValue<E: Entity, R> {
     given: GivenValue<E>,
     outcome: Result<Accepted<E, R>, E::Error>,

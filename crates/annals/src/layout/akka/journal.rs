@@ -34,6 +34,31 @@ pub(super) struct Head {
 }
 
 /// A journal of the `akka` layout.
+///
+/// ```
+/// use annals::items::{Items, Scan};
+/// use annals::journal::Expected;
+/// use annals::layout::Layout;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::{Annals, Codec, NewEvent};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let items = Arc::new(Memory::new());
+/// let settings = Settings { layout: Layout::Akka, ..Settings::default() };
+/// let annals = Annals::create(items.clone(), &settings).await?;
+/// let opened = NewEvent::new(Codec::Text, "opened");
+/// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, opened).await?;
+///
+/// // The plugin's keys: the journal's name, the id and a hundred of its numbers.
+/// let stored = items.scan(&settings.layout.tables(&settings)?.journal, Scan::whole()).await?;
+/// let keys = stored.items.iter().filter_map(|item| item.get("par")?.as_str());
+/// assert!(keys.into_iter().any(|key| key == "journal-P-Cart|42-0"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct AkkaJournal {
     pub(super) items: Arc<dyn Items>,

@@ -33,6 +33,8 @@ const NAMES: Names = Names {
 const BY_TIME: &str = "ts-idx";
 
 /// Snapshots of the `akka` layout.
+///
+/// See [`AkkaJournal`](super::AkkaJournal) for an example of settings that choose this layout.
 #[derive(Clone, Debug)]
 pub struct AkkaSnapshots {
     items: Arc<dyn Items>,

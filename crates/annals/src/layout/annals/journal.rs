@@ -28,6 +28,8 @@ use crate::snapshot::Snapshot;
 use crate::{Clock, Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
+///
+/// Opened where no other layout is set. See [`Journal`](crate::journal::Journal) for an example.
 #[derive(Clone, Debug)]
 pub struct AnnalsJournal {
     pub(super) items: Arc<dyn Items>,

@@ -28,6 +28,9 @@ const DELETES_AT_ONCE: usize = 16;
 type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
 
 /// Snapshots of the `annals` layout.
+///
+/// Opened where no other layout is set. See [`Snapshots`](crate::snapshot::Snapshots) for an
+/// example.
 #[derive(Clone, Debug)]
 pub struct AnnalsSnapshots {
     table: PartedTable,

@@ -21,6 +21,8 @@ use crate::verify::{Finding, Verify};
 use crate::{Clock, PersistenceId, Random, Result, Token};
 
 /// Durable state of the `annals` layout.
+///
+/// Opened where no other layout is set. See [`States`](crate::state::States) for an example.
 #[derive(Clone, Debug)]
 pub struct AnnalsStates {
     table: PartedTable,

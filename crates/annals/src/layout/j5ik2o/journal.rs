@@ -39,6 +39,31 @@ pub(super) struct Head {
 }
 
 /// A journal of the `j5ik2o` layout.
+///
+/// ```
+/// use annals::items::Items;
+/// use annals::journal::{Expected, Journal};
+/// use annals::layout::{Layout, j5ik2o::J5ik2oJournal};
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::{Codec, NewEvent, Random, SystemClock};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
+/// let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
+/// let clock = Arc::new(SystemClock::new());
+/// let layout = J5ik2oJournal::open(items, &settings, clock.clone())?;
+/// let journal = Journal::of(Arc::new(layout), clock, Random::from_machine());
+///
+/// let opened = NewEvent::new(Codec::Text, "opened");
+/// let appended = journal.append(&"Cart-42".parse()?, Expected::Empty, opened).await?;
+/// assert_eq!(appended.last.get(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct J5ik2oJournal {
     pub(super) items: Arc<dyn Items>,

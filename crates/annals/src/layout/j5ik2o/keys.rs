@@ -15,6 +15,34 @@ use crate::{Error, PersistenceId, Result, SequenceNumber};
 const MARK: (&str, &str) = ("annals|", "mark");
 
 /// A resolver for each half of a key.
+///
+/// ```
+/// use annals::layout::j5ik2o::{PartitionKeyResolver, Resolvers, SortKeyResolver};
+/// use annals::{PersistenceId, Result};
+/// use std::sync::Arc;
+///
+/// /// The id is the partition, the number in 20 digits the place in it.
+/// #[derive(Debug)]
+/// struct Plain;
+///
+/// impl PartitionKeyResolver for Plain {
+///     fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
+///         Ok(id.to_string())
+///     }
+/// }
+///
+/// impl SortKeyResolver for Plain {
+///     fn resolve(&self, _id: &PersistenceId, number: u64) -> Result<String> {
+///         Ok(format!("{number:020}"))
+///     }
+/// }
+///
+/// let resolvers = Resolvers { partition: Arc::new(Plain), sort: Arc::new(Plain) };
+/// let id = "Cart-42".parse()?;
+/// assert_eq!(resolvers.partition.resolve(&id, 7)?, "Cart-42");
+/// assert_eq!(resolvers.sort.resolve(&id, 7)?, "00000000000000000007");
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Resolvers {
     /// Of the partition key.

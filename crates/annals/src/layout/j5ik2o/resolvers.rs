@@ -59,6 +59,29 @@ pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Makes sort keys.
+///
+/// ```
+/// use annals::layout::j5ik2o::SortKeyResolver;
+/// use annals::{PersistenceId, Result};
+///
+/// /// As texts the keys stand in the order of the numbers, so recovery may ask for a range.
+/// #[derive(Debug)]
+/// struct InDigits;
+///
+/// impl SortKeyResolver for InDigits {
+///     fn resolve(&self, _id: &PersistenceId, number: u64) -> Result<String> {
+///         Ok(format!("{number:020}"))
+///     }
+///
+///     fn is_ordered(&self) -> bool {
+///         true
+///     }
+/// }
+///
+/// let id = "Cart-42".parse()?;
+/// assert!(InDigits.resolve(&id, 9)? < InDigits.resolve(&id, 10)?);
+/// # Ok::<(), annals::Error>(())
+/// ```
 pub trait SortKeyResolver: fmt::Debug + Send + Sync + 'static {
     /// The sort key of an id's event or snapshot of this number, 0 included. Always the same for
     /// the same.

@@ -32,6 +32,50 @@ use crate::{Error, Payload, PersistenceId, Result, SequenceNumber};
 const TRIES_MAX: usize = 8;
 
 /// Snapshots of the `j5ik2o` layout.
+///
+/// ```
+/// use annals::layout::j5ik2o::{J5ik2oSnapshots, Resolvers};
+/// use annals::snapshot::{Criteria, Snapshots};
+/// use annals::{Codec, Payload, SequenceNumber, SystemClock};
+/// use std::sync::Arc;
+///
+/// # use annals::items::Items;
+/// # use annals::layout::Layout;
+/// # use annals::layout::j5ik2o::{PartitionKeyResolver, SortKeyResolver};
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use annals::{PersistenceId, Result};
+/// # /// The id is the partition, the number in 20 digits the place in it.
+/// # #[derive(Debug)]
+/// # struct Plain;
+/// #
+/// # impl PartitionKeyResolver for Plain {
+/// #     fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
+/// #         Ok(id.to_string())
+/// #     }
+/// # }
+/// #
+/// # impl SortKeyResolver for Plain {
+/// #     fn resolve(&self, _id: &PersistenceId, number: u64) -> Result<String> {
+/// #         Ok(format!("{number:020}"))
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
+/// # let items: Arc<dyn Items> = Arc::new(Memory::new());
+/// # items.create_table(&settings.layout.tables(&settings)?.snapshot, Default::default()).await?;
+/// // `Plain` makes both halves of a key, as in the example of `Resolvers`.
+/// let resolvers = Resolvers { partition: Arc::new(Plain), sort: Arc::new(Plain) };
+/// let layout = J5ik2oSnapshots::open_with(items, &settings, resolvers)?;
+/// let snapshots = Snapshots::of(Arc::new(layout), Arc::new(SystemClock::new()));
+///
+/// let id = "Cart-42".parse()?;
+/// snapshots.save(&id, SequenceNumber::FIRST, Payload::new(Codec::Text, "open")).await?;
+/// assert!(snapshots.load(&id, Criteria::ALL).await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct J5ik2oSnapshots {
     items: Arc<dyn Items>,

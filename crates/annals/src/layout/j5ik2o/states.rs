@@ -48,6 +48,24 @@ use crate::{Error, ErrorKind, PersistenceId, Random, Result, Token};
 const TRIES_MAX: usize = 16;
 
 /// Durable state of the `j5ik2o` layout.
+///
+/// ```
+/// use annals::layout::Layout;
+/// use annals::memory::Memory;
+/// use annals::settings::Settings;
+/// use annals::{Annals, Codec, Payload};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
+/// let annals = Annals::create(Arc::new(Memory::new()), &settings).await?;
+/// let (states, id) = (annals.states()?, "Cart-42".parse()?);
+/// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
+/// assert_eq!(states.revision(&id).await?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct J5ik2oStates {
     items: Arc<dyn Items>,
