@@ -1,5 +1,6 @@
-//! Memory, counted by the allocator: a replay holds as much of a long journal as of a short one, and
-//! an idle entity is small. In a program of its own, so that no other test allocates meanwhile.
+//! Memory, counted by the allocator: a replay or a playback holds as much of a long journal or log as
+//! of a short one, and an idle entity is small. In a program of its own, so that no other test
+//! allocates meanwhile.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
@@ -8,8 +9,9 @@ use annals::embedded::Embedded;
 use annals::entity::{Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Stored, persist};
 use annals::items::Items;
 use annals::journal::{Append, EventStream, Expected, Journal, Window};
+use annals::log::{Log, LogStream, Record, Span, Time};
 use annals::memory::Memory;
-use annals::settings::{EmbeddedSettings, Settings};
+use annals::settings::{EmbeddedSettings, LogSettings, Settings};
 use annals::{Annals, Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};
 use futures::TryStreamExt;
 use peak_alloc::PeakAlloc;
@@ -194,9 +196,70 @@ async fn check_idle_entities() {
     assert!(left < idle, "{left}, {idle}");
 }
 
+/// Events of the log: 500 to a second, over two parts of each slot.
+const LOG_SHORT: u64 = 6_000;
+const LOG_LONG: u64 = 8 * LOG_SHORT;
+const LOG_START: u64 = 1_700_000_000_000;
+
+async fn fill_log(log: &Log) {
+    let text = "x".repeat(600);
+    let record = |n: u64| {
+        let id = format!("e{n:08}").parse().unwrap();
+        let time = Time::from_ms(LOG_START + n * 2).unwrap();
+        Record::json("test", id, time, &serde_json::json!({"text": text}))
+    };
+    for n in 0..LOG_LONG / 1_000 {
+        let records = (n * 1_000..(n + 1) * 1_000).map(record).collect();
+        assert_eq!(log.ingest(records).await.stored(), 1_000);
+    }
+    assert_eq!(log.sweep().await.moved, LOG_LONG);
+}
+
+fn play(log: &Log, events: u64) -> LogStream {
+    let time = |n: u64| Time::from_ms(LOG_START + n * 2).unwrap();
+    log.playback(Span::new(time(0), time(events)).unwrap())
+}
+
+async fn peak_of_playback(log: &Log, events: u64) -> usize {
+    let before = begin();
+    let mut played = play(log, events);
+    let mut count = 0;
+    while played.try_next().await.unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, events);
+    HEAP.peak_usage() - before
+}
+
+async fn check_log() {
+    let settings = LogSettings {
+        slot_parts: 2,
+        ..LogSettings::default()
+    };
+    let clock = Arc::new(ManualClock::at_ms(LOG_START));
+    let log = Log::create(Arc::new(Memory::new()), &settings, clock)
+        .await
+        .unwrap();
+    fill_log(&log).await;
+    peak_of_playback(&log, LOG_SHORT).await;
+    let short = peak_of_playback(&log, LOG_SHORT).await;
+    let long = peak_of_playback(&log, LOG_LONG).await;
+    println!("bytes at the most, {LOG_SHORT} events of the log and {LOG_LONG}: {short}, {long}");
+    assert!(long <= BOUND_BYTES, "{long}");
+    assert!(long <= short + short / 10, "{short}, {long}");
+    let before = begin();
+    let all: Vec<_> = play(&log, LOG_LONG).try_collect().await.unwrap();
+    assert_eq!(all.len() as u64, LOG_LONG);
+    let peak = HEAP.peak_usage() - before;
+    println!("bytes of {LOG_LONG} events of the log, collected: {peak}");
+    assert!(peak > 3 * BOUND_BYTES, "{peak}");
+}
+
 /// One test, so that they take turns.
 #[test]
-fn a_replay_holds_as_much_of_a_long_journal_as_of_a_short_one_and_idle_entities_are_small() {
+fn replays_and_playbacks_hold_as_much_of_long_histories_as_of_short_ones_and_idle_entities_are_small()
+ {
+    run(check_log());
     run(check_memory());
     run(check_embedded());
     run(check_idle_entities());

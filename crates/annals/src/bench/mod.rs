@@ -1,6 +1,6 @@
 //! What this machine's disk can do, what the bare engine makes of it, and what the embedded
-//! store, the journal and entities make of that: durable puts, appends, replays, commands and
-//! recoveries, in one run, as ratios.
+//! store, the journal, the log and entities make of that: durable puts, appends, replays, sweeps,
+//! playbacks, commands and recoveries, in one run, as ratios.
 //!
 //! Promises: every contender syncs before it acknowledges, writes the same payloads from the same
 //! number of writers, and takes turns with the others, so that a noisy machine disturbs all alike.
@@ -9,6 +9,7 @@
 mod contenders;
 mod entities;
 mod journal;
+mod log;
 mod memory;
 mod race;
 mod replay;
@@ -16,6 +17,7 @@ mod replay;
 pub use contenders::{Contender, Payload};
 pub use entities::{CommandsRow, EntitiesPlan, EntitiesRow, ResidentRow, measure_entities};
 pub use journal::{AppendsRow, JournalPlan, JournalRow, measure_journal};
+pub use log::{LogPlan, LogRow, measure_log};
 pub use race::{Lap, Race, race};
 pub use replay::{ReplayPlan, ReplayRow};
 

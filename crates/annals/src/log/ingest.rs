@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::tables::{self, Buffered};
 use super::{EventId, Log, Record, Slot, Time};
-use crate::items::{Condition, Item, Key, Write, WriteError, check_item, item_size};
+use crate::items::{Condition, Item, Key, Write, WriteError, check_item};
 use crate::{Error, ErrorKind, Result};
 
 /// What became of one record.
@@ -92,8 +92,8 @@ fn conflict(id: &EventId) -> Error {
 const SURELY_FITS_BYTES: usize = 64 * 1024;
 
 impl Log {
-    /// The item of a record, if it can be an event.
-    fn accept(&self, record: Record) -> Result<Item> {
+    /// The item of a record and its key, if it can be an event.
+    fn accept(&self, record: Record) -> Result<(Key, Item)> {
         let (id, time) = (record.event_id.clone(), record.time);
         let refuse = |cause: Error| {
             about(&id, ErrorKind::Invalid, "a record cannot be an event").because(cause)
@@ -105,8 +105,8 @@ impl Log {
         }
         let payload = record.payload.clone();
         let item = tables::buffer_item(record);
-        check_item(&self.tables.buffer, &item).map_err(refuse)?;
-        if item_size(&item) > SURELY_FITS_BYTES {
+        let checked = check_item(&self.tables.buffer, &item).map_err(refuse)?;
+        if checked.size > SURELY_FITS_BYTES {
             let buffered = Buffered {
                 event_id: id.clone(),
                 time,
@@ -118,7 +118,7 @@ impl Log {
             tables::event_of(&self.tables.event, partition, &buffered, is_decoded)
                 .map_err(refuse)?;
         }
-        Ok(item)
+        Ok((checked.key, item))
     }
 
     /// Puts one record into the buffer, on the condition that no other is there: in one request.
@@ -128,7 +128,7 @@ impl Log {
     pub async fn ingest_one(&self, record: Record) -> Ingested {
         let id = record.event_id.clone();
         let item = match self.accept(record) {
-            Ok(item) => item,
+            Ok((_, item)) => item,
             Err(error) => return Ingested::Rejected(error),
         };
         let table = &self.tables.buffer;
@@ -153,7 +153,7 @@ impl Log {
             let id = record.event_id.clone();
             outcomes.push(match self.accept(record) {
                 Err(error) => Ingested::Rejected(error),
-                Ok(item) => batch.add(outcomes.len(), id, item, self),
+                Ok((key, item)) => batch.add(outcomes.len(), id, (key, item)),
             });
         }
         let keys = batch.entries.iter().map(|entry| entry.key.clone());
@@ -224,11 +224,7 @@ struct Fresh {
 impl Fresh {
     /// Adds an item, unless it is there or another is; answers what its record is told if all goes
     /// well.
-    fn add(&mut self, place: usize, id: EventId, item: Item, log: &Log) -> Ingested {
-        let key = match log.tables.buffer.key_of(&item) {
-            Ok(key) => key,
-            Err(error) => return Ingested::Rejected(error),
-        };
+    fn add(&mut self, place: usize, id: EventId, (key, item): (Key, Item)) -> Ingested {
         let known = self.by_key.get(&key).and_then(|n| self.entries.get_mut(*n));
         match known {
             Some(entry) if entry.item == item => {

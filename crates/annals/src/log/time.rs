@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn an_arrival_is_rounded_up() {
         let ms = |seconds| Time::from_seconds(seconds).ok().map(Time::ms);
-        assert_eq!(ms(1_521_230_163.1231), Some(1_521_230_163_124));
+        assert_eq!(ms(1_521_230_163.123_1), Some(1_521_230_163_124));
         assert_eq!(ms(1_521_230_163.0), Some(1_521_230_163_000));
         assert_eq!(ms(-1.0), None);
         assert_eq!(ms(f64::NAN), None);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::bench::{JournalPlan, JournalRow, ReplayPlan, StorePlan, measure_journal};
+use annals::bench::{
+    JournalPlan, JournalRow, LogPlan, ReplayPlan, StorePlan, measure_journal, measure_log,
+};
 use annals::{ErrorKind, SystemClock};
 use tempfile::TempDir;
 
@@ -46,4 +48,26 @@ async fn the_bench_of_the_journal_scans_what_it_replays() {
     let refused = measure_journal(&folder, plan, clock, |_| ()).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(folder.exists(), "a folder of somebody else stays");
+}
+
+#[tokio::test]
+async fn the_log_is_measured_step_by_step() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path().join("bench");
+    let plan = LogPlan { events: 2_500 };
+    let clock = Arc::new(SystemClock::new());
+    let mut rows = Vec::new();
+    let measured = measure_log(&folder, plan, clock, |row| rows.push(row)).await;
+    measured.unwrap();
+    let steps: Vec<_> = rows.iter().map(|row| row.step).collect();
+    assert_eq!(steps, ["ingest", "sweep", "playback"]);
+    for row in &rows {
+        assert_eq!(row.events, 2_500);
+        let ratio = row.ours / row.engine;
+        assert!(
+            (row.ours_to_engine - ratio).abs() < 1e-9 && ratio > 0.0,
+            "{row:?}"
+        );
+    }
+    assert!(!folder.exists(), "the folder is removed");
 }

@@ -264,7 +264,7 @@ pub async fn a_pump_goes_on_where_it_was(setup: Setup) {
         assert_eq!(of(cart[3], "payload"), json!("last"));
         let bytes = events
             .iter()
-            .find(|e| of(e, "persistence_id") == Json::from(long.as_str()));
+            .find(|e| of(e, "persistence_id") == long.as_str());
         assert_eq!(
             of(bytes.expect("it is there"), "payload_base64"),
             json!("AP8=")

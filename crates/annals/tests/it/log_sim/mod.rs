@@ -4,7 +4,8 @@
 //!
 //! Checked after each run: every record that was acknowledged is played back once, in order, and
 //! nothing else; the follower had every event once, in order, and never one at or behind the
-//! horizon; what it missed was told as late.
+//! horizon; what it missed was told as late, and was not in time: every record that was acknowledged
+//! within the allowed lateness of its time reached the follower, also where sweeps were dropped.
 //!
 //! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` runs so many.
 
@@ -32,6 +33,8 @@ pub(crate) struct Told {
     brought: BTreeMap<String, Record>,
     /// Those that are known to be in.
     acked: BTreeSet<String>,
+    /// Those of them that were in before the allowed lateness was over.
+    in_time: BTreeSet<String>,
     /// Events that sweeps told as late.
     late: BTreeSet<String>,
     followed: Vec<Place>,
@@ -51,6 +54,7 @@ pub(crate) struct Met {
     crashes: u64,
     late: u64,
     missed: u64,
+    in_time: u64,
     followed: u64,
     reopened: u64,
 }
@@ -207,6 +211,14 @@ async fn check(world: &World, healthy: &Log) {
     if !untold.is_empty() && !world.drops_sweeps {
         violations.push(format!("missed, and not told as late: {untold:?}"));
     }
+    let in_time: Vec<_> = missed
+        .iter()
+        .filter(|id| told.in_time.contains(*id))
+        .collect();
+    if !in_time.is_empty() {
+        violations.push(format!("missed, although in time: {in_time:?}"));
+    }
+    told.met.in_time = told.in_time.len() as u64;
     told.met.missed = missed.len() as u64;
     told.met.late = told.late.len() as u64;
     told.met.acked = told.acked.len() as u64;
@@ -250,6 +262,7 @@ impl Met {
         self.crashes += other.crashes;
         self.late += other.late;
         self.missed += other.missed;
+        self.in_time += other.in_time;
         self.followed += other.followed;
         self.reopened += other.reopened;
     }
@@ -263,6 +276,7 @@ impl Met {
             && self.crashes > runs
             && self.late > runs
             && self.missed > runs
+            && self.in_time > 10 * runs
             && self.reopened > runs
             && self.dropped > 0
     }

@@ -89,6 +89,9 @@ fn note(world: &World, record: &Record, outcome: &Ingested) {
     match outcome {
         Ingested::Stored | Ingested::Present => {
             told.acked.insert(record.event_id.to_string());
+            if world.clock.now_ms() <= record.time.ms() + LATENESS {
+                told.in_time.insert(record.event_id.to_string());
+            }
         }
         Ingested::Unknown(_) => told.met.unknown += 1,
         other => told.violations.push(format!("{record:?}: {other:?}")),
