@@ -32,7 +32,8 @@ impl Part {
             let Some(page) = self.pages.try_next().await? else {
                 return Ok(());
             };
-            for item in &page.items {
+            for item in page.items {
+                let link = tables::next_slot_of(&item);
                 let event = tables::log_event_of(self.slot, item)?;
                 if event.time < self.slot.start() || event.time >= self.end {
                     return Err(Error::corrupt(format!(
@@ -40,7 +41,7 @@ impl Part {
                         event.event_id, event.time, self.slot
                     )));
                 }
-                self.link = earlier(self.link, tables::next_slot_of(item));
+                self.link = earlier(self.link, link);
                 self.ahead.push_back(event);
             }
         }

@@ -212,19 +212,22 @@ pub(super) fn event_key(partition: impl Into<String>, id: &EventId) -> Key {
 }
 
 /// The event that an item of a slot is.
-pub(super) fn log_event_of(slot: Slot, item: &Item) -> Result<LogEvent> {
-    let id = text_of(item, EVENT_ID).unwrap_or_default();
+pub(super) fn log_event_of(slot: Slot, mut item: Item) -> Result<LogEvent> {
+    let id = text_of(&item, EVENT_ID).unwrap_or_default().to_owned();
     let wrong = |name: &str| {
         Error::corrupt(format!(
             "an event lacks an attribute, or has something else there. attribute=`{name}`, slot=`{slot}`, event id=`{id}`"
         ))
     };
-    let time = text_of(item, EVENT_TIME_STAMP).and_then(Time::from_stored);
+    let time = text_of(&item, EVENT_TIME_STAMP).and_then(Time::from_stored);
+    let Some(Value::M(payload)) = item.remove(RECORD_PAYLOAD) else {
+        return Err(wrong(RECORD_PAYLOAD));
+    };
     Ok(LogEvent {
         slot,
         time: time.ok_or_else(|| wrong(EVENT_TIME_STAMP))?,
         event_id: id.parse().map_err(|_| wrong(EVENT_ID))?,
-        payload: payload_of(item).ok_or_else(|| wrong(RECORD_PAYLOAD))?,
+        payload: RecordPayload::new(payload),
     })
 }
 

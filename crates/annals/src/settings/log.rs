@@ -35,7 +35,8 @@ pub struct LogSettings {
     pub allowed_lateness_ms: u64,
     /// In how many segments the buffer is scanned at once.
     pub sweep_segments: u32,
-    /// How many requests of one step are under way at once.
+    /// How many slots a link, and how many ids a pump, works on at once. Batches are bounded by the
+    /// store's own client.
     pub concurrency: usize,
     /// How many slots are opened ahead of a playback, each with a page in memory.
     pub playback_ahead: usize,
