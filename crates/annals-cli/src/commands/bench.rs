@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals::bench::{
-    AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, ReplayRow,
-    ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal, measure_store,
+    AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, LogPlan, LogRow,
+    ReplayRow, ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal, measure_log,
+    measure_store,
 };
 use annals::items::{Items, TableName};
 use annals::settings::StoreKind;
@@ -38,6 +39,9 @@ pub(crate) enum Bench {
     /// Entities in memory on the embedded store: commands against the bare journal's appends, the
     /// bytes of an idle one, and recoveries against bare replays
     Entities,
+    /// The log on the embedded store: a million events of one hour ingested, swept and played back,
+    /// against the bare engine
+    Log,
 }
 
 impl Bench {
@@ -47,9 +51,12 @@ impl Bench {
             (Self::Store, StoreKind::DynamoDb) => dynamodb(context).await,
             (Self::Journal, StoreKind::Embedded) => journal(context).await,
             (Self::Entities, StoreKind::Embedded) => entities(context).await,
-            (Self::Journal | Self::Entities, StoreKind::DynamoDb) => Err(Error::invalid(
-                "this bench measures the embedded store; leave --dynamodb out, or take bench store",
-            )),
+            (Self::Log, StoreKind::Embedded) => log(context).await,
+            (Self::Journal | Self::Entities | Self::Log, StoreKind::DynamoDb) => {
+                Err(Error::invalid(
+                    "this bench measures the embedded store; leave --dynamodb out, or take bench store",
+                ))
+            }
         }
     }
 }
@@ -91,6 +98,19 @@ async fn entities(context: &Context) -> Result<ExitCode> {
     let work = measure_entities(&bench.folder, plan, clock, |row| match row {
         EntitiesRow::Commands(row) => bench.print(&commands_object(&row), &commands_text(&row)),
         EntitiesRow::Resident(row) => bench.print(&resident_object(&row), &resident_text(&row)),
+    });
+    bench.run(work).await
+}
+
+async fn log(context: &Context) -> Result<ExitCode> {
+    let bench = EmbeddedBench::beside(context);
+    bench.heading([
+        "events a second of one hour's slots, against as many values of the bare engine",
+        "step          events       ours     engine  ours/engine  MiB added",
+    ])?;
+    let (plan, clock) = (LogPlan::default(), bench.clock.clone());
+    let work = measure_log(&bench.folder, plan, clock, |row| {
+        bench.print(&log_object(&row), &log_text(&row));
     });
     bench.run(work).await
 }
@@ -291,6 +311,27 @@ fn resident_text(row: &ResidentRow) -> String {
     };
     format!(
         "{entities} entities of {events} events recovered: {recoveries:.0}/s, bare replays {replays:.0}/s, recoveries/replays {ratio:.2}; each takes {bytes} while it is idle"
+    )
+}
+
+fn log_object(row: &LogRow) -> Json {
+    json!({
+        "step": row.step,
+        "events": row.events,
+        "ours_per_second": row.ours.round(),
+        "engine_per_second": row.engine.round(),
+        "ours_to_engine": hundredths(row.ours_to_engine),
+        "peak_mib_added": row.peak_mib_added,
+    })
+}
+
+fn log_text(row: &LogRow) -> String {
+    let mib = row
+        .peak_mib_added
+        .map_or_else(|| "?".to_owned(), |mib| mib.to_string());
+    format!(
+        "{:<8} {:>11} {:>10.0} {:>10.0} {:>12.2} {mib:>10}",
+        row.step, row.events, row.ours, row.engine, row.ours_to_engine,
     )
 }
 

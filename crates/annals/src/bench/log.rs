@@ -29,6 +29,8 @@ const START_MS: u64 = 1_521_230_400_000;
 const HOUR_MS: u64 = 3_600_000;
 
 /// How much is measured.
+///
+/// See [`measure_log`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPlan {
     /// How many events the hour has, spread evenly over its 3,600 slots.
@@ -42,6 +44,8 @@ impl Default for LogPlan {
 }
 
 /// One step: events a second, and how ours compares.
+///
+/// See [`measure_log`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRow {
     /// `ingest`, `sweep` or `playback`.
@@ -60,6 +64,22 @@ pub struct LogRow {
 }
 
 /// Measures the three steps in `folder` (which it makes and removes), calling `report` with each.
+///
+/// ```
+/// use annals::SystemClock;
+/// use annals::bench::{LogPlan, measure_log};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let (plan, clock) = (LogPlan { events: 1_000 }, Arc::new(SystemClock::new()));
+/// let mut steps = Vec::new();
+/// measure_log(&folder.path().join("bench"), plan, clock, |row| steps.push(row.step)).await?;
+/// assert_eq!(steps, ["ingest", "sweep", "playback"]);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// As [`Embedded::open`] and the log's steps, and `Invalid` where the folder exists.

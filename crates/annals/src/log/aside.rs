@@ -13,6 +13,31 @@ use crate::Result;
 use crate::items::{Condition, Item, Query, query_all};
 
 /// A record that was set aside.
+///
+/// ```
+/// use annals::Annals;
+/// use annals::log::Record;
+/// use annals::settings::LogSettings;
+/// use futures::TryStreamExt;
+/// use serde_json::json;
+///
+/// # #[tokio::main]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let annals = Annals::embedded(folder.path()).await?;
+/// let log = annals.create_log(&LogSettings::default()).await?;
+/// for n in [1, 2] {
+///     // The same id, and something else the second time.
+///     let record = Record::json("web", "a".parse()?, "1000".parse()?, &json!(n));
+///     log.ingest_one(record).await;
+///     log.sweep().await;
+/// }
+/// let aside = log.set_aside().try_next().await?.expect("the second one");
+/// assert!(aside.reason.contains("event id=`a`"));
+/// log.forget_aside(&aside.name).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
     /// What names it among those set aside.
@@ -24,6 +49,7 @@ pub struct Aside {
 }
 
 /// Records that were set aside, as they come. An error ends it.
+/// See [`Aside`] for an example.
 pub type AsideStream = Pin<Box<dyn Stream<Item = Result<Aside>> + Send>>;
 
 impl Log {

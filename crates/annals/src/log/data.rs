@@ -21,6 +21,13 @@ const KINESIS: &str = "kinesis";
 const DATA: &str = "data";
 
 /// What a source says happened.
+///
+/// ```
+/// use annals::log::{Data, RecordPayload};
+///
+/// let payload = RecordPayload::bytes(&[0, 255]);
+/// assert_eq!(payload.data(), Data::Bytes(vec![0, 255].into()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// It is JSON.

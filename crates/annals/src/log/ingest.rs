@@ -13,6 +13,26 @@ use crate::items::{Condition, Item, Key, Write, WriteError, check_item};
 use crate::{Error, ErrorKind, Result};
 
 /// What became of one record.
+///
+/// ```
+/// use annals::Annals;
+/// use annals::log::{Ingested, Record};
+/// use annals::settings::LogSettings;
+/// use serde_json::json;
+///
+/// # #[tokio::main]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let annals = Annals::embedded(folder.path()).await?;
+/// let log = annals.create_log(&LogSettings::default()).await?;
+/// let record = |n| Ok(Record::json("web", "a".parse()?, "1000".parse()?, &json!(n)));
+/// # let record = |n| -> annals::Result<Record> { record(n) };
+/// assert!(matches!(log.ingest_one(record(1)?).await, Ingested::Stored));
+/// assert!(matches!(log.ingest_one(record(1)?).await, Ingested::Present));
+/// assert!(matches!(log.ingest_one(record(2)?).await, Ingested::Conflict(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub enum Ingested {
     /// It waits in the buffer.
@@ -43,6 +63,8 @@ impl Ingested {
 }
 
 /// What became of each record, in their order.
+///
+/// See [`Log`] for an example.
 #[derive(Clone, Debug, Default)]
 pub struct IngestReport {
     /// One for each record.

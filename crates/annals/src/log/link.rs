@@ -17,6 +17,21 @@ use crate::items::{Condition, Item, Query, Scan, Segment, WriteError, scan_pages
 use crate::{Error, Result};
 
 /// What a link did.
+///
+/// ```
+/// use annals::Annals;
+/// use annals::log::{LinkReport, Span};
+/// use annals::settings::LogSettings;
+///
+/// # #[tokio::main]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let annals = Annals::embedded(folder.path()).await?;
+/// let log = annals.create_log(&LogSettings::default()).await?;
+/// assert_eq!(log.link(Span::ALL).await?, LinkReport::default());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
     /// Items that were read for the index; none where it was complete.

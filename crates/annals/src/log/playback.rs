@@ -18,6 +18,7 @@ use super::{Log, LogEvent, Place, Slot, Span, Speed, Time};
 use crate::{Error, Result};
 
 /// Events as they come. An error ends it.
+/// See [`Log`] for an example.
 pub type LogStream = Pin<Box<dyn Stream<Item = Result<LogEvent>> + Send>>;
 
 /// What is to be played back.

@@ -21,6 +21,8 @@ use crate::{Codec, Error, Event, PersistenceId, Result, SequenceNumber};
 const BATCH: usize = 500;
 
 /// What a pass of a pump did.
+///
+/// See [`JournalPump`] for an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PumpReport {
     /// Ids that were looked at.

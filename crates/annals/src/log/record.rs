@@ -100,6 +100,8 @@ impl Record {
 }
 
 /// One event of the log.
+///
+/// See [`Log`](super::Log) for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEvent {
     /// The slot it stands in.

@@ -9,6 +9,21 @@ use crate::Result;
 use crate::items::{Query, Scan, query_pages, scan_pages};
 
 /// What a log holds and how far it has come.
+///
+/// ```
+/// use annals::Annals;
+/// use annals::settings::LogSettings;
+///
+/// # #[tokio::main]
+/// # async fn main() -> annals::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let annals = Annals::embedded(folder.path()).await?;
+/// let log = annals.create_log(&LogSettings::default()).await?;
+/// let stats = log.stats().await?;
+/// assert_eq!((stats.buffered, stats.slots), (0, None));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogStats {
     /// Records that wait in the buffer.

@@ -20,6 +20,8 @@ use crate::items::{Scan, Segment, scan_pages};
 const NAMED_MAX: usize = 1_000;
 
 /// What a sweep did. What it counts has happened, also where the sweep failed.
+///
+/// See [`Log`](super::Log) for an example.
 #[derive(Clone, Debug, Default)]
 pub struct SweepReport {
     /// Records that were stored in their slot.

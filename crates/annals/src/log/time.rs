@@ -134,6 +134,15 @@ impl fmt::Debug for Time {
 }
 
 /// A span of time: its start belongs to it, its end does not.
+///
+/// ```
+/// use annals::log::Span;
+///
+/// let span = Span::new("2018-03-16T19:00:00Z".parse()?, "2018-03-16T20:00:00Z".parse()?)?;
+/// assert_eq!(span.end().ms() - span.start().ms(), 3_600_000);
+/// assert!(Span::new(span.end(), span.start()).is_err());
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     start: Time,
