@@ -11,8 +11,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, bench, config, delete, export, highest, ids, import, log, replay, snapshot, state,
-    tables, verify,
+    append, bench, config, delete, export, highest, ids, import, log, replay, serve, snapshot,
+    state, tables, verify,
 };
 
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
@@ -195,6 +195,8 @@ pub(crate) enum Command {
     /// Show the settings in force, or import those of a JVM plugin
     #[command(subcommand)]
     Config(config::Config),
+    /// Serve all of this to programs over HTTP
+    Serve(serve::Serve),
     /// Measure this machine and store
     #[command(subcommand)]
     Bench(bench::Bench),

@@ -12,6 +12,8 @@ mod open;
 mod output;
 mod payload;
 mod progress;
+mod serve;
+mod shown;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,8 @@ use std::io::{self, IsTerminal};
 use annals::{Codec, Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::Value as Json;
+use serde_json::value::RawValue;
+use serde_json::{Number, Value as Json};
 
 /// What the library can show of it, as JSON; anything else, and what is not what it says it is, as
 /// base64 under another name. JSON itself is shown as it is stored: a parser would round numbers,
@@ -76,6 +77,63 @@ pub(crate) fn from_typed(codec: &Codec, text: &str, what: &str) -> Result<Vec<u8
             bytes.map_err(|cause| refused("base64, as its codec takes").because(cause))
         }
     }
+}
+
+/// The bytes of a payload as it is shown: a value under `payload`, of a codec that shows values, or
+/// base64 under `payload_base64`, of any.
+pub(crate) fn from_shown(
+    codec: &Codec,
+    payload: Option<&RawValue>,
+    base64: Option<&str>,
+    what: &str,
+) -> Result<Vec<u8>> {
+    let text = match (payload, base64) {
+        (Some(payload), None) => payload.get(),
+        (None, Some(base64)) => return from_typed(&Codec::Bytes, base64, what),
+        _ => {
+            return Err(Error::invalid(format!(
+                "{what} has either payload or payload_base64; nothing was written"
+            )));
+        }
+    };
+    if !codec.has_values() {
+        return Err(Error::invalid(format!(
+            "{what} is of a codec that shows no values: say it as payload_base64; nothing was written. codec=`{codec}`"
+        )));
+    }
+    match codec {
+        Codec::Text => {
+            let text = serde_json::from_str::<String>(text).map_err(|cause| {
+                Error::invalid(format!(
+                    "{what} is not a text; nothing was written. codec=`{codec}`"
+                ))
+                .because(cause)
+            })?;
+            from_typed(codec, &text, what)
+        }
+        Codec::Json => from_typed(codec, text, what),
+        _ => {
+            let number: Option<Number> = serde_json::from_str(text).ok();
+            let number = number.and_then(|number| whole(&number));
+            let text = number.map_or_else(|| text.to_owned(), |whole| whole.to_string());
+            from_typed(codec, &text, what)
+        }
+    }
+}
+
+/// The whole number that a number of JSON is, written as `7` or as `7.0`.
+pub(crate) fn whole(number: &Number) -> Option<i128> {
+    /// Up to here, and no further, floating points are exact.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if let Some(whole) = number.as_i64() {
+        return Some(i128::from(whole));
+    }
+    if let Some(whole) = number.as_u64() {
+        return Some(i128::from(whole));
+    }
+    let float = number.as_f64()?;
+    // Inside of these bounds nothing is cut off.
+    (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i128)
 }
 
 /// Everything on standard input.

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use annals::{PersistenceId, Result, SequenceNumber};
-use serde_json::json;
 
 use super::{Context, Purpose};
+use crate::shown;
 
 /// Delete the events of an id for good: those up to a number, whose numbers are never used again; or,
 /// with --purge, every trace of the id.
@@ -30,13 +30,17 @@ impl Delete {
         let (object, text) = match self.to {
             Some(to) => {
                 journal.delete_to(id, to).await?;
-                let object = json!({"persistence_id": id.as_str(), "deleted_to": to.get()});
-                (object, format!("{id} is deleted up to {to}"))
+                (
+                    shown::deleted_to(id, to),
+                    format!("{id} is deleted up to {to}"),
+                )
             }
             None => {
                 journal.purge(id).await?;
-                let object = json!({"persistence_id": id.as_str(), "purged": true});
-                (object, format!("{id} is purged; its numbers begin anew"))
+                (
+                    shown::purged(id),
+                    format!("{id} is purged; its numbers begin anew"),
+                )
             }
         };
         context.output.line(&object, &text)?;

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use annals::{PersistenceId, Result};
-use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::output::ABSENT;
+use crate::shown;
 
 /// Print the number of the last event ever appended, deleted or not.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ impl Highest {
             context.print_cost(&store)?;
             return Ok(ExitCode::from(ABSENT));
         };
-        let object = json!({"persistence_id": id.as_str(), "sequence_number": highest.get()});
+        let object = shown::place(id, highest);
         context.output.line(&object, &highest.to_string())?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

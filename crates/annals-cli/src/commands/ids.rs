@@ -4,10 +4,9 @@ use std::process::ExitCode;
 
 use annals::Result;
 use futures::TryStreamExt;
-use serde_json::json;
 
 use super::{Context, Purpose};
-use crate::progress;
+use crate::{progress, shown};
 
 /// Print every persistence id that has ever had an event, in no order. Reads the whole table.
 #[derive(Debug, clap::Args)]
@@ -24,7 +23,7 @@ impl Ids {
         let mut ids = journal.persistence_ids(&self.prefix);
         while let Some(id) = ids.try_next().await? {
             bar.inc(1);
-            let object = json!({"persistence_id": id.as_str()});
+            let object = shown::id(&id);
             bar.suspend(|| context.output.line(&object, id.as_str()))?;
         }
         bar.finish_and_clear();

@@ -12,6 +12,7 @@ pub(crate) mod ids;
 pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod replay;
+pub(crate) mod serve;
 pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod tables;
@@ -159,6 +160,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Import(command) => command.run(&context).await,
         Command::Verify(command) => command.run(&context).await,
         Command::Config(command) => command.run(&context),
+        Command::Serve(command) => command.run(&context).await,
         Command::Bench(command) => command.run(&context).await,
     }
 }

@@ -6,11 +6,10 @@ use annals::journal::{EventStream, Window};
 use annals::settings::StoreKind;
 use annals::{Event, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
-use serde_json::{Value as Json, json};
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, Output, print_line};
-use crate::{payload, progress};
+use crate::{payload, progress, shown};
 
 /// How many lines are printed at once at the most.
 const LINES_AT_ONCE: usize = 1_000;
@@ -93,33 +92,10 @@ async fn print_all(output: Output, events: EventStream) -> Result<u64> {
 }
 
 fn line_of(output: Output, event: &Event) -> String {
-    let stored = &event.data;
     if output.is_json() {
-        let mut object = json!({
-            "persistence_id": event.persistence_id.as_str(),
-            "sequence_number": event.sequence_number.get(),
-            "time": event.time_ms,
-            "manifest": stored.manifest,
-            "tags": stored.tags,
-            "metadata": stored.metadata,
-        });
-        // What most events do not have is there only where they do.
-        let cause = [
-            ("causation", &event.causation),
-            ("correlation", &event.correlation),
-        ];
-        let cause = cause.into_iter().filter_map(|(name, text)| {
-            let text = text.as_deref()?;
-            Some((name, json!(text)))
-        });
-        let schema = (stored.schema > 0).then(|| ("schema", json!(stored.schema)));
-        let codec = ("codec", json!(stored.codec.to_string()));
-        if let Json::Object(members) = &mut object {
-            let added = schema.into_iter().chain(cause).chain([codec]);
-            members.extend(added.map(|(name, value)| (name.to_owned(), value)));
-        }
-        return payload::to_line(&object, &stored.codec, &stored.payload);
+        return shown::event(event);
     }
+    let stored = &event.data;
     let (number, time) = (event.sequence_number, payload::time_text(event.time_ms));
     let text = payload::to_text(&stored.codec, &stored.payload);
     format!("{number:>8}  {time}  {:<16}  {text}", stored.manifest)

@@ -6,11 +6,10 @@ use annals::snapshot::{Criteria, Snapshot as Stored};
 use annals::{Codec, Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 use clap::Subcommand;
 use futures::StreamExt;
-use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, Output};
-use crate::payload;
+use crate::{payload, shown};
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
@@ -148,7 +147,7 @@ async fn save(
 ) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Write).await?;
     snapshots.save(id, at, state).await?;
-    let object = json!({"persistence_id": id.as_str(), "sequence_number": at.get()});
+    let object = shown::place(id, at);
     context.output.line(&object, &format!("{id} {at}"))?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
@@ -208,7 +207,7 @@ async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
 async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
     snapshots.delete(id, criteria).await?;
-    let object = json!({"persistence_id": id.as_str(), "deleted": true});
+    let object = shown::deleted(id);
     context
         .output
         .line(&object, &format!("snapshots of {id} are deleted"))?;
@@ -218,14 +217,7 @@ async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Re
 
 fn print(output: Output, snapshot: &Stored) -> Result<()> {
     let stored = &snapshot.payload;
-    let object = json!({
-        "persistence_id": snapshot.persistence_id.as_str(),
-        "sequence_number": snapshot.sequence_number.get(),
-        "time": snapshot.time_ms,
-        "manifest": stored.manifest,
-        "codec": stored.codec.to_string(),
-    });
-    let object = payload::to_line(&object, &stored.codec, &stored.bytes);
+    let object = shown::snapshot(snapshot);
     let (number, time) = (
         snapshot.sequence_number,
         payload::time_text(snapshot.time_ms),

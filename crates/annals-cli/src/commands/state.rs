@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use annals::state::{NewState, Revision};
 use annals::{Codec, Payload, PersistenceId, Result};
 use clap::Subcommand;
-use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::output::ABSENT;
-use crate::payload;
+use crate::{payload, shown};
 
 /// What to do with durable state.
 #[derive(Debug, Subcommand)]
@@ -79,15 +78,7 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };
-    let object = json!({
-        "persistence_id": id.as_str(),
-        "revision": state.revision,
-        "time": state.time_ms,
-        "tag": state.tag,
-        "manifest": value.manifest,
-        "codec": value.codec.to_string(),
-    });
-    let object = payload::to_line(&object, &value.codec, &value.bytes);
+    let object = shown::state(&state, &value);
     let (revision, time) = (state.revision, payload::time_text(state.time_ms));
     let text = payload::to_text(&value.codec, &value.bytes);
     context.output.line(
@@ -106,7 +97,7 @@ async fn put(
 ) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Write).await?;
     states.upsert(id, revision, value).await?;
-    let object = json!({"persistence_id": id.as_str(), "revision": revision});
+    let object = shown::revision(id, revision);
     context.output.line(&object, &format!("{id} {revision}"))?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
@@ -119,7 +110,7 @@ async fn delete(
 ) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Read).await?;
     states.delete(id, revision).await?;
-    let object = json!({"persistence_id": id.as_str(), "deleted": true});
+    let object = shown::deleted(id);
     context
         .output
         .line(&object, &format!("the value of {id} is deleted"))?;

@@ -8,10 +8,10 @@ use annals::items::{Billing, Items, TableSpec};
 use annals::log::{LogTables, Span, Time};
 use annals::{Error, ErrorKind, Result};
 use clap::Subcommand;
-use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::output::ABSENT;
+use crate::shown;
 
 /// What to do with the tables.
 #[derive(Debug, Subcommand)]
@@ -101,17 +101,42 @@ async fn create(
     billing: Billing,
 ) -> Result<()> {
     for spec in specs {
-        let status = match store.create_table(spec, billing).await {
-            Ok(()) => "created",
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                agree(spec, store.describe_table(spec.name()).await?)?;
-                "exists"
-            }
-            Err(error) => return Err(error),
-        };
-        print_status(context, spec, status)?;
+        print_status(context, spec, made(&*store, spec, billing).await?)?;
     }
     Ok(())
+}
+
+/// Makes the table, unless it is there already; which of them.
+pub(crate) async fn made(
+    store: &dyn Items,
+    spec: &TableSpec,
+    billing: Billing,
+) -> Result<&'static str> {
+    match store.create_table(spec, billing).await {
+        Ok(()) => Ok("created"),
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            agree(spec, store.describe_table(spec.name()).await?)?;
+            Ok("exists")
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// How the table is, and how it differs from what the layout wants.
+pub(crate) async fn found(
+    store: &dyn Items,
+    spec: &TableSpec,
+) -> Result<(&'static str, Vec<String>)> {
+    let Some(found) = store.describe_table(spec.name()).await? else {
+        return Ok(("missing", Vec::new()));
+    };
+    let differences = spec.differences(&found);
+    let status = if differences.is_empty() {
+        "ok"
+    } else {
+        "differs"
+    };
+    Ok((status, differences))
 }
 
 fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
@@ -129,7 +154,7 @@ fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
 }
 
 fn print_status(context: &Context, spec: &TableSpec, status: &str) -> Result<()> {
-    let object = json!({"table": spec.name().as_str(), "status": status});
+    let object = shown::table(spec.name().as_str(), status, &[]);
     context
         .output
         .line(&object, &format!("{:<40} {status}", spec.name().as_str()))
@@ -140,18 +165,13 @@ async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
     let (mut missing, mut differing) = (Vec::new(), Vec::new());
     for spec in specs {
         let name = spec.name();
-        let Some(found) = store.describe_table(name).await? else {
-            print_status(context, spec, "missing")?;
-            missing.push(name.as_str());
-            continue;
-        };
-        let differences = spec.differences(&found);
+        let (status, differences) = found(&*store, spec).await?;
         if differences.is_empty() {
-            print_status(context, spec, "ok")?;
+            print_status(context, spec, status)?;
+            missing.extend((status == "missing").then_some(name.as_str()));
             continue;
         }
-        let object =
-            json!({"table": name.as_str(), "status": "differs", "differences": differences});
+        let object = shown::table(name.as_str(), status, &differences);
         let text = format!("{:<40} differs: {}", name.as_str(), differences.join("; "));
         context.output.line(&object, &text)?;
         differing.push(name.as_str());

@@ -6,11 +6,10 @@ use std::time::Duration;
 use annals::verify::{Finding, Remedy, Verify as How};
 use annals::{ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
-use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::output::{Output, exit_code};
-use crate::progress;
+use crate::{progress, shown};
 
 /// Large writes may be under way for as long.
 const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
@@ -72,25 +71,13 @@ impl Verify {
 }
 
 fn print(output: Output, finding: &Finding) -> Result<()> {
-    let (remedy, why) = match finding.remedy {
-        Remedy::Repairable => ("repairable", None),
-        Remedy::Repaired => ("repaired", None),
-        Remedy::Left(why) => ("left", Some(why)),
-    };
+    let (remedy, why) = shown::remedy(finding);
     let (id, problem, (from, to)) = (
         &finding.persistence_id,
         finding.problem.name(),
         finding.numbers,
     );
-    let object = json!({
-        "persistence_id": id.as_str(),
-        "problem": problem,
-        "from": from.get(),
-        "to": to.get(),
-        "detail": finding.detail,
-        "remedy": remedy,
-        "why": why,
-    });
+    let object = shown::finding(finding);
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let text = format!(
         "{id} {from}-{to}  {problem}  {}  [{remedy}{why}]",

@@ -1,0 +1,161 @@
+//! `annals serve`: all of this over HTTP.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use annals::{Error, Result};
+use clap::ValueEnum;
+use tokio::net::TcpListener;
+use tracing_subscriber::EnvFilter;
+
+use super::Context;
+use crate::interrupt::Interrupts;
+use crate::serve::{self, App, Guard, Limits};
+
+/// Serve journals, snapshots and durable state over HTTP: JSON in and out, described at
+/// /openapi.json. Ends cleanly on Ctrl-C and on the signal of `kill`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Where to listen; port 0: any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    listen: SocketAddr,
+    /// The file with the token that callers have to show as `Authorization: Bearer TOKEN`
+    /// [default: ANNALS_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let everybody in who can reach the address
+    #[arg(long)]
+    insecure: bool,
+    /// The most bytes of a request's body
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
+    body_limit: usize,
+    /// The most connections at once
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// The most requests under way at once; more are told to come again
+    #[arg(long, value_name = "N", default_value_t = Limits::default().requests)]
+    max_requests: usize,
+    /// How many seconds a shutdown waits for what was accepted
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().grace.as_secs())]
+    grace: u64,
+    /// How many seconds a peer may take: to send a head or a body, or to read what waits for it
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().head_time.as_secs())]
+    patience: u64,
+    /// What is told on standard error: error, warn, info, debug, or by part like `annals=debug`
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "ANNALS_LOG",
+        default_value = "info"
+    )]
+    log: String,
+    /// How it is told [default: text at a terminal, json otherwise]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Serve {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let guard = Guard::new(self.listen, self.token()?.as_deref(), self.insecure)?;
+        self.start_traces()?;
+        let allowed = raise_file_limit();
+        let limits = self.limits();
+        if allowed.is_some_and(|allowed| allowed < limits.connections as u64) {
+            tracing::warn!(
+                allowed,
+                "fewer files may be open than connections are allowed; raise `ulimit -n`"
+            );
+        }
+        let interrupts = Interrupts::listen()?;
+        let app = App::open(&context.settings, guard, limits).await?;
+        let listener = TcpListener::bind(self.listen).await.map_err(|cause| {
+            let message = format!("cannot listen there. listen=`{}`", self.listen);
+            Error::invalid(message).because(cause)
+        })?;
+        let address = listener
+            .local_addr()
+            .map_err(|cause| Error::unavailable("cannot tell the address").because(cause))?;
+        tracing::info!(%address, "listening");
+        let text = format!("annals listens on http://{address}");
+        let object = serde_json::json!({"listening": format!("http://{address}")});
+        context.output.line(&object, &text)?;
+        let stop = async {
+            // Whichever signal it was, it asks for a clean end.
+            let _ = interrupts.or(std::future::pending::<()>()).await;
+        };
+        let served = serve::run(listener, app, stop).await;
+        tracing::info!("stopped");
+        served.map(|()| ExitCode::SUCCESS)
+    }
+
+    /// The token, from the file or the environment.
+    fn token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else {
+            return Ok(std::env::var("ANNALS_TOKEN")
+                .ok()
+                .filter(|token| !token.is_empty()));
+        };
+        let read = std::fs::read_to_string(path).map_err(|cause| {
+            let message = format!("cannot read the token. file=`{}`", path.display());
+            Error::invalid(message).because(cause)
+        });
+        read.map(Some)
+    }
+
+    fn limits(&self) -> Limits {
+        let patience = Duration::from_secs(self.patience.max(1));
+        Limits {
+            body_bytes: self.body_limit,
+            connections: self.max_connections.min(1 << 20),
+            requests: self.max_requests.clamp(1, 1 << 20),
+            grace: Duration::from_secs(self.grace),
+            head_time: patience,
+            body_time: patience,
+            write_time: patience,
+            ..Limits::default()
+        }
+    }
+
+    fn start_traces(&self) -> Result<()> {
+        let filter = EnvFilter::try_new(&self.log).map_err(|cause| {
+            Error::invalid(format!("--log is not understood. log=`{}`", self.log)).because(cause)
+        })?;
+        let is_terminal = std::io::stderr().is_terminal();
+        let traces = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(is_terminal)
+            .with_writer(std::io::stderr);
+        let is_json = match self.log_format {
+            Some(format) => format == LogFormat::Json,
+            None => !is_terminal,
+        };
+        let started = match is_json {
+            true => traces.json().try_init(),
+            false => traces.try_init(),
+        };
+        started.map_err(|cause| Error::invalid("traces cannot be kept").because(cause))
+    }
+}
+
+/// Lets this process open as many files as it may, as each connection is one; how many that is.
+fn raise_file_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => maximum,
+        Err(_) => current,
+    }
+}

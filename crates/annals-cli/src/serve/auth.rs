@@ -1,0 +1,173 @@
+//! Who may call: holders of the token, or this machine alone.
+//!
+//! Promises: a server that others can reach has a token, unless somebody insisted; tokens are
+//! compared in constant time and never printed. Without one, a request must be addressed to this
+//! machine by one of its loopback names, so that a page in a browser cannot reach the server
+//! under a name of its own (DNS rebinding).
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use annals::{Error, Result};
+use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::{HeaderMap, StatusCode};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::problem::{Kind, Problem};
+
+/// The fewest bytes of a token: what a guesser would need ages for.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// What a caller has to show.
+#[derive(Clone)]
+pub(crate) enum Guard {
+    /// That it calls this machine by a loopback name.
+    Loopback,
+    /// The token with this hash.
+    Token([u8; 32]),
+    /// Nothing.
+    Open,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "Loopback",
+            Self::Token(_) => "Token",
+            Self::Open => "Open",
+        })
+    }
+}
+
+impl Guard {
+    /// The guard of a server at this address.
+    ///
+    /// # Errors
+    /// `Invalid` where others could reach it and need no token, or the token is too short.
+    pub(crate) fn new(address: SocketAddr, token: Option<&str>, is_insecure: bool) -> Result<Self> {
+        match token.map(str::trim) {
+            Some(token) if token.len() < TOKEN_BYTES_MIN => Err(Error::invalid(format!(
+                "a token has at least {TOKEN_BYTES_MIN} bytes; draw one with `openssl rand -hex 32`"
+            ))),
+            Some(token) => Ok(Self::Token(hash(token.as_bytes()))),
+            None if is_insecure => Ok(Self::Open),
+            None if address.ip().is_loopback() => Ok(Self::Loopback),
+            None => Err(Error::invalid(format!(
+                "others can reach this address: give a token with --token-file or ANNALS_TOKEN, or say --insecure. listen=`{address}`"
+            ))),
+        }
+    }
+
+    /// Whether a request with these headers may go on.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Token(wanted) => match bearer(headers) {
+                Some(given) if bool::from(hash(given).ct_eq(wanted)) => Ok(()),
+                Some(_) => Err(Problem::unauthorized("this is not the token")),
+                None => Err(Problem::unauthorized(
+                    "say the token: `Authorization: Bearer TOKEN`",
+                )),
+            },
+            Self::Loopback if names_loopback(headers) => Ok(()),
+            Self::Loopback => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                Kind::Unauthorized,
+                "without a token this server answers to loopback names only, such as localhost; check the header Host",
+            )),
+        }
+    }
+}
+
+fn hash(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked("bearer ".len())?;
+    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+    is_bearer.then_some(token.trim_ascii())
+}
+
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else {
+        return false;
+    };
+    // `name`, `name:port`, `[v6]` or `[v6]:port`.
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let address: Option<IpAddr> = name.parse().ok();
+    address.map_or_else(
+        || name.eq_ignore_ascii_case("localhost"),
+        |address| address.is_loopback(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: &str = "0123456789abcdef";
+
+    fn with(name: axum::http::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn only_loopback_needs_no_token() {
+        let (here, there) = (
+            "127.0.0.1:7070".parse().unwrap(),
+            "0.0.0.0:7070".parse().unwrap(),
+        );
+        assert!(matches!(Guard::new(here, None, false), Ok(Guard::Loopback)));
+        assert!(Guard::new("[::1]:1".parse().unwrap(), None, false).is_ok());
+        let refused = Guard::new(there, None, false).unwrap_err().to_string();
+        assert!(refused.contains("--token-file"), "{refused}");
+        assert!(matches!(Guard::new(there, None, true), Ok(Guard::Open)));
+        assert!(Guard::new(there, Some(LONG), false).is_ok());
+        assert!(Guard::new(here, Some("short"), false).is_err());
+        assert!(Guard::new(here, Some("   \n"), false).is_err());
+    }
+
+    #[test]
+    fn a_token_is_the_whole_token() {
+        let guard = Guard::new("127.0.0.1:1".parse().unwrap(), Some(LONG), false).unwrap();
+        assert!(!format!("{guard:?}").contains(LONG));
+        for (value, passes) in [
+            ("Bearer 0123456789abcdef", true),
+            ("bearer 0123456789abcdef ", true),
+            ("Bearer 0123456789abcde", false),
+            ("Bearer 0123456789abcdefg", false),
+            ("Bearer ", false),
+            ("Basic 0123456789abcdef", false),
+            ("0123456789abcdef", false),
+        ] {
+            let headers = with(AUTHORIZATION, value);
+            assert_eq!(guard.admit(&headers).is_ok(), passes, "{value}");
+        }
+        assert!(guard.admit(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn other_names_of_this_machine_are_refused() {
+        for (host, passes) in [
+            ("127.0.0.1:7070", true),
+            ("localhost", true),
+            ("LOCALHOST:1", true),
+            ("[::1]:7070", true),
+            ("127.9.9.9", true),
+            ("evil.example:7070", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("", false),
+        ] {
+            let headers = with(HOST, host);
+            assert_eq!(Guard::Loopback.admit(&headers).is_ok(), passes, "{host}");
+        }
+        assert!(Guard::Loopback.admit(&HeaderMap::new()).is_err());
+    }
+}

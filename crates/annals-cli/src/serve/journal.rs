@@ -1,0 +1,332 @@
+//! The journal over HTTP: append, replay, tail, highest, ids, delete, verify.
+
+use std::collections::BTreeMap;
+
+use annals::journal::{Append, AppendError, Expected, Window};
+use annals::verify::Verify;
+use annals::{Codec, NewEvent, Payload, PersistenceId, SequenceNumber};
+use axum::Json as JsonBody;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH,
+};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, TryStreamExt};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
+
+use super::app::App;
+use super::idempotency::Key;
+use super::problem::{Answer, Problem};
+use super::request::{
+    Id, Params, header, json_body, parse, present, tag_number, whole, whole_or_none,
+};
+use super::{lines, tail};
+use crate::{payload, shown};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// An event as it is sent: the members under which it is shown.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventBody<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    payload: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "present")]
+    payload_base64: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    codec: Option<String>,
+    #[serde(default)]
+    manifest: String,
+    #[serde(default, deserialize_with = "whole")]
+    schema: u32,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AppendBody<'a> {
+    #[serde(borrow)]
+    events: Vec<EventBody<'a>>,
+    #[serde(default, deserialize_with = "whole_or_none")]
+    expect: Option<u64>,
+    #[serde(default, deserialize_with = "present")]
+    causation: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    correlation: Option<String>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    snapshot: Option<&'a RawValue>,
+}
+
+impl EventBody<'_> {
+    fn event(self, place: usize) -> Answer<NewEvent> {
+        let codec = codec_of(self.codec.as_deref(), self.payload.is_some());
+        let (what, base64) = (format!("event {place}"), self.payload_base64.as_deref());
+        let bytes = payload::from_shown(&codec, self.payload, base64, &what)?;
+        Ok(NewEvent {
+            schema: self.schema,
+            tags: self.tags,
+            metadata: self.metadata,
+            ..NewEvent::new(codec, bytes).manifest(self.manifest)
+        })
+    }
+}
+
+/// The codec that is named; else JSON for values, and bytes for base64.
+pub(super) fn codec_of(name: Option<&str>, is_value: bool) -> Codec {
+    match name {
+        Some(name) => match name.parse() {
+            Ok(codec) => codec,
+            Err(never) => match never {},
+        },
+        None if is_value => Codec::Json,
+        None => Codec::Bytes,
+    }
+}
+
+/// `POST /v1/journal/{id}/events`
+pub(super) async fn append(State(app): State<App>, Id(id): Id, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    Params::of(&parts.uri, &[])?;
+    let body = json_body(&parts.headers, body, app.limits()).await?;
+    let sent: AppendBody<'_> = parse(&body)?;
+    let expected = expected(&parts.headers, sent.expect)?;
+    let key = Key::of(&parts.headers, &id, expected, &body)?;
+    let events = sent.events.into_iter().zip(1..);
+    let events = events.map(|(event, place)| event.event(place));
+    let append = Append {
+        events: events.collect::<Answer<_>>()?,
+        causation: sent.causation,
+        correlation: sent.correlation,
+        snapshot: sent
+            .snapshot
+            .map(|state| Payload::new(Codec::Json, state.get().to_owned())),
+        token: None,
+    };
+    let writer = app.clone();
+    let write = async move {
+        let journal = writer.annals().await?.journal();
+        let appended = match key {
+            Some(key) => key.append(journal, &id, expected, append).await,
+            None => journal.append(&id, expected, append).await,
+        };
+        let appended = appended.map_err(problem_of)?;
+        writer.tails().tell(&id);
+        let mut object = shown::place(&id, appended.last);
+        if let Json::Object(members) = &mut object {
+            members.insert("first_sequence_number".into(), appended.first.get().into());
+            members.insert("time".into(), appended.time_ms.into());
+            members.insert("has_snapshot".into(), appended.has_snapshot.into());
+        }
+        let tag = [(ETAG, format!("\"{}\"", appended.last))];
+        Ok((StatusCode::CREATED, tag, JsonBody(object)).into_response())
+    };
+    app.accept(write).await
+}
+
+/// What is expected to be last: by `If-Match`, `If-None-Match: *` or the member `expect`.
+fn expected(headers: &HeaderMap, expect: Option<u64>) -> Answer<Expected> {
+    let none_match = match header(headers, &IF_NONE_MATCH)? {
+        None => None,
+        Some("*") => Some(0),
+        Some(_) => {
+            return Err(Problem::invalid(
+                "an append takes `If-None-Match: *`, for an id that has no events yet",
+            ));
+        }
+    };
+    let given = [tag_number(headers, &IF_MATCH)?, none_match, expect];
+    let mut given = given.into_iter().flatten();
+    let number = given.next();
+    if given.any(|other| Some(other) != number) {
+        return Err(Problem::conflict(
+            "the expectations contradict each other, so not all of them can hold; say one of If-Match, If-None-Match and expect",
+        ));
+    }
+    Ok(match number {
+        None => Expected::Any,
+        Some(0) => Expected::Empty,
+        Some(number) => Expected::Last(SequenceNumber::new(number).ok_or_else(|| {
+            Problem::invalid(format!("no event has such a number. expect=`{number}`"))
+        })?),
+    })
+}
+
+/// A conflict tells what was appended since, as far as it is known.
+fn problem_of(error: AppendError) -> Problem {
+    let found = match &error {
+        AppendError::Conflict(conflict) => {
+            let found: Vec<String> = conflict.found.iter().map(shown::event).collect();
+            Some(format!("[{}]", found.join(",")))
+        }
+        _ => None,
+    };
+    let problem = Problem::from(annals::Error::from(error));
+    match found {
+        Some(found) => problem.with_raw("found", found),
+        None => problem,
+    }
+}
+
+/// `GET /v1/journal/{id}/events`: a replay as JSON lines, or a tail as server-sent events.
+pub(super) async fn events(
+    State(app): State<App>,
+    Id(id): Id,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer {
+    let params = Params::of(&uri, &["from", "to", "max"])?;
+    let from = params.number("from")?.unwrap_or(SequenceNumber::FIRST);
+    let (to, max) = (params.number("to")?, params.number("max")?);
+    let last = last_event_id(&headers)?;
+    if wants_events(&headers) {
+        if to.is_some() || max.is_some() {
+            return Err(Problem::invalid(
+                "a tail has no end; leave out to and max, or ask for application/x-ndjson",
+            ));
+        }
+        return follow(&app, id, last.unwrap_or(Some(from))).await;
+    }
+    let window = Window {
+        from,
+        to: to.unwrap_or(SequenceNumber::LAST),
+        max: max.unwrap_or(u64::MAX),
+        ..Window::ALL
+    };
+    let journal = app.annals().await?.journal();
+    let events = journal.replay(&id, window).map_ok(|it| shown::event(&it));
+    if let Some(answer) = lines::answer(events).await? {
+        return Ok(answer);
+    }
+    // Nothing in the window of an id that is there is an answer; an id that is not, is not.
+    match journal.highest(&id).await? {
+        Some(_) => Ok(lines::none()),
+        None => Err(no_events(&id)),
+    }
+}
+
+fn no_events(id: &PersistenceId) -> Problem {
+    Problem::absent(format!("there are no events. id=`{id}`"))
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains(EVENT_STREAM))
+}
+
+/// Where to go on, by the number of the event that was received last; `Some(None)` where none can
+/// follow.
+fn last_event_id(headers: &HeaderMap) -> Answer<Option<Option<SequenceNumber>>> {
+    let Some(text) = header(headers, &LAST_EVENT_ID)? else {
+        return Ok(None);
+    };
+    let last: SequenceNumber = text.parse()?;
+    Ok(Some(last.next()))
+}
+
+async fn follow(app: &App, id: PersistenceId, from: Option<SequenceNumber>) -> Answer {
+    let Some(from) = from else {
+        return Err(Problem::invalid("no event can follow that one"));
+    };
+    let journal = app.annals().await?.journal();
+    let headers = [(CONTENT_TYPE, EVENT_STREAM), (CACHE_CONTROL, "no-store")];
+    let body = Body::from_stream(tail::tail(app, journal, id, from));
+    Ok((headers, body).into_response())
+}
+
+/// `GET /v1/journal/{id}/highest`
+pub(super) async fn highest(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    let highest = app.annals().await?.journal().highest(&id).await?;
+    let highest = highest.ok_or_else(|| no_events(&id))?;
+    let tag = [(ETAG, format!("\"{highest}\""))];
+    Ok((tag, JsonBody(shown::place(&id, highest))).into_response())
+}
+
+/// `DELETE /v1/journal/{id}/events?to=N`
+pub(super) async fn delete(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
+    let params = Params::of(&uri, &["to"])?;
+    let to: Option<SequenceNumber> = params.number("to")?;
+    let to = to.ok_or_else(|| Problem::invalid("say up to which number: ?to=N"))?;
+    let writer = app.clone();
+    let write = async move {
+        writer.annals().await?.journal().delete_to(&id, to).await?;
+        Ok(JsonBody(shown::deleted_to(&id, to)).into_response())
+    };
+    app.accept(write).await
+}
+
+/// `DELETE /v1/journal/{id}`
+pub(super) async fn purge(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    let writer = app.clone();
+    let write = async move {
+        writer.annals().await?.journal().purge(&id).await?;
+        Ok(JsonBody(shown::purged(&id)).into_response())
+    };
+    app.accept(write).await
+}
+
+/// `GET /v1/journal/{id}/snapshot`: the one that rides in the last append.
+pub(super) async fn riding(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    let found = app.annals().await?.journal().last_snapshot(&id).await?;
+    let found = found.ok_or_else(|| {
+        Problem::absent(format!("no snapshot rides in the last append. id=`{id}`"))
+    })?;
+    Ok(raw_json(shown::snapshot(&found)))
+}
+
+/// JSON that is text already.
+pub(super) fn raw_json(text: String) -> Response {
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// `GET /v1/journal/{id}/findings`
+pub(super) async fn findings(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    verified(app, id, Verify::Look).await
+}
+
+/// `POST /v1/journal/{id}/repair`
+pub(super) async fn repair(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    let writer = app.clone();
+    app.accept(verified(writer, id, Verify::Repair)).await
+}
+
+async fn verified(app: App, id: PersistenceId, how: Verify) -> Answer {
+    let findings = app.annals().await?.journal().verify(&id, how).await?;
+    let findings: Vec<Json> = findings.iter().map(shown::finding).collect();
+    let object = json!({"persistence_id": id.as_str(), "findings": findings});
+    Ok(JsonBody(object).into_response())
+}
+
+/// `GET /v1/journal`: in no order as they come, or, page by page, in order.
+pub(super) async fn ids(State(app): State<App>, uri: Uri) -> Answer {
+    let params = Params::of(&uri, &["prefix", "after", "limit"])?;
+    let prefix = params.text("prefix").unwrap_or_default().to_owned();
+    let after: Option<PersistenceId> = params.text("after").map(str::parse).transpose()?;
+    let limit: Option<u64> = params.number("limit")?;
+    let journal = app.annals().await?.journal();
+    let ids = match (&after, limit) {
+        (None, None) => journal.persistence_ids(&prefix),
+        (after, limit) => {
+            let ids = journal.persistence_ids_after(after.as_ref());
+            let ids =
+                ids.try_filter(move |id| std::future::ready(id.as_str().starts_with(&prefix)));
+            let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+            ids.take(limit.unwrap_or(usize::MAX)).boxed()
+        }
+    };
+    let ids = ids.map_ok(|id| shown::id(&id).to_string());
+    Ok(lines::answer(ids).await?.unwrap_or_else(lines::none))
+}

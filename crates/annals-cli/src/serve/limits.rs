@@ -1,0 +1,141 @@
+//! How much of everything: bodies, headers, time, connections, requests under way.
+//!
+//! Promises: nobody's request, however large, slow or unfinished, takes more than its share; who
+//! reads nothing of an answer for long is cut off.
+//! Trusts: hyper to bound the head of a request.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use annals::Clock;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most bytes of a body.
+    pub(crate) body_bytes: usize,
+    /// The most bytes of a request's head.
+    pub(crate) head_bytes: usize,
+    /// How long a head may take to arrive, and a connection may be idle between requests.
+    pub(crate) head_time: Duration,
+    /// How long a body may take to arrive.
+    pub(crate) body_time: Duration,
+    /// How long a peer may read nothing of what waits for it.
+    pub(crate) write_time: Duration,
+    /// How many connections there may be.
+    pub(crate) connections: usize,
+    /// How many requests may be under way; what is streamed counts until it begins.
+    pub(crate) requests: usize,
+    /// How long a shutdown waits for what was accepted.
+    pub(crate) grace: Duration,
+    /// How often a tail says that it is still there.
+    pub(crate) heartbeat: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 8 * 1024 * 1024,
+            head_bytes: 64 * 1024,
+            head_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(30),
+            write_time: Duration::from_secs(30),
+            connections: 16_384,
+            requests: 1_024,
+            grace: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A connection whose peer has to read: where nothing can be written for so long, it fails.
+pub(super) struct Patient<S> {
+    inner: S,
+    clock: Arc<dyn Clock>,
+    limit: Duration,
+    /// Since when nothing could be written.
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(inner: S, clock: Arc<dyn Clock>, limit: Duration) -> Self {
+        Self {
+            inner,
+            clock,
+            limit,
+            waiting: None,
+        }
+    }
+
+    /// The outcome of a write, or that it has been waited for long enough.
+    fn patiently<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.waiting = None;
+            return outcome;
+        }
+        let (clock, limit) = (self.clock.clone(), self.limit);
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(async move { clock.sleep(limit).await }));
+        match waiting.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the peer reads nothing",
+            ))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.patiently(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
+        self.patiently(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_flush(cx);
+        self.patiently(cx, outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.patiently(cx, outcome)
+    }
+}

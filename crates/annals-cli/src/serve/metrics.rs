@@ -1,0 +1,91 @@
+//! What the server counts, and all of it as Prometheus reads it.
+//!
+//! | metric | labels | tells |
+//! |---|---|---|
+//! | [`REQUESTS`] | `method`, `path`, `status` | requests answered |
+//! | [`SECONDS`] | `method`, `path` | how long each took, until its answer began |
+//! | [`CONFLICTS`] | | requests that ended in a conflict |
+//! | [`REFUSED`] | | requests and connections turned away because there were too many |
+//! | [`CONNECTIONS`], [`TAILS`] | | how many there are |
+//!
+//! With them stand those of the store (`annals::counting`) and of DynamoDB's client: requests,
+//! capacity units, refused and failed calls, retries.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use annals::{Error, Result};
+use metrics::Gauge;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+pub(super) const REQUESTS: &str = "annals_http_requests_total";
+pub(super) const SECONDS: &str = "annals_http_request_seconds";
+pub(super) const CONFLICTS: &str = "annals_http_conflicts_total";
+pub(super) const REFUSED: &str = "annals_http_turned_away_total";
+pub(super) const CONNECTIONS: &str = "annals_http_connections";
+pub(super) const TAILS: &str = "annals_http_tails";
+
+/// From a read that was cached to a store that is out of breath.
+const BUCKETS: [f64; 12] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
+];
+/// How often what was measured is put into buckets; until then it is kept as it is.
+pub(super) const UPKEEP: Duration = Duration::from_secs(5);
+
+/// The process's recorder, installed at the first call.
+///
+/// # Errors
+/// `Invalid` where another one is installed.
+pub(super) fn recorder() -> Result<PrometheusHandle> {
+    static INSTALLED: OnceLock<std::result::Result<PrometheusHandle, String>> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| {
+        let builder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(SECONDS.to_owned()), &BUCKETS)
+            .map_err(|cause| cause.to_string())?;
+        let handle = builder
+            .install_recorder()
+            .map_err(|cause| cause.to_string())?;
+        describe();
+        Ok(handle)
+    });
+    installed
+        .clone()
+        .map_err(|cause| Error::invalid("metrics cannot be kept").because(cause))
+}
+
+fn describe() {
+    metrics::describe_counter!(REQUESTS, "requests answered");
+    metrics::describe_histogram!(SECONDS, "seconds until the answer to a request began");
+    metrics::describe_counter!(CONFLICTS, "requests that ended in a conflict");
+    metrics::describe_counter!(REFUSED, "turned away because there were too many");
+    metrics::describe_gauge!(CONNECTIONS, "connections that stand");
+    metrics::describe_gauge!(TAILS, "live tails");
+    metrics::counter!(CONFLICTS).absolute(0);
+    metrics::counter!(REFUSED).absolute(0);
+    metrics::gauge!(CONNECTIONS).set(0.0);
+    metrics::gauge!(TAILS).set(0.0);
+}
+
+/// One more of something, while this is held.
+pub(super) struct Held(Gauge);
+
+impl Held {
+    pub(super) fn connection() -> Self {
+        Self::of(metrics::gauge!(CONNECTIONS))
+    }
+
+    pub(super) fn tail() -> Self {
+        Self::of(metrics::gauge!(TAILS))
+    }
+
+    fn of(gauge: Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}

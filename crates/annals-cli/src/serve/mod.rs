@@ -1,0 +1,30 @@
+//! The HTTP server: everything the command line does to events, for programs in any language.
+//!
+//! Promises: a write that was answered is durable, and one whose caller went away is finished; an
+//! error says what to do, as `application/problem+json`; safe by default (see `auth` and
+//! `limits`).
+//! Trusts: the library with every rule about events.
+//! Never: keeps anything that a restart would lose.
+
+mod app;
+mod auth;
+mod connections;
+mod health;
+mod idempotency;
+mod journal;
+mod limits;
+mod lines;
+mod metrics;
+mod openapi;
+mod problem;
+mod request;
+mod router;
+mod snapshots;
+mod state;
+mod tables;
+mod tail;
+
+pub(crate) use app::App;
+pub(crate) use auth::Guard;
+pub(crate) use connections::run;
+pub(crate) use limits::Limits;

@@ -1,0 +1,275 @@
+//! Paths and what they answer.
+
+use serde_json::{Map, Value as Json, json};
+
+const LINES: &str = "application/x-ndjson";
+
+/// A reference to a schema.
+fn schema(name: &str) -> Json {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+fn parameter(name: &str) -> Json {
+    json!({"$ref": format!("#/components/parameters/{name}")})
+}
+
+/// An answer of one JSON value.
+fn answers(description: &str, name: &str) -> Json {
+    json!({"description": description, "content": {"application/json": {"schema": schema(name)}}})
+}
+
+/// The same with an entity tag.
+fn tagged(description: &str, name: &str) -> Json {
+    let mut answer = answers(description, name);
+    answer["headers"] = json!({"ETag": etag()});
+    answer
+}
+
+fn etag() -> Json {
+    json!({"description": "The number, in quotes", "schema": {"type": "string"}})
+}
+
+/// An answer of JSON lines.
+fn lines(description: &str) -> Json {
+    json!({"description": description, "content": {LINES: {"schema": {"type": "string"}}}})
+}
+
+fn body(name: &str) -> Json {
+    json!({"required": true, "content": {"application/json": {"schema": schema(name)}}})
+}
+
+/// An operation: its answers where it succeeds, and the problems it may have besides those that
+/// every operation may have.
+struct Operation {
+    id: &'static str,
+    summary: &'static str,
+    answers: Vec<(&'static str, Json)>,
+    problems: &'static [&'static str],
+}
+
+impl Operation {
+    fn json(self) -> Json {
+        let mut responses = Map::new();
+        for (status, answer) in self.answers {
+            responses.insert(status.to_owned(), answer);
+        }
+        let everywhere = ["400", "401", "403", "431", "500", "503"];
+        for status in everywhere.iter().chain(self.problems) {
+            let to = format!("#/components/responses/{status}");
+            responses.insert((*status).to_owned(), json!({"$ref": to}));
+        }
+        json!({"operationId": self.id, "summary": self.summary, "responses": responses})
+    }
+
+    fn with(self, name: &str, value: Json) -> Json {
+        let mut operation = self.json();
+        operation[name] = value;
+        operation
+    }
+}
+
+/// What reads or writes a body may answer besides.
+const OF_BODIES: [&str; 3] = ["408", "413", "415"];
+
+pub(super) fn paths() -> Json {
+    let mut paths = watching();
+    for more in [journal(), snapshots(), state(), tables()] {
+        if let (Json::Object(paths), Json::Object(more)) = (&mut paths, more) {
+            paths.extend(more);
+        }
+    }
+    paths
+}
+
+fn watching() -> Json {
+    json!({
+        "/healthz": {"get": Operation {
+            id: "live", summary: "Whether the process answers", problems: &[],
+            answers: vec![("200", answers("It does", "Status"))],
+        }.with("security", json!([]))},
+        "/readyz": {"get": Operation {
+            id: "ready", summary: "Whether the store answers and its tables are there", problems: &[],
+            answers: vec![("200", answers("It does", "Status"))],
+        }.with("security", json!([]))},
+        "/metrics": {"get": Operation {
+            id: "metrics", summary: "Everything that is counted, as Prometheus reads it", problems: &[],
+            answers: vec![("200", json!({"description": "Metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}))],
+        }.json()},
+        "/openapi.json": {"get": Operation {
+            id: "openapi", summary: "This document", problems: &[],
+            answers: vec![("200", json!({"description": "This document", "content": {"application/json": {"schema": {"type": "object"}}}}))],
+        }.json()},
+    })
+}
+
+fn journal() -> Json {
+    let id = [parameter("persistence_id")];
+    json!({
+        "/v1/journal": {"get": Operation {
+            id: "ids", summary: "Whose events there are: in no order as they come, or with after or limit in order, page by page", problems: &[],
+            answers: vec![("200", lines("A line for each id: {\"persistence_id\"}"))],
+        }.with("parameters", json!([
+            {"name": "prefix", "in": "query", "description": "Only ids that begin so", "schema": {"type": "string"}},
+            {"name": "after", "in": "query", "description": "Only ids behind this one", "schema": {"type": "string", "minLength": 1}},
+            {"name": "limit", "in": "query", "description": "No more than so many", "schema": {"$ref": "#/components/schemas/Count"}},
+        ]))},
+        "/v1/journal/{persistence_id}": {"parameters": id, "delete": Operation {
+            id: "purge", summary: "Remove every trace of an id, whose numbers begin anew; only while nobody uses it", problems: &[],
+            answers: vec![("200", answers("It is purged", "Purged"))],
+        }.json()},
+        "/v1/journal/{persistence_id}/events": {
+            "parameters": id,
+            "get": events(),
+            "post": append(),
+            "delete": Operation {
+                id: "delete_events", summary: "Delete the events up to a number, whose numbers are never used again", problems: &[],
+                answers: vec![("200", answers("They are deleted", "DeletedTo"))],
+            }.with("parameters", json!([
+                {"name": "to", "in": "query", "required": true, "schema": schema("SequenceNumber")},
+            ])),
+        },
+        "/v1/journal/{persistence_id}/highest": {"parameters": id, "get": Operation {
+            id: "highest", summary: "The number of the last event ever appended, deleted or not", problems: &["404"],
+            answers: vec![("200", tagged("The number", "Place"))],
+        }.json()},
+        "/v1/journal/{persistence_id}/snapshot": {"parameters": id, "get": Operation {
+            id: "riding_snapshot", summary: "The snapshot that rides in the last append", problems: &["404"],
+            answers: vec![("200", answers("The snapshot", "Snapshot"))],
+        }.json()},
+        "/v1/journal/{persistence_id}/findings": {"parameters": id, "get": Operation {
+            id: "verify", summary: "What is wrong with the events of an id; reads all of them", problems: &[],
+            answers: vec![("200", answers("What was found", "Findings"))],
+        }.json()},
+        "/v1/journal/{persistence_id}/repair": {"parameters": id, "post": Operation {
+            id: "repair", summary: "The same, and what is safe to repair is repaired; only while nobody deletes events of the id", problems: &[],
+            answers: vec![("200", answers("What was found, and what became of it", "Findings"))],
+        }.json()},
+    })
+}
+
+fn events() -> Json {
+    let answer = json!({
+        "description": "A line for each event (schema Event); with `Accept: text/event-stream`, those and then every one that comes, as server-sent events whose ids are sequence numbers. A connection that breaks off means that something is missing.",
+        "content": {
+            LINES: {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    });
+    Operation {
+        id: "replay",
+        summary: "Replay the events of an id, or follow it live",
+        problems: &["404"],
+        answers: vec![("200", answer)],
+    }
+    .with(
+        "parameters",
+        json!([
+            {"name": "from", "in": "query", "description": "From this number on", "schema": schema("SequenceNumber")},
+            {"name": "to", "in": "query", "description": "Up to this number; not with a tail", "schema": schema("SequenceNumber")},
+            {"name": "max", "in": "query", "description": "No more than so many; not with a tail", "schema": schema("Count")},
+            {"name": "Last-Event-ID", "in": "header", "description": "Of a tail: the event that was received last; wins over from", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
+        ]),
+    )
+}
+
+fn append() -> Json {
+    let operation = Operation {
+        id: "append",
+        summary: "Append events, all or none, if what is expected to be last is last",
+        problems: &["408", "409", "413", "415"],
+        answers: vec![("201", tagged("They are durable", "Appended"))],
+    };
+    let mut operation = operation.with("requestBody", body("Append"));
+    operation["parameters"] = json!([
+        {"name": "If-Match", "in": "header", "description": "The number that is expected to be last, as an ETag of ours; \"0\" for none. If another one is, 409", "schema": {"type": "string", "pattern": "^(\"(0|[1-9][0-9]{0,17})\"|0|[1-9][0-9]{0,17})$"}},
+        {"name": "If-None-Match", "in": "header", "description": "That the id has no event yet", "schema": {"type": "string", "enum": ["*"]}},
+        {"name": "Idempotency-Key", "in": "header", "description": "What the same append is known by when it is repeated: it is acknowledged and not appended again. With an expectation for ever; without one, while fewer than 128 events came behind it. The same key for other content is 409", "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"}},
+    ]);
+    operation
+}
+
+fn snapshots() -> Json {
+    let id = [parameter("persistence_id")];
+    let bounds = ["min_seq", "max_seq", "min_time", "max_time"].map(parameter);
+    json!({
+        "/v1/snapshots/{persistence_id}": {
+            "parameters": id,
+            "get": Operation {
+                id: "list_snapshots", summary: "The snapshots of an id, newest first", problems: &[],
+                answers: vec![("200", lines("A line for each (schema Snapshot)"))],
+            }.with("parameters", json!(bounds)),
+            "delete": Operation {
+                id: "delete_snapshots", summary: "Delete the snapshots of an id, all or those within the bounds", problems: &[],
+                answers: vec![("200", answers("They are deleted", "Deleted"))],
+            }.with("parameters", json!(bounds)),
+        },
+        "/v1/snapshots/{persistence_id}/latest": {"parameters": id, "get": Operation {
+            id: "latest_snapshot", summary: "The newest snapshot within the bounds", problems: &["404"],
+            answers: vec![("200", answers("The snapshot", "Snapshot"))],
+        }.with("parameters", json!(bounds))},
+        "/v1/snapshots/{persistence_id}/{sequence_number}": {
+            "parameters": [parameter("persistence_id"), parameter("sequence_number")],
+            "put": Operation {
+                id: "save_snapshot", summary: "Save the state at a number, over one of the same number", problems: &OF_BODIES,
+                answers: vec![("200", answers("It is saved", "Place"))],
+            }.with("requestBody", body("NewSnapshot")),
+            "get": Operation {
+                id: "get_snapshot", summary: "The snapshot at a number", problems: &["404"],
+                answers: vec![("200", answers("The snapshot", "Snapshot"))],
+            }.json(),
+            "delete": Operation {
+                id: "delete_snapshot", summary: "Delete the snapshot at a number", problems: &[],
+                answers: vec![("200", answers("It is deleted", "Deleted"))],
+            }.json(),
+        },
+    })
+}
+
+fn state() -> Json {
+    let put = Operation {
+        id: "put_state",
+        summary: "Write a value as a revision, if the one before it is there. Instead of revision, If-Match may name the revision that is replaced, or If-None-Match: * say that there is none",
+        problems: &["408", "409", "413", "415", "428"],
+        answers: vec![("200", tagged("It is written", "Revision"))],
+    };
+    let mut put = put.with("requestBody", body("NewState"));
+    put["parameters"] = json!([
+        {"name": "revision", "in": "query", "required": true, "description": "The revision it becomes: 1 where nothing was written yet", "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX}},
+    ]);
+    let not_modified =
+        json!({"description": "The value is the one that is known", "headers": {"ETag": etag()}});
+    json!({
+        "/v1/state/{persistence_id}": {
+            "parameters": [parameter("persistence_id")],
+            "get": Operation {
+                id: "get_state", summary: "The current value; its revision is the ETag", problems: &["404"],
+                answers: vec![("200", tagged("The value", "State")), ("304", not_modified)],
+            }.with("parameters", json!([
+                {"name": "If-None-Match", "in": "header", "description": "The ETag of the value that is known", "schema": {"type": "string"}},
+            ])),
+            "put": put,
+            "delete": Operation {
+                id: "delete_state", summary: "Delete the value, as the next revision or as the one that is named", problems: &["409"],
+                answers: vec![("200", answers("It is deleted", "Deleted"))],
+            }.with("parameters", json!([
+                {"name": "revision", "in": "query", "description": "The revision the deletion becomes", "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX}},
+                {"name": "If-Match", "in": "header", "description": "The ETag of the value that is deleted", "schema": {"type": "string", "pattern": "^(\"[0-9]{1,18}\"|[0-9]{1,18})$"}},
+            ])),
+        },
+    })
+}
+
+fn tables() -> Json {
+    json!({
+        "/v1/tables": {
+            "get": Operation {
+                id: "check_tables", summary: "How the tables of the layout are", problems: &[],
+                answers: vec![("200", answers("The tables", "Tables"))],
+            }.json(),
+            "post": Operation {
+                id: "create_tables", summary: "Make the tables that are missing", problems: &[],
+                answers: vec![("200", answers("The tables", "Tables"))],
+            }.json(),
+        },
+    })
+}

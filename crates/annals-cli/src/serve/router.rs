@@ -1,0 +1,168 @@
+//! Which path leads where, and what stands in front of all of them: the guard, the limit of
+//! requests, the counting.
+//!
+//! Promises: every answer is counted under the pattern of its path, so that ids never become
+//! labels; a path or method that is not there is told as every other error is.
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument;
+
+use super::app::App;
+use super::metrics::{CONFLICTS, REFUSED, REQUESTS, SECONDS};
+use super::problem::{Answer, Kind, Problem};
+use super::{health, journal, openapi, snapshots, state, tables};
+
+/// What anybody may ask who can reach the server: machines that watch it have no token.
+const UNGUARDED: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Every path there is, with its methods. The document at `/openapi.json` has the same.
+pub(super) fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
+    vec![
+        ("/healthz", get(health::live)),
+        ("/readyz", get(health::ready)),
+        ("/metrics", get(health::metrics)),
+        ("/openapi.json", get(openapi::answer)),
+        ("/v1/journal", get(journal::ids)),
+        ("/v1/journal/{persistence_id}", delete(journal::purge)),
+        (
+            "/v1/journal/{persistence_id}/events",
+            get(journal::events)
+                .post(journal::append)
+                .delete(journal::delete),
+        ),
+        (
+            "/v1/journal/{persistence_id}/highest",
+            get(journal::highest),
+        ),
+        (
+            "/v1/journal/{persistence_id}/snapshot",
+            get(journal::riding),
+        ),
+        (
+            "/v1/journal/{persistence_id}/findings",
+            get(journal::findings),
+        ),
+        ("/v1/journal/{persistence_id}/repair", post(journal::repair)),
+        (
+            "/v1/snapshots/{persistence_id}",
+            get(snapshots::list).delete(snapshots::delete),
+        ),
+        (
+            "/v1/snapshots/{persistence_id}/latest",
+            get(snapshots::latest),
+        ),
+        (
+            "/v1/snapshots/{persistence_id}/{sequence_number}",
+            put(snapshots::save)
+                .get(snapshots::at)
+                .delete(snapshots::delete_at),
+        ),
+        (
+            "/v1/state/{persistence_id}",
+            get(state::get).put(state::put).delete(state::delete),
+        ),
+        ("/v1/tables", get(tables::check).post(tables::create)),
+    ]
+}
+
+/// The whole server, as a service.
+pub(crate) fn router(app: App) -> Router {
+    let routes = routes().into_iter();
+    let router = routes.fold(Router::new(), |router, (path, methods)| {
+        router.route(path, methods)
+    });
+    router
+        .fallback(|| async { Problem::absent("there is no such path; see /openapi.json") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                Kind::Invalid,
+                "this path does not take this method; see the header Allow",
+            )
+        })
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), admit))
+        .with_state(app)
+}
+
+/// A bug of ours. The caller is told that, and the panic's own words go to the traces.
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    tracing::error!("a handler panicked; this is a bug");
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        Kind::Corrupt,
+        "the server has a bug; its traces tell more",
+    )
+    .into_response()
+}
+
+/// Lets a request in, and counts its answer.
+async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let began = app.clock().monotonic();
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let path = path.as_ref().map_or("none", MatchedPath::as_str).to_owned();
+    let span = tracing::debug_span!("request", method = label(&method), path);
+    let entered = enter(&app, &path, request, next).instrument(span);
+    let response = match entered.await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    let seconds = app.clock().monotonic().saturating_sub(began).as_secs_f64();
+    let method = label(&method);
+    let status = response.status();
+    if response.extensions().get() == Some(&Kind::Conflict) {
+        metrics::counter!(CONFLICTS).increment(1);
+    }
+    tracing::debug!(method, path, status = status.as_u16(), seconds, "answered");
+    let labels = [("method", method.to_owned()), ("path", path)];
+    metrics::histogram!(SECONDS, &labels).record(seconds);
+    let [method, path] = labels;
+    let labels = [method, path, ("status", status.as_str().to_owned())];
+    metrics::counter!(REQUESTS, &labels).increment(1);
+    response
+}
+
+/// Methods are labels as well, so there are few.
+fn label(method: &axum::http::Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        _ => "other",
+    }
+}
+
+/// The bytes of a request's head, but for what is the same in all of them. What reads it has a limit
+/// too, but measures what it has buffered rather than what came.
+fn head_bytes(request: &Request) -> usize {
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
+    request.uri().path().len() + request.uri().query().map_or(0, str::len) + headers.sum::<usize>()
+}
+
+async fn enter(app: &App, path: &str, request: Request, next: Next) -> Answer {
+    if head_bytes(&request) > app.limits().head_bytes {
+        return Err(Problem::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Kind::Invalid,
+            "the path and the headers are too large",
+        ));
+    }
+    if !UNGUARDED.contains(&path) {
+        app.guard().admit(request.headers())?;
+    }
+    let Ok(_permit) = app.requests().try_acquire() else {
+        metrics::counter!(REFUSED).increment(1);
+        return Err(Problem::unavailable("too many requests are under way"));
+    };
+    Ok(next.run(request).await)
+}

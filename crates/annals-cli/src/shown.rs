@@ -1,0 +1,130 @@
+//! What is stored, as the JSON that everybody is shown: the command line on its lines, programs over
+//! HTTP in their answers.
+//!
+//! Promises: the same members under the same names wherever something is shown, on one line.
+
+use annals::snapshot::Snapshot;
+use annals::state::{Revision, State};
+use annals::verify::{Finding, Remedy};
+use annals::{Event, Payload, PersistenceId, SequenceNumber};
+use serde_json::{Value as Json, json};
+
+use crate::payload;
+
+/// An event, with its payload last.
+pub(crate) fn event(event: &Event) -> String {
+    let stored = &event.data;
+    let mut object = json!({
+        "persistence_id": event.persistence_id.as_str(),
+        "sequence_number": event.sequence_number.get(),
+        "time": event.time_ms,
+        "manifest": stored.manifest,
+        "tags": stored.tags,
+        "metadata": stored.metadata,
+    });
+    // What most events do not have is there only where they do.
+    let cause = [
+        ("causation", &event.causation),
+        ("correlation", &event.correlation),
+    ];
+    let cause = cause.into_iter().filter_map(|(name, text)| {
+        let text = text.as_deref()?;
+        Some((name, json!(text)))
+    });
+    let schema = (stored.schema > 0).then(|| ("schema", json!(stored.schema)));
+    let codec = ("codec", json!(stored.codec.to_string()));
+    if let Json::Object(members) = &mut object {
+        let added = schema.into_iter().chain(cause).chain([codec]);
+        members.extend(added.map(|(name, value)| (name.to_owned(), value)));
+    }
+    payload::to_line(&object, &stored.codec, &stored.payload)
+}
+
+/// A place in a journal, or of a snapshot.
+pub(crate) fn place(id: &PersistenceId, number: SequenceNumber) -> Json {
+    json!({"persistence_id": id.as_str(), "sequence_number": number.get()})
+}
+
+/// A snapshot, with its state last.
+pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
+    let stored = &snapshot.payload;
+    let object = json!({
+        "persistence_id": snapshot.persistence_id.as_str(),
+        "sequence_number": snapshot.sequence_number.get(),
+        "time": snapshot.time_ms,
+        "manifest": stored.manifest,
+        "codec": stored.codec.to_string(),
+    });
+    payload::to_line(&object, &stored.codec, &stored.bytes)
+}
+
+/// Durable state, with its value last.
+pub(crate) fn state(state: &State, value: &Payload) -> String {
+    let object = json!({
+        "persistence_id": state.persistence_id.as_str(),
+        "revision": state.revision,
+        "time": state.time_ms,
+        "tag": state.tag,
+        "manifest": value.manifest,
+        "codec": value.codec.to_string(),
+    });
+    payload::to_line(&object, &value.codec, &value.bytes)
+}
+
+/// A revision of durable state.
+pub(crate) fn revision(id: &PersistenceId, revision: Revision) -> Json {
+    json!({"persistence_id": id.as_str(), "revision": revision})
+}
+
+/// That something of an id is deleted.
+pub(crate) fn deleted(id: &PersistenceId) -> Json {
+    json!({"persistence_id": id.as_str(), "deleted": true})
+}
+
+/// That the events of an id are deleted up to a number.
+pub(crate) fn deleted_to(id: &PersistenceId, to: SequenceNumber) -> Json {
+    json!({"persistence_id": id.as_str(), "deleted_to": to.get()})
+}
+
+/// That every trace of an id is gone.
+pub(crate) fn purged(id: &PersistenceId) -> Json {
+    json!({"persistence_id": id.as_str(), "purged": true})
+}
+
+/// An id.
+pub(crate) fn id(id: &PersistenceId) -> Json {
+    json!({"persistence_id": id.as_str()})
+}
+
+/// What is wrong with what is stored.
+pub(crate) fn finding(finding: &Finding) -> Json {
+    let (remedy, why) = remedy(finding);
+    let (from, to) = finding.numbers;
+    json!({
+        "persistence_id": finding.persistence_id.as_str(),
+        "problem": finding.problem.name(),
+        "from": from.get(),
+        "to": to.get(),
+        "detail": finding.detail,
+        "remedy": remedy,
+        "why": why,
+    })
+}
+
+/// What becomes of a finding, and why nothing does.
+pub(crate) fn remedy(finding: &Finding) -> (&'static str, Option<&'static str>) {
+    match finding.remedy {
+        Remedy::Repairable => ("repairable", None),
+        Remedy::Repaired => ("repaired", None),
+        Remedy::Left(why) => ("left", Some(why)),
+    }
+}
+
+/// How a table is.
+pub(crate) fn table(name: &str, status: &str, differences: &[String]) -> Json {
+    let mut object = json!({"table": name, "status": status});
+    if let (Json::Object(members), false) = (&mut object, differences.is_empty()) {
+        members.insert("differences".to_owned(), json!(differences));
+    }
+    object
+}
