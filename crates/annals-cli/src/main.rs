@@ -12,6 +12,7 @@ mod open;
 mod output;
 mod payload;
 mod progress;
+mod records;
 mod serve;
 mod shown;
 

@@ -3,10 +3,13 @@
 //!
 //! Promises: the same members under the same names wherever something is shown, on one line.
 
+use annals::log::{Data, Log, LogEvent, LogStats, SweepReport};
 use annals::snapshot::Snapshot;
 use annals::state::{Revision, State};
 use annals::verify::{Finding, Remedy};
 use annals::{Event, Payload, PersistenceId, SequenceNumber};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value as Json, json};
 
 use crate::payload;
@@ -127,4 +130,45 @@ pub(crate) fn table(name: &str, status: &str, differences: &[String]) -> Json {
         members.insert("differences".to_owned(), json!(differences));
     }
     object
+}
+
+/// An event of the log.
+pub(crate) fn log_event(event: &LogEvent) -> Json {
+    let (time, id) = (event.time.ms(), event.event_id.as_str());
+    match event.data() {
+        Data::Json(payload) => json!({"time": time, "event_id": id, "payload": payload}),
+        Data::Bytes(bytes) => {
+            json!({"time": time, "event_id": id, "payload_base64": BASE64.encode(bytes)})
+        }
+    }
+}
+
+/// What a sweep did.
+pub(crate) fn sweep(report: &SweepReport) -> Json {
+    json!({
+        "moved": report.moved,
+        "repeated": report.repeated,
+        "late": report.late,
+        "set_aside": report.set_aside,
+        "stuck": report.stuck,
+        "left": report.left,
+        "horizon": report.horizon.map(|time| time.to_string()),
+    })
+}
+
+/// What the log holds, and how far it is.
+pub(crate) fn log_stats(log: &Log, stats: &LogStats) -> Json {
+    let (first, last) = stats.slots.unzip();
+    json!({
+        "buffered": stats.buffered,
+        "oldest_buffered": stats.oldest_buffered.map(|time| time.to_string()),
+        "set_aside": stats.set_aside,
+        "horizon": stats.horizon.map(|time| time.to_string()),
+        "days": stats.days,
+        "first_slot": first.map(|slot| slot.to_string()),
+        "last_slot": last.map(|slot| slot.to_string()),
+        "is_indexed": stats.is_indexed,
+        "time_unit_ms": log.time_unit().ms(),
+        "slot_parts": stats.slot_parts,
+    })
 }

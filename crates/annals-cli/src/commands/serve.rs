@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use super::Context;
+use super::log::Every;
 use crate::interrupt::Interrupts;
 use crate::serve::{self, App, Guard, Limits};
 
@@ -44,6 +45,12 @@ pub(crate) struct Serve {
     /// How many seconds a peer may take: to send a head or a body, or to read what waits for it
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().head_time.as_secs())]
     patience: u64,
+    /// How often what waits in the log's buffer is swept into its slots: 60s, 500ms, 5m
+    #[arg(long, value_name = "T", default_value = "60s")]
+    sweep_every: Every,
+    /// Leave the log's buffer to another sweeper
+    #[arg(long, conflicts_with = "sweep_every")]
+    no_sweep: bool,
     /// What is told on standard error: error, warn, info, debug, or by part like `annals=debug`
     #[arg(
         long,
@@ -121,6 +128,7 @@ impl Serve {
             head_time: patience,
             body_time: patience,
             write_time: patience,
+            sweep_every: (!self.no_sweep).then(|| self.sweep_every.duration()),
             ..Limits::default()
         }
     }

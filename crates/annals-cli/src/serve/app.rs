@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use annals::items::{Items, TableSpec};
+use annals::log::Log;
 use annals::settings::{Settings, StoreKind};
 use annals::{Annals, Clock, Result, SystemClock};
 use axum::http::StatusCode;
@@ -27,6 +28,7 @@ struct Inner {
     items: Arc<dyn Items>,
     settings: Settings,
     annals: OnceCell<Annals>,
+    log: OnceCell<Log>,
     clock: Arc<dyn Clock>,
     guard: Guard,
     limits: Limits,
@@ -51,6 +53,7 @@ impl App {
             items,
             settings: settings.clone(),
             annals: OnceCell::new(),
+            log: OnceCell::new(),
             clock: Arc::new(SystemClock::new()),
             guard,
             limits,
@@ -67,7 +70,9 @@ impl App {
         if settings.store == StoreKind::Embedded {
             let annals = Annals::create(app.items().clone(), settings).await?;
             annals.journal().prepare().await?;
+            let log = annals.create_log(&settings.log).await?;
             app.0.annals.set(annals).ok();
+            app.0.log.set(log).ok();
         }
         Ok(app)
     }
@@ -76,6 +81,15 @@ impl App {
     pub(super) async fn annals(&self) -> Result<&Annals> {
         let open = || Annals::open(self.0.items.clone(), &self.0.settings);
         self.0.annals.get_or_try_init(open).await
+    }
+
+    /// The time-ordered log: opened at the first call that finds its tables.
+    pub(super) async fn log(&self) -> Result<&Log> {
+        let open = || {
+            let (items, clock) = (self.0.items.clone(), self.0.clock.clone());
+            Log::open(items, &self.0.settings.log, clock)
+        };
+        self.0.log.get_or_try_init(open).await
     }
 
     pub(super) fn items(&self) -> &Arc<dyn Items> {

@@ -25,6 +25,7 @@ use super::limits::{Limits, Patient};
 use super::metrics::{self, Held, REFUSED};
 use super::problem::{PROBLEM_JSON, Problem};
 use super::router::router;
+use super::sweeper;
 
 /// How long to wait where no connection can be accepted: out of file descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -44,6 +45,10 @@ pub(crate) async fn run(
 ) -> Result<()> {
     let graceful = GracefulShutdown::new();
     let upkeep = tokio::spawn(upkeep(app.clone()));
+    let sweeping = app.limits().sweep_every.map(|every| {
+        let sweeping = sweeper::sweep(app.clone(), every);
+        tokio::spawn(sweeping)
+    });
     {
         let (stop, accepting) = (std::pin::pin!(stop), accept(&listener, &app, &graceful));
         select(stop, std::pin::pin!(accepting)).await;
@@ -58,6 +63,9 @@ pub(crate) async fn run(
     };
     let finished = SystemClock::within(app.limits().grace, finish).await;
     upkeep.abort();
+    if let Some(sweeping) = sweeping {
+        sweeping.abort();
+    }
     finished.ok_or_else(|| {
         annals::Error::unavailable(
             "requests were still under way when the time for them was over; writes among them may have landed",

@@ -8,9 +8,7 @@ use annals::{Codec, NewEvent, Payload, PersistenceId, SequenceNumber};
 use axum::Json as JsonBody;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, TryStreamExt};
@@ -22,7 +20,7 @@ use super::app::App;
 use super::idempotency::Key;
 use super::problem::{Answer, Problem};
 use super::request::{
-    Id, Params, header, json_body, parse, present, tag_number, whole, whole_or_none,
+    Id, Params, header, json_body, parse, present, tag_number, wants_events, whole, whole_or_none,
 };
 use super::{lines, tail};
 use crate::{payload, shown};
@@ -214,12 +212,6 @@ pub(super) async fn events(
 
 fn no_events(id: &PersistenceId) -> Problem {
     Problem::absent(format!("there are no events. id=`{id}`"))
-}
-
-fn wants_events(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter();
-    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
-    accepted.any(|value| value.contains(EVENT_STREAM))
 }
 
 /// Where to go on, by the number of the event that was received last; `Some(None)` where none can

@@ -35,6 +35,8 @@ pub(crate) struct Limits {
     pub(crate) grace: Duration,
     /// How often a tail says that it is still there.
     pub(crate) heartbeat: Duration,
+    /// How often the log's buffer is swept; none: by somebody else.
+    pub(crate) sweep_every: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -49,6 +51,7 @@ impl Default for Limits {
             requests: 1_024,
             grace: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
+            sweep_every: Some(Duration::from_secs(60)),
         }
     }
 }

@@ -14,6 +14,7 @@ mod idempotency;
 mod journal;
 mod limits;
 mod lines;
+mod log;
 mod metrics;
 mod openapi;
 mod problem;
@@ -21,6 +22,7 @@ mod request;
 mod router;
 mod snapshots;
 mod state;
+mod sweeper;
 mod tables;
 mod tail;
 

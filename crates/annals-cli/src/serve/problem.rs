@@ -69,6 +69,10 @@ impl Problem {
         }
     }
 
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Kind::Invalid, detail)
     }

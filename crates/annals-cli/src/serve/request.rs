@@ -7,7 +7,7 @@ use std::str::FromStr;
 use annals::{PersistenceId, SequenceNumber, SystemClock};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use bytes::Bytes;
@@ -141,13 +141,29 @@ pub(super) fn tag_number(headers: &HeaderMap, name: &HeaderName) -> Answer<Optio
 
 /// The whole body, which is JSON.
 pub(super) async fn json_body(headers: &HeaderMap, body: Body, limits: &Limits) -> Answer<Bytes> {
-    if !is_json(headers) {
+    let (_, body) = media_body(headers, body, &["application/json"], limits).await?;
+    Ok(body)
+}
+
+/// The whole body, which is of one of these media types; and of which.
+pub(super) async fn media_body<'a>(
+    headers: &HeaderMap,
+    body: Body,
+    media: &[&'a str],
+    limits: &Limits,
+) -> Answer<(&'a str, Bytes)> {
+    let Some(media) = media.iter().find(|media| is_of(headers, media)) else {
+        let media = media.join(" or ");
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Kind::Invalid,
-            "the body is JSON: send `Content-Type: application/json`",
+            format!("the body is JSON: send `Content-Type: {media}`"),
         ));
-    }
+    };
+    Ok((media, whole_body(headers, body, limits).await?))
+}
+
+async fn whole_body(headers: &HeaderMap, body: Body, limits: &Limits) -> Answer<Bytes> {
     let limit = limits.body_bytes;
     let too_large = || {
         Problem::new(
@@ -174,10 +190,17 @@ pub(super) async fn json_body(headers: &HeaderMap, body: Body, limits: &Limits) 
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Whether the caller wants server-sent events.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains("text/event-stream"))
+}
+
+fn is_of(headers: &HeaderMap, media: &str) -> bool {
     let given = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(media))
 }
 
 /// The body as what it has to be.

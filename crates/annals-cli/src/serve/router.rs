@@ -16,7 +16,7 @@ use tracing::Instrument;
 use super::app::App;
 use super::metrics::{CONFLICTS, REFUSED, REQUESTS, SECONDS};
 use super::problem::{Answer, Kind, Problem};
-use super::{health, journal, openapi, snapshots, state, tables};
+use super::{health, journal, log, openapi, snapshots, state, tables};
 
 /// What anybody may ask who can reach the server: machines that watch it have no token.
 const UNGUARDED: [&str; 2] = ["/healthz", "/readyz"];
@@ -68,6 +68,11 @@ pub(super) fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
             get(state::get).put(state::put).delete(state::delete),
         ),
         ("/v1/tables", get(tables::check).post(tables::create)),
+        ("/track.gif", get(log::track)),
+        ("/events", post(log::ingest)),
+        ("/v1/log", get(log::stats)),
+        ("/v1/log/sweep", post(log::sweep)),
+        ("/v1/log/events", get(log::playback)),
     ]
 }
 

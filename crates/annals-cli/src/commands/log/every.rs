@@ -34,6 +34,10 @@ impl FromStr for Every {
 }
 
 impl Every {
+    pub(crate) fn duration(self) -> Duration {
+        self.0
+    }
+
     pub(crate) async fn pause(self) {
         SystemClock::new().sleep(self.0).await;
     }

@@ -5,15 +5,16 @@
 
 use std::process::ExitCode;
 
-use annals::log::{EventId, Ingested, Log, Record, Time};
+use annals::log::{Ingested, Log, Record};
 use annals::{Error, ErrorKind, Result};
 use indicatif::ProgressBar;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::super::{Context, Purpose};
 use crate::lines::Lines;
 use crate::output::{exit_code, print_error};
 use crate::progress;
+use crate::records::record;
 
 /// How many records are brought in at once.
 const AT_ONCE: usize = 500;
@@ -70,7 +71,7 @@ impl Ingest {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            match self.record(&log, &line) {
+            match record(&line, &self.source, log.now()) {
                 Ok(record) => batch.push((lines.number(), record)),
                 Err(error) => counts.refuse(lines.number(), &error, &bar),
             }
@@ -91,37 +92,6 @@ impl Ingest {
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
         Ok(worst.map_or(ExitCode::SUCCESS, |error| exit_code(error.kind())))
-    }
-
-    fn record(&self, log: &Log, line: &[u8]) -> Result<Record> {
-        let json: Json = serde_json::from_slice(line)
-            .map_err(|cause| Error::invalid("line is not JSON").because(cause))?;
-        let Json::Object(mut members) = json else {
-            return Err(Error::invalid(
-                "line is no object; say {\"event_id\":…,\"time\":…,\"payload\":…}",
-            ));
-        };
-        let event_id = match members.remove("event_id") {
-            None | Some(Json::Null) => EventId::of_bytes(line.trim_ascii()),
-            Some(Json::String(id)) => id.parse()?,
-            Some(other) => {
-                let message = format!("event_id is a text. event_id=`{other}`");
-                return Err(Error::invalid(message));
-            }
-        };
-        let time: Time = match members.remove("time") {
-            None | Some(Json::Null) => log.now(),
-            Some(Json::String(text)) => text.parse()?,
-            Some(other) => other.to_string().parse()?,
-        };
-        let missing = || Error::invalid("line has no payload; what did happen?");
-        let payload = members.remove("payload").ok_or_else(missing)?;
-        if let Some(name) = members.keys().next() {
-            return Err(Error::invalid(format!(
-                "there are event_id, time and payload, and no others. name=`{name}`"
-            )));
-        }
-        Ok(Record::json(&self.source, event_id, time, &payload))
     }
 }
 

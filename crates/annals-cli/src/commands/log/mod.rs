@@ -19,6 +19,7 @@ use annals::{Result, SystemClock};
 use clap::Subcommand;
 
 use super::{Context, Purpose};
+pub(crate) use every::Every;
 
 /// What to do with the log.
 #[derive(Debug, Subcommand)]

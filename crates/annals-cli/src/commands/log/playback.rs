@@ -5,17 +5,14 @@
 
 use std::process::ExitCode;
 
-use annals::log::{Data, LogEvent, LogStream, Playback as Plan, Slot, Speed, Time};
+use annals::log::{LogEvent, LogStream, Playback as Plan, Slot, Speed, Time};
 use annals::{Error, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::StreamExt;
 use indicatif::ProgressBar;
-use serde_json::{Value as Json, json};
 
 use super::super::{Context, Purpose};
 use crate::output::{print_line, print_note};
-use crate::progress;
+use crate::{progress, shown};
 
 /// How many lines are printed at once at the most.
 const LINES_AT_ONCE: usize = 1_000;
@@ -125,7 +122,7 @@ async fn print_all(events: LogStream, slots: &mut SlotReport) -> Result<()> {
             match event {
                 Ok(event) => {
                     slots.pass(&event);
-                    lines.push(object_of(&event).to_string());
+                    lines.push(shown::log_event(&event).to_string());
                 }
                 Err(error) => failure = Some(error),
             }
@@ -138,15 +135,4 @@ async fn print_all(events: LogStream, slots: &mut SlotReport) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// An event as it is printed.
-pub(crate) fn object_of(event: &LogEvent) -> Json {
-    let (time, id) = (event.time.ms(), event.event_id.as_str());
-    match event.data() {
-        Data::Json(payload) => json!({"time": time, "event_id": id, "payload": payload}),
-        Data::Bytes(bytes) => {
-            json!({"time": time, "event_id": id, "payload_base64": BASE64.encode(bytes)})
-        }
-    }
 }

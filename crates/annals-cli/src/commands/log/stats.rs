@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use annals::Result;
-use serde_json::json;
 
 use super::super::{Context, Purpose};
+use crate::shown;
 
 /// What the log holds, and how far it is. Reads the whole buffer.
 #[derive(Debug, clap::Args)]
@@ -17,18 +17,6 @@ impl Stats {
         let stats = log.stats().await?;
         let text = |time: Option<_>| time.map(|time: annals::log::Time| time.to_string());
         let (first, last) = stats.slots.unzip();
-        let object = json!({
-            "buffered": stats.buffered,
-            "oldest_buffered": text(stats.oldest_buffered),
-            "set_aside": stats.set_aside,
-            "horizon": text(stats.horizon),
-            "days": stats.days,
-            "first_slot": first.map(|slot| slot.to_string()),
-            "last_slot": last.map(|slot| slot.to_string()),
-            "is_indexed": stats.is_indexed,
-            "time_unit_ms": log.time_unit().ms(),
-            "slot_parts": stats.slot_parts,
-        });
         let none = || "none".to_owned();
         let lines = [
             ("waiting in the buffer", stats.buffered.to_string()),
@@ -56,6 +44,7 @@ impl Stats {
             ("a slot has", format!("{} ms", log.time_unit().ms())),
         ];
         let lines = lines.map(|(name, value)| format!("{name:<22} {value}"));
+        let object = shown::log_stats(&log, &stats);
         context.output.line(&object, &lines.join("\n"))?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

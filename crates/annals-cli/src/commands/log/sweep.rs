@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use annals::Result;
 use annals::log::SweepReport;
-use serde_json::json;
 
 use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
 use crate::output::{exit_code, print_error, print_note};
+use crate::shown;
 
 /// Move what waits in the buffer into slots of time. Safe to run twice, at once, and to end anywhere.
 #[derive(Debug, clap::Args)]
@@ -52,21 +52,12 @@ fn print(context: &Context, report: &SweepReport) -> Result<()> {
     if let Some(failure) = &report.failure {
         print_error(failure);
     }
-    let horizon = report.horizon.map(|time| time.to_string());
-    let object = json!({
-        "moved": report.moved,
-        "repeated": report.repeated,
-        "late": report.late,
-        "set_aside": report.set_aside,
-        "stuck": report.stuck,
-        "left": report.left,
-        "horizon": horizon,
-    });
     let (moved, repeated, late) = (report.moved, report.repeated, report.late);
     let (aside, left) = (report.set_aside + report.stuck, report.left);
+    let horizon = report.horizon.map(|time| time.to_string());
     let horizon = horizon.as_deref().unwrap_or("as before");
     let text = format!(
         "{moved} moved, {repeated} there already, {late} late, {aside} cannot be moved, {left} left; horizon {horizon}"
     );
-    context.output.line(&object, &text)
+    context.output.line(&shown::sweep(report), &text)
 }

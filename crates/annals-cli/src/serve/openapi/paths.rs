@@ -73,7 +73,7 @@ const OF_BODIES: [&str; 3] = ["408", "413", "415"];
 
 pub(super) fn paths() -> Json {
     let mut paths = watching();
-    for more in [journal(), snapshots(), state(), tables()] {
+    for more in [journal(), snapshots(), state(), tables(), log()] {
         if let (Json::Object(paths), Json::Object(more)) = (&mut paths, more) {
             paths.extend(more);
         }
@@ -271,5 +271,60 @@ fn tables() -> Json {
                 answers: vec![("200", answers("The tables", "Tables"))],
             }.json(),
         },
+    })
+}
+
+fn log() -> Json {
+    let pixel = json!({"description": "One pixel; the request is an event of the log", "content": {"image/gif": {"schema": {"type": "string", "format": "binary"}}}});
+    let records = json!({"required": true, "content": {
+        "application/json": {"schema": schema("Record")},
+        LINES: {"schema": {"type": "string"}},
+    }});
+    let played = json!({
+        "description": "A line for each event (schema LogEvent), by time and then by id; with `Accept: text/event-stream` server-sent events whose ids are places to go on from. A connection that breaks off means that something is missing.",
+        "content": {
+            LINES: {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    });
+    let mut ingest = Operation {
+        id: "ingest",
+        summary: "Bring records into the log: one as JSON, many as JSON lines",
+        problems: &["408", "409", "413", "415"],
+        answers: vec![(
+            "200",
+            answers(
+                "What became of them; of many, some may be refused",
+                "Ingested",
+            ),
+        )],
+    }
+    .with("requestBody", records);
+    ingest["parameters"] = json!([{"name": "source", "in": "query", "description": "Where they come from; ids are told apart by it", "schema": {"type": "string"}}]);
+    let time = schema("Time");
+    json!({
+        "/track.gif": {"get": Operation {
+            id: "track", summary: "The request as an event of the log", problems: &[],
+            answers: vec![("200", pixel)],
+        }.json()},
+        "/events": {"post": ingest},
+        "/v1/log": {"get": Operation {
+            id: "log_stats", summary: "What the log holds, and how far it is; reads the whole buffer", problems: &[],
+            answers: vec![("200", answers("How it is", "LogStats"))],
+        }.json()},
+        "/v1/log/sweep": {"post": Operation {
+            id: "sweep", summary: "Move what waits in the buffer into its slots, now", problems: &[],
+            answers: vec![("200", answers("What was moved", "Swept"))],
+        }.json()},
+        "/v1/log/events": {"get": Operation {
+            id: "playback", summary: "Play a span of time back, in order", problems: &[],
+            answers: vec![("200", played)],
+        }.with("parameters", json!([
+            {"name": "start", "in": "query", "required": true, "description": "The first time that is played", "schema": time},
+            {"name": "end", "in": "query", "description": "The first time that is not", "schema": time},
+            {"name": "speed", "in": "query", "description": "max, or times as fast as it happened", "schema": {"type": "string", "pattern": "^(max|[1-9][0-9]{0,8})$"}},
+            {"name": "follow", "in": "query", "description": "Then every event that comes", "schema": {"type": "string", "enum": ["false", "true"]}},
+            {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "pattern": "^[0-9]{1,13}/[A-Za-z0-9]+$"}},
+        ]))},
     })
 }

@@ -8,6 +8,9 @@ const BASE64: &str =
 /// A moment: milliseconds since 1970, or as RFC 3339 has it.
 const TIME: &str = "^([0-9]{1,15}|(19[7-9][0-9]|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z)$";
 
+/// The same, of an event of the log.
+const LOG_TIME: &str = "^([0-9]{1,13}|(19[7-9][0-9]|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z)$";
+
 fn object(required: &[&str], properties: Json) -> Json {
     json!({
         "type": "object",
@@ -56,12 +59,43 @@ fn with_payload(others: &Json) -> Json {
 
 pub(super) fn schemas() -> Json {
     let mut all = numbers();
-    for more in [sent(), shown()] {
+    for more in [sent(), shown(), log()] {
         if let (Json::Object(all), Json::Object(more)) = (&mut all, more) {
             all.extend(more);
         }
     }
     all
+}
+
+/// What the log is told and tells.
+fn log() -> Json {
+    let count = json!({"$ref": "#/components/schemas/Count"});
+    let time = json!({"type": ["string", "null"]});
+    let problem = object(
+        &["line", "kind", "detail"],
+        json!({"line": count, "kind": {"type": "string"}, "detail": {"type": "string"}}),
+    );
+    json!({
+        "Time": {"type": "string", "pattern": LOG_TIME},
+        "Record": object(&["payload"], json!({
+            "event_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 200},
+            "time": {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0, "maximum": 32_503_679_999_999_u64}, {"type": "string", "pattern": LOG_TIME}]},
+            "payload": true,
+        })),
+        "Ingested": object(&["stored", "present", "refused", "problems"], json!({
+            "stored": count, "present": count, "refused": count,
+            "problems": {"type": "array", "items": problem},
+        })),
+        "Swept": object(&["moved", "repeated", "late", "set_aside", "stuck", "left", "horizon"], json!({
+            "moved": count, "repeated": count, "late": count, "set_aside": count,
+            "stuck": count, "left": count, "horizon": time,
+        })),
+        "LogStats": object(&["buffered", "horizon"], json!({
+            "buffered": count, "oldest_buffered": time, "set_aside": count, "horizon": time,
+            "days": count, "first_slot": time, "last_slot": time, "is_indexed": {"type": "boolean"},
+            "time_unit_ms": count, "slot_parts": {"type": "array", "items": count},
+        })),
+    })
 }
 
 fn numbers() -> Json {

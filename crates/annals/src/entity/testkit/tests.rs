@@ -185,7 +185,10 @@ fn what_follows_runs_when_told_and_once() {
     let decided = given::<Counter>([]).when(&command);
     let decided = decided.then_tags(["more", "plus"]);
     assert_eq!(counted.load(Ordering::Relaxed), 0);
-    decided.then_follow().then_follow();
+    let decided = decided.then_follow();
+    assert_eq!(counted.load(Ordering::Relaxed), 7);
+    let again = catch_unwind(AssertUnwindSafe(|| decided.then_follow()));
+    assert!(again.is_err(), "nothing follows any more");
     assert_eq!(counted.load(Ordering::Relaxed), 7);
 }
 

@@ -1,0 +1,39 @@
+//! Records as they are sent, on standard input and over HTTP: `{"event_id":…,"time":…,"payload":…}`.
+//!
+//! Promises: what is left out has its default; what is not understood is refused and named.
+
+use annals::log::{EventId, Record, Time};
+use annals::{Error, Result};
+use serde_json::Value as Json;
+
+/// The record in a line, of this source; `now` where it tells no time.
+pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
+    let json: Json = serde_json::from_slice(line)
+        .map_err(|cause| Error::invalid("line is not JSON").because(cause))?;
+    let Json::Object(mut members) = json else {
+        return Err(Error::invalid(
+            "line is no object; say {\"event_id\":…,\"time\":…,\"payload\":…}",
+        ));
+    };
+    let event_id = match members.remove("event_id") {
+        None | Some(Json::Null) => EventId::of_bytes(line.trim_ascii()),
+        Some(Json::String(id)) => id.parse()?,
+        Some(other) => {
+            let message = format!("event_id is a text. event_id=`{other}`");
+            return Err(Error::invalid(message));
+        }
+    };
+    let time: Time = match members.remove("time") {
+        None | Some(Json::Null) => now,
+        Some(Json::String(text)) => text.parse()?,
+        Some(other) => other.to_string().parse()?,
+    };
+    let missing = || Error::invalid("line has no payload; what did happen?");
+    let payload = members.remove("payload").ok_or_else(missing)?;
+    if let Some(name) = members.keys().next() {
+        return Err(Error::invalid(format!(
+            "there are event_id, time and payload, and no others. name=`{name}`"
+        )));
+    }
+    Ok(Record::json(source, event_id, time, &payload))
+}
