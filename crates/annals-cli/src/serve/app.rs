@@ -18,6 +18,7 @@ use super::limits::Limits;
 use super::metrics;
 use super::problem::{Answer, Kind, Problem};
 use super::tail::{Looking, Tails};
+use super::turns::Turns;
 use crate::open::{self, Absent};
 
 /// Everything a handler needs. Clones are one and the same.
@@ -38,6 +39,7 @@ struct Inner {
     accepted: TaskTracker,
     closing: CancellationToken,
     tails: Tails,
+    turns: Turns,
 }
 
 impl App {
@@ -61,6 +63,7 @@ impl App {
             requests: Semaphore::new(limits.requests),
             accepted: TaskTracker::new(),
             closing: CancellationToken::new(),
+            turns: Turns::new(),
             tails: Tails::new(match settings.store {
                 // Nobody else can have the folder open, so every append passes through here.
                 StoreKind::Embedded => Looking::WhenTold,
@@ -124,6 +127,10 @@ impl App {
 
     pub(super) fn tails(&self) -> &Tails {
         &self.0.tails
+    }
+
+    pub(super) fn turns(&self) -> &Turns {
+        &self.0.turns
     }
 
     /// Done when the server is to stop.

@@ -21,7 +21,10 @@ pub(super) async fn ready(State(app): State<App>) -> Answer {
         return Err(Problem::unavailable("the server is stopping"));
     }
     let tables = statuses(&app).await?;
-    if tables.iter().any(|table| table["status"] != "ok") {
+    if tables
+        .iter()
+        .any(|table| table.get("status") != Some(&json!("ok")))
+    {
         let detail = "tables are missing or differ; see `annals tables check`";
         return Err(Problem::unavailable(detail).with("tables", tables));
     }

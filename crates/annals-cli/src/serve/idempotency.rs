@@ -25,11 +25,12 @@ const LOOK_BACK: u64 = 128;
 /// How often such an append is tried while others keep being quicker.
 const TRIES_MAX: usize = 32;
 
-/// A key, and the hash of what it is used for.
+/// A key, and the hash of what it is used for, behind what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     key: [u8; 4],
     content: [u8; 4],
+    expected: Expected,
 }
 
 impl Key {
@@ -54,6 +55,7 @@ impl Key {
         Ok(Some(Self {
             key: half(&Sha256::digest(key)),
             content: half(&content.finalize()),
+            expected,
         }))
     }
 
@@ -72,12 +74,11 @@ impl Key {
         self,
         journal: &Journal,
         id: &PersistenceId,
-        expected: Expected,
         append: Append,
     ) -> Result<Appended, AppendError> {
         let append = append.token(self.token());
-        if expected != Expected::Any {
-            let appended = journal.append(id, expected, append).await;
+        if self.expected != Expected::Any {
+            let appended = journal.append(id, self.expected, append).await;
             return appended.map_err(|error| match error {
                 AppendError::Conflict(conflict) if self.is_among(&conflict.found) => misused(id),
                 other => other,

@@ -111,11 +111,15 @@ pub(super) async fn append(State(app): State<App>, Id(id): Id, request: Request)
     let writer = app.clone();
     let write = async move {
         let journal = writer.annals().await?.journal();
+        let _turn = match expected {
+            Expected::Any => writer.turns().take(&id).await,
+            _ => None,
+        };
         let appended = match key {
-            Some(key) => key.append(journal, &id, expected, append).await,
+            Some(key) => key.append(journal, &id, append).await,
             None => journal.append(&id, expected, append).await,
         };
-        let appended = appended.map_err(problem_of)?;
+        let appended = appended.map_err(|error| problem_of(error, expected))?;
         writer.tails().tell(&id);
         let mut object = shown::place(&id, appended.last);
         if let Json::Object(members) = &mut object {
@@ -158,8 +162,15 @@ fn expected(headers: &HeaderMap, expect: Option<u64>) -> Answer<Expected> {
 }
 
 /// A conflict tells what was appended since, as far as it is known.
-fn problem_of(error: AppendError) -> Problem {
+fn problem_of(error: AppendError, expected: Expected) -> Problem {
     let found = match &error {
+        // Whoever expects nothing cannot be wrong; it only was too slow.
+        AppendError::Conflict(conflict) if expected == Expected::Any => {
+            return Problem::unavailable(format!(
+                "others keep being quicker to append; nothing was appended, try again. id=`{}`",
+                conflict.id
+            ));
+        }
         AppendError::Conflict(conflict) => {
             let found: Vec<String> = conflict.found.iter().map(shown::event).collect();
             Some(format!("[{}]", found.join(",")))

@@ -25,6 +25,7 @@ mod state;
 mod sweeper;
 mod tables;
 mod tail;
+mod turns;
 
 pub(crate) use app::App;
 pub(crate) use auth::Guard;

@@ -171,3 +171,32 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_its_status_and_says_when_to_come_again() {
+        for (error, status, kind) in [
+            (Error::conflict("c"), 409, Kind::Conflict),
+            (Error::unavailable("u"), 503, Kind::Unavailable),
+            (Error::invalid("i"), 400, Kind::Invalid),
+            (Error::corrupt("c"), 500, Kind::Corrupt),
+        ] {
+            let response = Problem::from(error).into_response();
+            assert_eq!(response.status().as_u16(), status);
+            assert_eq!(response.extensions().get(), Some(&kind));
+            let is_told = response.headers().contains_key(RETRY_AFTER);
+            assert_eq!(is_told, kind == Kind::Unavailable);
+        }
+    }
+
+    #[test]
+    fn callers_are_told_the_causes_of_their_own_mistakes_alone() {
+        let caused = |error: Error| Problem::from(error.because("the cause")).body();
+        assert!(caused(Error::invalid("i")).contains("the cause"));
+        assert!(!caused(Error::unavailable("u")).contains("the cause"));
+        assert!(!caused(Error::corrupt("c")).contains("the cause"));
+    }
+}

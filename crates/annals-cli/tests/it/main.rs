@@ -27,6 +27,7 @@ mod serve_crash;
 mod serve_journal;
 mod serve_limits;
 mod serve_log;
+mod serve_readme;
 mod serve_stores;
 mod serve_tail;
 mod tables;

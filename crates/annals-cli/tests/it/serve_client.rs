@@ -48,13 +48,12 @@ impl Server {
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
-        self.send_body(method, path, headers, b"")
+        self.send_body((method, path), headers, b"")
     }
 
     pub(crate) fn send_body(
         &self,
-        method: &str,
-        path: &str,
+        (method, path): (&str, &str),
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Reply {
@@ -68,11 +67,11 @@ impl Server {
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Reply {
-        self.send_body("POST", path, &[JSON], body.as_bytes())
+        self.send_body(("POST", path), &[JSON], body.as_bytes())
     }
 
     pub(crate) fn put(&self, path: &str, body: &str) -> Reply {
-        self.send_body("PUT", path, &[JSON], body.as_bytes())
+        self.send_body(("PUT", path), &[JSON], body.as_bytes())
     }
 
     pub(crate) fn delete(&self, path: &str) -> Reply {

@@ -76,7 +76,7 @@ fn an_expectation_that_does_not_hold_is_a_conflict() {
     on_every_server(|_, server| {
         let send = |headers: &[(&str, &str)], body: &str| {
             let headers = [&[JSON], headers].concat();
-            server.send_body("POST", EVENTS, &headers, body.as_bytes())
+            server.send_body(("POST", EVENTS), &headers, body.as_bytes())
         };
         send(&[("if-none-match", "*")], &one("1")).json(201);
         let conflict = send(&[("if-none-match", "*")], &one("2")).problem(409, "conflict");
@@ -102,8 +102,7 @@ fn a_repeated_append_is_known_by_its_key() {
         server.send("POST", "/v1/tables", &[]).json(200);
         let send = |server: &Server, key: &str, body: &str| {
             server.send_body(
-                "POST",
-                EVENTS,
+                ("POST", EVENTS),
                 &[JSON, ("idempotency-key", key)],
                 body.as_bytes(),
             )
@@ -147,7 +146,7 @@ fn many_that_repeat_the_same_append_at_once_append_it_once() {
                     let headers = [JSON, ("idempotency-key", &format!("k{key}"))];
                     let body = one(&key.to_string());
                     server
-                        .send_body("POST", EVENTS, &headers, body.as_bytes())
+                        .send_body(("POST", EVENTS), &headers, body.as_bytes())
                         .json(201);
                 });
             }

@@ -43,8 +43,7 @@ fn bodies_that_are_wrong_are_told_what_is_wrong() {
         server.post(EVENTS, body).problem(400, "invalid");
     }
     let invalid = server.send_body(
-        "POST",
-        EVENTS,
+        ("POST", EVENTS),
         &[JSON],
         b"{\"events\":[{\"payload\":\"\xff\"}]}",
     );
@@ -58,7 +57,7 @@ fn bodies_that_are_wrong_are_told_what_is_wrong() {
         "",
     ] {
         let headers = [("content-type", kind)];
-        let refused = server.send_body("POST", EVENTS, &headers, ONE.as_bytes());
+        let refused = server.send_body(("POST", EVENTS), &headers, ONE.as_bytes());
         refused.problem(415, "invalid");
     }
     server.get(EVENTS).problem(404, "absent");
@@ -167,7 +166,7 @@ fn what_is_no_request_is_refused() {
         431
     );
     let twice = [("if-match", "\"1\""), ("if-match", "\"1\""), JSON];
-    let refused = server.send_body("POST", EVENTS, &twice, ONE.as_bytes());
+    let refused = server.send_body(("POST", EVENTS), &twice, ONE.as_bytes());
     refused.problem(400, "invalid");
     let refused = server.send("PATCH", EVENTS, &[]);
     refused.problem(405, "invalid");
@@ -247,7 +246,7 @@ fn browsers_of_others_are_kept_out() {
     // What a form can send without asking.
     let headers = [origin, ("content-type", "text/plain")];
     server
-        .send_body("POST", EVENTS, &headers, ONE.as_bytes())
+        .send_body(("POST", EVENTS), &headers, ONE.as_bytes())
         .problem(415, "invalid");
 }
 
@@ -311,4 +310,30 @@ fn a_reader_that_does_not_read_is_cut_off() {
     let mut lazy = BufReader::new(lazy);
     assert!(Reply::try_read(&mut lazy, "GET").is_err(), "it breaks off");
     assert_eq!(server.get(EVENTS).lines().len(), 24);
+}
+
+#[test]
+fn more_requests_than_are_allowed_are_told_to_come_again() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--max-requests", "1"], None);
+    let mut slow = server.connect();
+    let (begun, rest) = ONE.split_at(5);
+    let head = format!(
+        "POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{begun}",
+        ONE.len()
+    );
+    slow.write_all(head.as_bytes()).unwrap();
+    // It is under way as soon as the server has seen its head.
+    let refused = loop {
+        let reply = server.get("/v1/tables");
+        if reply.status != 200 {
+            break reply;
+        }
+    };
+    refused.problem(503, "unavailable");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    server.get("/healthz").json(200);
+    slow.write_all(rest.as_bytes()).unwrap();
+    Reply::read(&mut BufReader::new(slow), "POST").json(201);
+    assert_eq!(server.get("/v1/tables").status, 200);
 }

@@ -48,8 +48,7 @@ fn a_value_has_its_revision_as_tag() {
             let headers = [&[JSON], headers].concat();
             let body = format!(r#"{{"payload":{payload},"tag":"t"}}"#);
             server.send_body(
-                "PUT",
-                &format!("/v1/state/a{query}"),
+                ("PUT", &format!("/v1/state/a{query}")),
                 &headers,
                 body.as_bytes(),
             )

@@ -1,5 +1,10 @@
 //! Paths and what they answer.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "an object of JSON takes any name, and all of these are objects"
+)]
+
 use serde_json::{Map, Value as Json, json};
 
 const LINES: &str = "application/x-ndjson";

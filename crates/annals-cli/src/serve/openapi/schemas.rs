@@ -1,5 +1,10 @@
 //! What goes in and comes out, and what can go wrong.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "an object of JSON takes any name, and all of these are objects"
+)]
+
 use serde_json::{Map, Value as Json, json};
 
 /// The base64 that is taken: padded, without bits that mean nothing.
