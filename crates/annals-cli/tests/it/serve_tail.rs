@@ -85,11 +85,11 @@ fn a_slow_tail_misses_nothing() {
     let server = Server::start(&annals);
     let mut slow = Tail::begin(&server, EVENTS, &[]);
     let large = "x".repeat(100_000);
-    for number in 0..200 {
+    for number in 0..700 {
         let body = format!(r#"{{"events":[{{"payload":"{number}{large}"}}]}}"#);
         server.post(EVENTS, &body).json(201);
     }
-    for number in 1..=200 {
+    for number in 1..=700 {
         assert_eq!(slow.next().unwrap().0, number);
     }
 }
