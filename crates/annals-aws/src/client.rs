@@ -18,6 +18,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{Builder, Credentials, StalledStreamProtectionConfig};
 
 use crate::endpoint::{check_endpoint, check_region};
+use crate::error::Service;
 use crate::http::{UserAgent, http_client};
 use crate::proxy::Proxy;
 use crate::retry::Sender;
@@ -100,19 +101,11 @@ impl DynamoDb {
         random: Random,
     ) -> Result<Self> {
         // Wherever they came from: settings, environment or profile.
-        shared.endpoint_url().map_or(Ok(()), check_endpoint)?;
-        match shared.region() {
-            Some(region) => check_region(region.as_ref())?,
-            None => {
-                return Err(Error::invalid(
-                    "no AWS region; set --region, region in annals.toml or AWS_REGION",
-                ));
-            }
-        }
+        check_place(&shared)?;
         let limits = &settings.aws_client_config;
         Ok(Self {
             client: Client::from_conf(client_config(&shared, limits)?.build()),
-            sender: Sender::new(limits, clock, random),
+            sender: Sender::new(Service::DynamoDb, limits, clock, random),
             batches_at_once: limits.max_connections.min(BATCHES_AT_ONCE_MAX),
             shared,
         })
@@ -143,7 +136,18 @@ fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Build
     Ok(config)
 }
 
-fn loader(settings: &Settings) -> ConfigLoader {
+/// Whether there is a region, and nothing is wrong with it or with the address.
+pub(crate) fn check_place(shared: &SdkConfig) -> Result<()> {
+    shared.endpoint_url().map_or(Ok(()), check_endpoint)?;
+    match shared.region() {
+        Some(region) => check_region(region.as_ref()),
+        None => Err(Error::invalid(
+            "no AWS region; set --region, region in annals.toml or AWS_REGION",
+        )),
+    }
+}
+
+pub(crate) fn loader(settings: &Settings) -> ConfigLoader {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
     if let Some(profile) = &settings.profile {
         loader = loader.profile_name(profile);
@@ -169,7 +173,7 @@ fn near_region(settings: &Settings) -> RegionProviderChain {
         .or_else(Region::new(ANY))
 }
 
-fn check(settings: &Settings) -> Result<()> {
+pub(crate) fn check(settings: &Settings) -> Result<()> {
     let limits = &settings.aws_client_config;
     let at_least_one = [
         ("max-connections", limits.max_connections as u64),

@@ -23,10 +23,40 @@ use aws_sdk_dynamodb::operation::scan::ScanError;
 
 use crate::attribute::Attributes;
 
+/// Which service of AWS is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    DynamoDb,
+    Kinesis,
+}
+
+impl Service {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::DynamoDb => "DynamoDB",
+            Self::Kinesis => "Kinesis",
+        }
+    }
+
+    /// What an address is told that answers as this service does not.
+    fn is_other(self) -> &'static str {
+        match self {
+            Self::DynamoDb => {
+                "the endpoint does not speak DynamoDB; check its address and the region"
+            }
+            Self::Kinesis => {
+                "the endpoint does not speak Kinesis; check its address, kinesis.endpoint and the region"
+            }
+        }
+    }
+}
+
 /// The error of one of the SDK's operations.
 pub(crate) trait OperationError:
     ProvideErrorMetadata + StdError + Send + Sync + 'static
 {
+    /// Whose operation it is.
+    const SERVICE: Service = Service::DynamoDb;
     /// Whether the operation makes or drops a table. Then a limit that is exceeded is the
     /// account's, and no pause of ours helps; elsewhere it is another word for throttling.
     const CHANGES_TABLES: bool = false;
@@ -61,11 +91,11 @@ pub(crate) enum Verdict<E> {
 /// Why a request may succeed later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// DynamoDB asks for fewer requests.
+    /// The service asks for fewer requests.
     Throttled,
     /// No connection, or one that broke.
     Unreachable,
-    /// No answer in time, half an answer, or a failure on DynamoDB's side.
+    /// No answer in time, half an answer, or a failure on the service's side.
     Unanswered,
 }
 
@@ -74,10 +104,12 @@ pub(crate) enum Trouble {
 pub(crate) enum Failure<E> {
     /// The condition did not hold; the operation's error has the item that is there.
     Refused(E),
-    /// There is no such table.
+    /// There is no such table, or stream.
     MissingTable,
     /// There is such a table, or it is being made, changed or dropped.
     TableInUse,
+    /// A place in a stream is too old to go on from; it is to be asked for again.
+    Expired,
     /// Everything else.
     Failed(Error),
 }
@@ -91,6 +123,7 @@ impl<E> Failure<E> {
             Self::TableInUse => Error::unavailable(format!(
                 "table is being made, changed or dropped; try again later. table=`{table}`"
             )),
+            Self::Expired => Error::unavailable("a place to go on from is too old; begin again"),
             Self::Refused(_) => Error::conflict("DynamoDB refused a condition that nobody asked"),
         }
     }
@@ -128,7 +161,7 @@ pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
             return verdict_of_answer(status, answer.into_err());
         }
         SdkError::DispatchFailure(ref failure) => match failure.as_connector_error() {
-            Some(connector) => meaning_of_dispatch(connector),
+            Some(connector) => meaning_of_dispatch(connector, E::SERVICE),
             None => (Some(Trouble::Unreachable), "no connection"),
         },
         SdkError::TimeoutError(_) => (Some(Trouble::Unanswered), "an attempt timed out"),
@@ -159,7 +192,10 @@ fn innermost(error: &(dyn StdError + 'static)) -> Said {
 }
 
 /// What it means that a request was not sent, or got no answer at all.
-fn meaning_of_dispatch(error: &ConnectorError) -> (Option<Trouble>, &'static str) {
+fn meaning_of_dispatch(
+    error: &ConnectorError,
+    service: Service,
+) -> (Option<Trouble>, &'static str) {
     match find::<CredentialsError>(error) {
         Some(CredentialsError::ProviderTimedOut(_)) => {
             return (Some(Trouble::Unanswered), "AWS credentials took too long");
@@ -174,7 +210,7 @@ fn meaning_of_dispatch(error: &ConnectorError) -> (Option<Trouble>, &'static str
     } else if error.is_io() || error.as_other().is_some() {
         (Some(Trouble::Unreachable), "no connection")
     } else {
-        (None, NOT_DYNAMODB)
+        (None, service.is_other())
     }
 }
 
@@ -187,7 +223,6 @@ fn is_silence(error: &ConnectorError) -> bool {
 
 const NO_CREDENTIALS: &str = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
     AWS_SECRET_ACCESS_KEY (a local server takes any)";
-const NOT_DYNAMODB: &str = "the endpoint does not speak DynamoDB; check its address and the region";
 const NOT_BUILT: &str = "the SDK cannot build this request; check the endpoint and the region";
 
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
@@ -201,7 +236,7 @@ pub(crate) fn timed_out<E>() -> Verdict<E> {
     Verdict::Retry(Trouble::Unanswered, problem)
 }
 
-/// What DynamoDB said, in its own words: the source of our own message.
+/// What the service said, in its own words: the source of our own message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Said(String);
@@ -219,24 +254,31 @@ fn verdict_of_answer<E: OperationError>(status: u16, error: E) -> Verdict<E> {
             None => problem,
         }
     };
+    let service = E::SERVICE.name();
     let meaning = match meaning_of_code(&code, status) {
         Meaning::LimitExceeded if E::CHANGES_TABLES => meaning_of_limit(error.message()),
         Meaning::LimitExceeded => Meaning::Retry(Trouble::Throttled),
         meaning => meaning,
     };
-    let finally = |kind, what| Verdict::Final(Failure::Failed(failed(kind, what)));
+    let finally = |kind, what: &str| Verdict::Final(Failure::Failed(failed(kind, what)));
     match meaning {
         Meaning::Refused => Verdict::Final(Failure::Refused(error)),
         Meaning::MissingTable => Verdict::Final(Failure::MissingTable),
         Meaning::TableInUse => Verdict::Final(Failure::TableInUse),
+        Meaning::Expired => Verdict::Final(Failure::Expired),
         Meaning::Retry(trouble) => {
-            let problem = failed(ErrorKind::Unavailable, "DynamoDB asks to try again");
-            Verdict::Retry(trouble, problem)
+            let asks = format!("{service} asks to try again");
+            Verdict::Retry(trouble, failed(ErrorKind::Unavailable, &asks))
         }
         Meaning::TablesBusy | Meaning::LimitExceeded => {
             finally(ErrorKind::Unavailable, TABLES_BUSY)
         }
         Meaning::Invalid(what) => finally(ErrorKind::Invalid, what),
+        Meaning::Other => finally(ErrorKind::Invalid, E::SERVICE.is_other()),
+        Meaning::Wrong => {
+            let refused = format!("{service} refused the request");
+            finally(ErrorKind::Invalid, &refused)
+        }
     }
 }
 
@@ -254,7 +296,7 @@ const TABLES_BUSY: &str =
 const TABLES_FULL: &str =
     "the account has as many tables as it may; delete tables or raise the account's quota";
 
-/// An answer without an error code is not DynamoDB's own: a gateway in front of it may be out of
+/// An answer without an error code is not the service's own: a gateway in front of it may be out of
 /// order for a while; anything else is some other server.
 fn verdict_without_code<E: OperationError>(status: u16, error: E) -> Verdict<E> {
     let message = |what: &str| format!("{what}. status=`{status}`");
@@ -262,7 +304,7 @@ fn verdict_without_code<E: OperationError>(status: u16, error: E) -> Verdict<E> 
         let problem = Error::unavailable(message("the server failed")).because(error);
         return Verdict::Retry(Trouble::Unanswered, problem);
     }
-    let problem = Error::invalid(message(NOT_DYNAMODB)).because(error);
+    let problem = Error::invalid(message(E::SERVICE.is_other())).because(error);
     Verdict::Final(Failure::Failed(problem))
 }
 
@@ -270,11 +312,16 @@ enum Meaning {
     Refused,
     MissingTable,
     TableInUse,
+    Expired,
     /// What kind of limit depends on the operation.
     LimitExceeded,
     TablesBusy,
     Retry(Trouble),
     Invalid(&'static str),
+    /// The server is not of this service.
+    Other,
+    /// The request is wrong in a way that only the service's words tell.
+    Wrong,
 }
 
 /// AWS's error codes; servers that speak like DynamoDB leave the suffix out here and there.
@@ -283,12 +330,14 @@ fn meaning_of_code(code: &str, status: u16) -> Meaning {
         "ConditionalCheckFailed" => Meaning::Refused,
         "ResourceNotFound" => Meaning::MissingTable,
         "ResourceInUse" => Meaning::TableInUse,
+        "ExpiredIterator" => Meaning::Expired,
         "LimitExceeded" => Meaning::LimitExceeded,
         "ProvisionedThroughputExceeded"
         | "RequestLimitExceeded"
         | "Throttling"
         | "Throttled"
         | "RequestThrottled"
+        | "KMSThrottling"
         | "TooManyRequests"
         | "SlowDown" => Meaning::Retry(Trouble::Throttled),
         "TransactionConflict"
@@ -308,10 +357,10 @@ fn meaning_of_code(code: &str, status: u16) -> Meaning {
         | "OptInRequired" => Meaning::Invalid(
             "AWS refused the credentials; check AWS_PROFILE, AWS_ACCESS_KEY_ID, the role's policy and this machine's clock",
         ),
-        "UnknownOperation" => Meaning::Invalid(NOT_DYNAMODB),
+        "UnknownOperation" => Meaning::Other,
         _ if status == 429 => Meaning::Retry(Trouble::Throttled),
         _ if status >= 500 => Meaning::Retry(Trouble::Unanswered),
-        _ => Meaning::Invalid("DynamoDB refused the request"),
+        _ => Meaning::Wrong,
     }
 }
 
@@ -339,6 +388,7 @@ mod tests {
             Verdict::Final(Failure::Refused(_)) => "refused".to_owned(),
             Verdict::Final(Failure::MissingTable) => "missing".to_owned(),
             Verdict::Final(Failure::TableInUse) => "in use".to_owned(),
+            Verdict::Final(Failure::Expired) => "expired".to_owned(),
         };
         assert!(got.starts_with(want), "{code} {status}: {got}");
     }
@@ -348,6 +398,7 @@ mod tests {
         check("ConditionalCheckFailedException", 400, "refused");
         check("ResourceNotFoundException", 400, "missing");
         check("ResourceInUseException", 400, "in use");
+        check("ExpiredIteratorException", 400, "expired");
         check("ProvisionedThroughputExceededException", 400, "Throttled: ");
         check("ThrottlingException", 400, "Throttled: ");
         check("RequestLimitExceeded", 400, "Throttled: ");
@@ -416,15 +467,16 @@ mod tests {
 
     #[test]
     fn missing_credentials_are_told_from_a_missing_network() {
+        let meaning = |error: &_| meaning_of_dispatch(error, Service::DynamoDb);
         let credentials =
             ConnectorError::other(CredentialsError::not_loaded("none found").into(), None);
-        assert_eq!(meaning_of_dispatch(&credentials), (None, NO_CREDENTIALS));
+        assert_eq!(meaning(&credentials), (None, NO_CREDENTIALS));
         let slow = CredentialsError::provider_timed_out(std::time::Duration::from_secs(5));
         let slow = ConnectorError::other(slow.into(), None);
-        assert_eq!(meaning_of_dispatch(&slow).0, Some(Trouble::Unanswered));
+        assert_eq!(meaning(&slow).0, Some(Trouble::Unanswered));
         let network = ConnectorError::io("refused".into());
-        assert_eq!(meaning_of_dispatch(&network).0, Some(Trouble::Unreachable));
+        assert_eq!(meaning(&network).0, Some(Trouble::Unreachable));
         let garbage = ConnectorError::other("not HTTP".into(), None);
-        assert_eq!(meaning_of_dispatch(&garbage), (None, NOT_DYNAMODB));
+        assert_eq!(meaning(&garbage), (None, Service::DynamoDb.is_other()));
     }
 }

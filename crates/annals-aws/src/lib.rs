@@ -1,4 +1,4 @@
-//! Annals on Amazon DynamoDB: the waist, [`annals::items::Items`], spoken to DynamoDB and to what
+//! Annals on AWS: the waist, [`annals::items::Items`], spoken to DynamoDB and to what
 //! speaks like it.
 //!
 //! ```text
@@ -16,10 +16,14 @@
 //! request     queries, conditions and batches as DynamoDB's expressions (pure)
 //! attribute   items as DynamoDB's attributes (pure)
 //! bench       what all this costs over the bare SDK
+//! kinesis     streams pumped into the log, and the log played back to streams
+//! lambda      the log's steps as functions of AWS Lambda (feature `lambda`)
+//! template    tables, streams and functions as a template of CloudFormation (pure)
 //! ```
 //!
 //! Promises: a retry never turns a landed write into a lost one, and nothing is retried for ever.
-//! Never: shows a type of AWS in a public signature, or knows what an event is.
+//! Never: shows a type of AWS in a public signature, or knows what an event is; but for `kinesis`, which knows
+//! records of the log.
 
 mod attribute;
 mod batch;
@@ -36,6 +40,10 @@ mod retry;
 mod tables;
 
 pub mod bench;
+pub mod kinesis;
+#[cfg(feature = "lambda")]
+pub mod lambda;
+pub mod template;
 
 pub use client::DynamoDb;
 pub use facade::{create, open};

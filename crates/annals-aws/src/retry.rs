@@ -17,7 +17,7 @@ use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_sdk_dynamodb::error::SdkError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::error::{Failure, OperationError, Trouble, Verdict, timed_out, verdict_of};
+use crate::error::{Failure, OperationError, Service, Trouble, Verdict, timed_out, verdict_of};
 
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -41,16 +41,19 @@ impl Trouble {
     }
 
     /// What to do about it, where `limit` is the setting that ended the retries.
-    fn advice(self, limit: &str) -> String {
+    fn advice(self, limit: &str, service: Service) -> String {
+        let name = service.name();
+        let more = match service {
+            Service::DynamoDb => "raise the table's capacity",
+            Service::Kinesis => "give the stream more shards",
+        };
         match self {
-            Self::Throttled => format!(
-                "DynamoDB throttles; slow down, raise the table's capacity, or raise {limit}"
-            ),
+            Self::Throttled => format!("{name} throttles; slow down, {more}, or raise {limit}"),
             Self::Unreachable => {
-                "cannot reach DynamoDB; check the endpoint and the network".to_owned()
+                format!("cannot reach {name}; check the endpoint and the network")
             }
             Self::Unanswered => format!(
-                "DynamoDB did not answer within {limit}; check the endpoint and the network, or raise it"
+                "{name} did not answer within {limit}; check the endpoint and the network, or raise it"
             ),
         }
     }
@@ -58,6 +61,7 @@ impl Trouble {
 
 /// What sends requests: within a deadline, on a limited number of connections.
 pub(crate) struct Sender {
+    service: Service,
     clock: Arc<dyn Clock>,
     random: Random,
     /// One permit for each connection: HTTP/1.1 carries one request at a time on each, and the
@@ -79,9 +83,15 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(settings: &AwsClientSettings, clock: Arc<dyn Clock>, random: Random) -> Self {
+    pub(crate) fn new(
+        service: Service,
+        settings: &AwsClientSettings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Self {
         let connections = settings.max_connections.min(Semaphore::MAX_PERMITS);
         Self {
+            service,
             clock,
             random,
             connections: Semaphore::new(connections),
@@ -194,13 +204,17 @@ impl<'a> Call<'a> {
             return Err(self.gave_up(trouble, "client-execution-timeout", cause));
         }
         self.pauses += 1;
-        metrics::counter!("annals_dynamodb_retries_total", "why" => trouble.label()).increment(1);
+        let name = match self.sender.service {
+            Service::DynamoDb => "annals_dynamodb_retries_total",
+            Service::Kinesis => "annals_kinesis_retries_total",
+        };
+        metrics::counter!(name, "why" => trouble.label()).increment(1);
         self.sender.clock.sleep(pause).await;
         Ok(())
     }
 
     fn gave_up(&self, trouble: Trouble, limit: &str, cause: Error) -> Error {
-        let (advice, requests) = (trouble.advice(limit), self.requests);
+        let (advice, requests) = (trouble.advice(limit, self.sender.service), self.requests);
         Error::unavailable(format!("{advice}. attempts=`{requests}`")).because(cause)
     }
 }

@@ -24,6 +24,11 @@ pub(crate) async fn endpoint() -> String {
     if let Ok(endpoint) = std::env::var(ENDPOINT) {
         return endpoint;
     }
+    emulator().await
+}
+
+/// A new and empty server in this process.
+pub(crate) async fn emulator() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let database = dynoxide::Database::memory().unwrap();

@@ -7,6 +7,7 @@
 mod akka;
 mod client;
 mod j5ik2o;
+mod kinesis;
 mod log;
 mod optional;
 
@@ -16,6 +17,7 @@ pub use j5ik2o::{
     J5ik2oJournal, J5ik2oSettings, J5ik2oSnapshot, J5ik2oState, JournalColumns, PartitionKeyKind,
     SnapshotColumns, SortKeyKind, StateColumns, StateKeyKind, StoredRevision, TableNameKind,
 };
+pub use kinesis::KinesisSettings;
 pub use log::LogSettings;
 
 use std::path::PathBuf;
@@ -90,6 +92,8 @@ pub struct Settings {
     pub j5ik2o: J5ik2oSettings,
     /// The time-ordered log.
     pub log: LogSettings,
+    /// Streams of Kinesis.
+    pub kinesis: KinesisSettings,
     /// The embedded store.
     pub embedded: EmbeddedSettings,
     /// The client of DynamoDB.
@@ -120,6 +124,7 @@ impl Default for Settings {
             aws_api_limits: AwsApiLimits::default(),
             j5ik2o: J5ik2oSettings::default(),
             log: LogSettings::default(),
+            kinesis: KinesisSettings::default(),
             embedded: EmbeddedSettings::default(),
             aws_client_config: AwsClientSettings::default(),
         }

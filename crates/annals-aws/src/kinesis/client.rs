@@ -1,0 +1,356 @@
+//! The client of Kinesis: opening, and the requests that are made.
+//!
+//! Promises: nothing is sent before the first request, and a setting that cannot work is refused
+//! here. Every page of a listing is read.
+//! Trusts: AWS's own chain for credentials, as the client of DynamoDB does.
+//! Never: sends what is meant for Kinesis to the address of DynamoDB.
+
+use std::fmt;
+use std::sync::Arc;
+
+use annals::log::Time;
+use annals::settings::{AwsClientSettings, Settings};
+use annals::{Clock, Error, Random, Result};
+use aws_config::{Region, SdkConfig};
+use aws_sdk_kinesis::Client;
+use aws_sdk_kinesis::config::retry::RetryConfig;
+use aws_sdk_kinesis::config::{Builder, Credentials, StalledStreamProtectionConfig};
+use aws_sdk_kinesis::operation::describe_stream_summary::DescribeStreamSummaryError;
+use aws_sdk_kinesis::operation::get_records::GetRecordsError;
+use aws_sdk_kinesis::operation::get_shard_iterator::GetShardIteratorError;
+use aws_sdk_kinesis::operation::list_shards::ListShardsError;
+use aws_sdk_kinesis::operation::put_records::PutRecordsError;
+use aws_sdk_kinesis::primitives::DateTime;
+use aws_sdk_kinesis::types::{PutRecordsRequestEntry, Record, ShardIteratorType};
+
+use super::position::Position;
+use super::shards::Shard;
+use super::{ShardId, StreamName};
+use crate::client::{check, check_place, loader};
+use crate::error::{Failure, OperationError, Service};
+use crate::http::{UserAgent, http_client};
+use crate::proxy::Proxy;
+use crate::retry::{Call, Sender};
+
+/// How many records one request reads. A shard takes a thousand a second and may be asked five times
+/// a second.
+const READ_RECORDS_MAX: i32 = 1_000;
+
+impl OperationError for DescribeStreamSummaryError {
+    const SERVICE: Service = Service::Kinesis;
+}
+impl OperationError for ListShardsError {
+    const SERVICE: Service = Service::Kinesis;
+}
+impl OperationError for GetShardIteratorError {
+    const SERVICE: Service = Service::Kinesis;
+}
+impl OperationError for GetRecordsError {
+    const SERVICE: Service = Service::Kinesis;
+}
+impl OperationError for PutRecordsError {
+    const SERVICE: Service = Service::Kinesis;
+}
+
+/// Streams of Kinesis, or of a server that speaks like it.
+///
+/// Requests are repeated within `client-execution-timeout`. Needs a Tokio runtime with I/O and time.
+///
+/// ```no_run
+/// use annals::settings::{KinesisSettings, Settings};
+/// use annals::{Random, SystemClock};
+/// use annals_aws::kinesis::Kinesis;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let settings = Settings {
+///     kinesis: KinesisSettings {
+///         endpoint: Some("http://localhost:4567".to_owned()),
+///         ..KinesisSettings::default()
+///     },
+///     ..Settings::default()
+/// };
+/// let clock = Arc::new(SystemClock::new());
+/// let kinesis = Kinesis::open(&settings, clock, Random::from_machine()).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Kinesis {
+    client: Client,
+    pub(super) sender: Sender,
+    pub(super) poll_ms: u64,
+    shared: SdkConfig,
+}
+
+impl fmt::Debug for Kinesis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kinesis")
+            .field("endpoint", &self.shared.endpoint_url())
+            .field("region", &self.shared.region().map(Region::as_ref))
+            .field("sender", &self.sender)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The settings as they are for Kinesis: `endpoint` is DynamoDB's.
+fn own(settings: &Settings) -> Settings {
+    Settings {
+        endpoint: settings.kinesis.endpoint.clone(),
+        ..settings.clone()
+    }
+}
+
+impl Kinesis {
+    /// Opens Kinesis with credentials from AWS's own chain.
+    ///
+    /// # Errors
+    /// `Invalid` where there is no region, or a setting cannot work.
+    pub async fn open(settings: &Settings, clock: Arc<dyn Clock>, random: Random) -> Result<Self> {
+        let settings = own(settings);
+        check(&settings)?;
+        let shared = loader(&settings).load().await;
+        Self::with_config(shared, &settings, clock, random)
+    }
+
+    /// Opens a server that takes any credentials, with keys that mean nothing. For tests.
+    ///
+    /// # Errors
+    /// `Invalid` without an endpoint, which keeps this away from AWS.
+    #[doc(hidden)]
+    pub async fn open_local(
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        let settings = own(settings);
+        check(&settings)?;
+        if settings.endpoint.is_none() {
+            return Err(Error::invalid(
+                "a local server has an endpoint; set kinesis.endpoint",
+            ));
+        }
+        let keys = Credentials::new("local", "local", None, None, "open_local");
+        let shared = loader(&settings).credentials_provider(keys).load().await;
+        Self::with_config(shared, &settings, clock, random)
+    }
+
+    fn with_config(
+        shared: SdkConfig,
+        settings: &Settings,
+        clock: Arc<dyn Clock>,
+        random: Random,
+    ) -> Result<Self> {
+        check_place(&shared)?;
+        if settings.kinesis.poll_ms == 0 {
+            return Err(Error::invalid(
+                "setting must be at least 1. setting=`kinesis.poll-ms`",
+            ));
+        }
+        let limits = &settings.aws_client_config;
+        Ok(Self {
+            client: Client::from_conf(client_config(&shared, limits)?.build()),
+            sender: Sender::new(Service::Kinesis, limits, clock, random),
+            poll_ms: settings.kinesis.poll_ms,
+            shared,
+        })
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
+        self.sender.clock()
+    }
+
+    /// What a stream is known by.
+    pub(super) async fn describe(&self, stream: &StreamName) -> Result<Described> {
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.describe_stream_summary();
+            request.stream_name(stream.as_str()).send()
+        });
+        let answer = answer.await.map_err(|failure| error_of(failure, stream))?;
+        let Some(summary) = answer.stream_description_summary else {
+            return Err(missing(stream));
+        };
+        let created = summary.stream_creation_timestamp;
+        Ok(Described {
+            arn: summary.stream_arn,
+            created_s: created.secs(),
+        })
+    }
+
+    /// Every shard that a stream still has.
+    pub(super) async fn shards(&self, stream: &StreamName) -> Result<Vec<Shard>> {
+        let mut shards = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let mut call = self.sender.call();
+            let answer = call.send(|| {
+                let request = self.client.list_shards();
+                match &after {
+                    None => request.stream_name(stream.as_str()).send(),
+                    Some(token) => request.next_token(token).send(),
+                }
+            });
+            let answer = answer.await.map_err(|failure| error_of(failure, stream))?;
+            shards.extend(answer.shards.unwrap_or_default().iter().map(shard_of));
+            match answer.next_token {
+                Some(token) => after = Some(token),
+                None => return Ok(shards),
+            }
+        }
+    }
+
+    /// Where to read on; `None` where the stream no longer has the shard.
+    pub(super) async fn iterator(
+        &self,
+        stream: &StreamName,
+        shard: &ShardId,
+        position: &Position,
+    ) -> Result<Option<String>> {
+        let (kind, number, time) = match position {
+            Position::TrimHorizon => (ShardIteratorType::TrimHorizon, None, None),
+            Position::Latest(_) => (ShardIteratorType::Latest, None, None),
+            Position::At(time) => (ShardIteratorType::AtTimestamp, None, Some(*time)),
+            Position::After(number) => (
+                ShardIteratorType::AfterSequenceNumber,
+                Some(number.clone()),
+                None,
+            ),
+            Position::End => return Ok(None),
+        };
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.get_shard_iterator();
+            request
+                .stream_name(stream.as_str())
+                .shard_id(shard.as_str())
+                .shard_iterator_type(kind.clone())
+                .set_starting_sequence_number(number.clone())
+                .set_timestamp(time.map(date_of))
+                .send()
+        });
+        match answer.await {
+            Ok(answer) => Ok(answer.shard_iterator),
+            Err(Failure::MissingTable) => Ok(None),
+            Err(failure) => Err(error_of(failure, stream)),
+        }
+    }
+
+    /// Some records, and where to read on.
+    pub(super) async fn read(&self, stream: &StreamName, iterator: &str) -> Result<Read> {
+        let mut call = self.sender.call();
+        let answer = call.send(|| {
+            let request = self.client.get_records();
+            request
+                .shard_iterator(iterator)
+                .limit(READ_RECORDS_MAX)
+                .send()
+        });
+        match answer.await {
+            Ok(answer) => Ok(Read::Some {
+                records: answer.records,
+                next: answer.next_shard_iterator,
+                behind_ms: answer.millis_behind_latest.unwrap_or_default().max(0) as u64,
+            }),
+            Err(Failure::Expired) => Ok(Read::Expired),
+            Err(Failure::MissingTable) => Ok(Read::Gone),
+            Err(failure) => Err(error_of(failure, stream)),
+        }
+    }
+
+    /// Puts records; answers for each, in their order, why it was not put.
+    pub(super) async fn put(
+        &self,
+        call: &mut Call<'_>,
+        stream: &StreamName,
+        entries: &[PutRecordsRequestEntry],
+    ) -> Result<Vec<Option<String>>> {
+        let answer = call.send(|| {
+            let request = self.client.put_records().stream_name(stream.as_str());
+            request.set_records(Some(entries.to_vec())).send()
+        });
+        let answer = answer.await.map_err(|failure| error_of(failure, stream))?;
+        if answer.records.len() != entries.len() {
+            return Err(Error::unavailable(format!(
+                "Kinesis did not answer for every record; play back again from the last place. sent=`{}`, answered=`{}`",
+                entries.len(),
+                answer.records.len()
+            )));
+        }
+        let problem = |entry: aws_sdk_kinesis::types::PutRecordsResultEntry| {
+            let message = entry.error_message.unwrap_or_default();
+            entry.error_code.map(|code| format!("{code}: {message}"))
+        };
+        Ok(answer.records.into_iter().map(problem).collect())
+    }
+}
+
+/// What a stream is known by.
+#[derive(Clone, Debug)]
+pub(super) struct Described {
+    pub(super) arn: String,
+    /// When it was made: a stream that is deleted and made again has the same name and other records.
+    pub(super) created_s: i64,
+}
+
+/// What reading a shard brought.
+#[derive(Debug)]
+pub(super) enum Read {
+    Some {
+        records: Vec<Record>,
+        /// `None` at the end of a shard that is closed.
+        next: Option<String>,
+        behind_ms: u64,
+    },
+    /// The iterator was too old.
+    Expired,
+    /// The stream no longer has the shard.
+    Gone,
+}
+
+fn date_of(time: Time) -> DateTime {
+    DateTime::from_millis(i64::try_from(time.ms()).unwrap_or(i64::MAX))
+}
+
+fn shard_of(shard: &aws_sdk_kinesis::types::Shard) -> Shard {
+    let parents = [shard.parent_shard_id(), shard.adjacent_parent_shard_id()];
+    let range = shard.sequence_number_range.as_ref();
+    Shard {
+        id: shard.shard_id().into(),
+        parents: parents.into_iter().flatten().map(ShardId::from).collect(),
+        is_closed: range.is_some_and(|range| range.ending_sequence_number.is_some()),
+    }
+}
+
+fn missing(stream: &StreamName) -> Error {
+    Error::invalid(format!(
+        "there is no such stream; check its name, the region and kinesis.endpoint. stream=`{stream}`"
+    ))
+}
+
+fn error_of<E>(failure: Failure<E>, stream: &StreamName) -> Error {
+    match failure {
+        Failure::Failed(error) => error,
+        Failure::MissingTable => missing(stream),
+        Failure::TableInUse => Error::unavailable(format!(
+            "stream is being made, changed or deleted; try again later. stream=`{stream}`"
+        )),
+        Failure::Expired => Error::unavailable(format!(
+            "a place in the stream is too old; read it again. stream=`{stream}`"
+        )),
+        Failure::Refused(_) => Error::conflict("Kinesis refused a condition that nobody asked"),
+    }
+}
+
+/// As for DynamoDB: only [`Sender`] retries and ends what takes too long.
+fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Builder> {
+    let proxy = Proxy::of(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
+    let mut config = Builder::from(shared)
+        .http_client(http_client(limits, proxy)?)
+        .retry_config(RetryConfig::disabled())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+    if let Some(text) = &limits.user_agent {
+        config = config.interceptor(UserAgent::new(text)?);
+    }
+    Ok(config)
+}

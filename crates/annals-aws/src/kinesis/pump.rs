@@ -1,0 +1,326 @@
+//! The pump: every record of a stream into the log's buffer, through resharding and restarts.
+//!
+//! Promises: every record from the beginning on reaches the buffer, those of a partition key in
+//! order, also across splits and merges. A restart goes on at the checkpoints. What is read twice is
+//! stored once.
+//! Trusts: that only one pump of a name runs; two do the same work twice, and nothing worse.
+//! Never: goes on behind a record that may not be stored.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals::log::{Log, Time};
+use annals::{Error, Result};
+use futures::FutureExt;
+use futures::stream::{self, Stream, StreamExt};
+
+use super::client::{Described, Kinesis};
+use super::position::Position;
+use super::reader::{Reader, ShardStep, Shared};
+use super::record::Origin;
+use super::shards::{Shard, ready};
+use super::{Begin, ShardId, StreamName};
+
+/// How many shards are read at once.
+const SHARDS_AT_ONCE: usize = 16;
+/// How long at most a list of shards is believed to be whole.
+const LIST_EVERY: Duration = Duration::from_secs(60);
+/// What a pump that begins with the latest reads again, in case that it is stopped before the first
+/// record: clocks differ.
+const CLOCKS_DIFFER_MS: u64 = 5_000;
+/// Under this name a pump keeps that it has begun, and with which stream.
+const BEGUN: &str = "begun";
+
+/// What one step of a pump did. What it counts has happened, also where the step failed.
+#[derive(Clone, Debug, Default)]
+pub struct PumpStep {
+    /// Shards that were read.
+    pub shards: u64,
+    /// Records that were read.
+    pub records: u64,
+    /// Of those, how many were stored in the buffer.
+    pub stored: u64,
+    /// Of those, how many waited there already.
+    pub present: u64,
+    /// Of those stored or there, how many are without their data, which is too large for the log.
+    pub without_data: u64,
+    /// Shards that were read to their end.
+    pub finished: u64,
+    /// Shards that the stream dropped before they were read to their end. Records may be lost.
+    pub dropped: Vec<ShardId>,
+    /// How far the farthest shard is behind the newest record.
+    pub behind_ms: u64,
+    /// Whether everything that was there has been read.
+    pub is_caught_up: bool,
+    /// Why records are not in the buffer, or not with their data.
+    pub problems: Vec<Error>,
+    /// Why some shards were not read, where the stream or the store failed. The next step reads them
+    /// again.
+    pub failure: Option<Error>,
+}
+
+impl PumpStep {
+    fn failed(error: Error) -> Self {
+        Self {
+            failure: Some(error),
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, step: ShardStep, reader: &Reader) {
+        self.records += step.records;
+        self.stored += step.landing.stored;
+        self.present += step.landing.present;
+        self.without_data += step.landing.without_data;
+        self.problems.extend(step.landing.problems);
+        self.behind_ms = self.behind_ms.max(step.behind_ms);
+        self.finished += u64::from(reader.position == Position::End);
+        if step.is_gone {
+            self.dropped.push(reader.shard.clone());
+        }
+    }
+}
+
+/// Brings the records of a stream into the log's buffer.
+///
+/// ```no_run
+/// use annals::log::Log;
+/// use annals_aws::kinesis::{Begin, Kinesis, Pump};
+/// use futures::StreamExt;
+/// use std::sync::Arc;
+///
+/// # async fn example(kinesis: Arc<Kinesis>, log: Log) -> annals::Result<()> {
+/// let pump = Pump::open(kinesis, "claps".parse()?, log, Begin::TrimHorizon).await?;
+/// let mut steps = Box::pin(pump.steps());
+/// while let Some(step) = steps.next().await {
+///     println!("{} records, {} ms behind", step.records, step.behind_ms);
+///     if step.is_caught_up {
+///         break;
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Pump {
+    shared: Shared,
+    /// The shards of the stream, as listed last.
+    shards: Vec<Shard>,
+    /// How far each of them is read.
+    positions: BTreeMap<ShardId, Position>,
+    readers: Vec<Reader>,
+    /// When the shards were listed; `None` where they are to be listed again.
+    listed: Option<Duration>,
+}
+
+impl Pump {
+    /// The pump of a stream. Its checkpoints are in the log; where there are none, it begins as
+    /// told.
+    ///
+    /// # Errors
+    /// `Invalid` where there is no such stream, or another stream had its name when the pump began.
+    /// Otherwise as the stream or the store fails.
+    pub async fn open(
+        kinesis: Arc<Kinesis>,
+        stream: StreamName,
+        log: Log,
+        begin: Begin,
+    ) -> Result<Self> {
+        let described = kinesis.describe(&stream).await?;
+        let shared = Shared {
+            checkpoints: log.checkpoints(format!("kinesis:{}", described.arn)),
+            origin: Origin {
+                arn: described.arn.clone(),
+                invoked_as: None,
+            },
+            kinesis,
+            stream,
+            log,
+        };
+        let mut pump = Self {
+            shared,
+            shards: Vec::new(),
+            positions: BTreeMap::new(),
+            readers: Vec::new(),
+            listed: None,
+        };
+        if !pump.has_begun(&described).await? {
+            pump.begin(&described, begin).await?;
+        }
+        Ok(pump)
+    }
+
+    /// The role in whose name AWS Lambda hands over the same stream's records. Where a function pumps
+    /// the stream too, or did so until now, records are the same only with it; otherwise those that
+    /// both bring are told as conflicts, and one of each is set aside.
+    #[must_use]
+    pub fn invoked_as(mut self, role_arn: impl Into<String>) -> Self {
+        self.shared.origin.invoked_as = Some(role_arn.into());
+        self
+    }
+
+    async fn has_begun(&self, described: &Described) -> Result<bool> {
+        let begun = self.shared.checkpoints.load(&[BEGUN]).await?;
+        let Some(begun) = begun.into_iter().next().flatten() else {
+            return Ok(false);
+        };
+        if begun == described.created_s.to_string() {
+            return Ok(true);
+        }
+        Err(Error::invalid(format!(
+            "the stream was deleted and made again since it was first pumped; give the new one another name, or pump it into another log. stream=`{}`",
+            self.shared.stream
+        )))
+    }
+
+    /// Keeps where every shard begins, so that a restart knows which shards came later: those are
+    /// read from their first record on.
+    async fn begin(&mut self, described: &Described, begin: Begin) -> Result<()> {
+        let shards = self.shared.kinesis.shards(&self.shared.stream).await?;
+        let now = self.shared.kinesis.clock().now_ms();
+        let now = Time::from_ms(now.saturating_sub(CLOCKS_DIFFER_MS))?;
+        let position = |shard: &Shard| match begin {
+            Begin::TrimHorizon => Position::TrimHorizon,
+            Begin::At(time) => Position::At(time),
+            Begin::Latest if shard.is_closed => Position::End,
+            Begin::Latest => Position::Latest(now),
+        };
+        let positions = shards
+            .iter()
+            .map(|shard| (shard.id.clone(), position(shard)));
+        self.positions = positions.collect();
+        for shard in shards.iter().filter(|shard| !shard.is_closed) {
+            if let Some(position @ Position::Latest(_)) = self.positions.get(&shard.id) {
+                // At once, so that nothing is missed that comes before the first step.
+                let mut reader = Reader::new(shard.id.clone(), position.clone());
+                reader.seek(&self.shared).await?;
+                self.readers.push(reader);
+            }
+        }
+        let kept = self.positions.iter();
+        let kept: Vec<_> = kept
+            .map(|(id, position)| (id.as_str(), position.to_string()))
+            .collect();
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|(id, position)| (*id, position.as_str()))
+            .collect();
+        self.shared.checkpoints.save(&kept).await?;
+        // Last: a pump that dies before this begins anew.
+        let created = described.created_s.to_string();
+        self.shared.checkpoints.save(&[(BEGUN, &created)]).await
+    }
+
+    /// Reads once from every shard that may be read, and brings what it has into the buffer.
+    ///
+    /// May be dropped at any point: what was not checkpointed is read again.
+    pub async fn step(&mut self) -> PumpStep {
+        let mut step = PumpStep::default();
+        if let Err(error) = self.list(&mut step).await {
+            return PumpStep::failed(error);
+        }
+        let shared = &self.shared;
+        let mut reading = Vec::with_capacity(self.readers.len());
+        for reader in &mut self.readers {
+            let stepping = async move {
+                let stepped = reader.step(shared).await;
+                (reader, stepped)
+            };
+            reading.push(stepping.boxed());
+        }
+        let mut reading = stream::iter(reading).buffer_unordered(SHARDS_AT_ONCE);
+        while let Some((reader, stepped)) = reading.next().await {
+            step.shards += 1;
+            match stepped {
+                Ok(done) => step.add(done, reader),
+                Err(error) => step.failure = step.failure.or(Some(error)),
+            }
+        }
+        drop(reading);
+        self.keep();
+        let is_all_read = step.behind_ms == 0 && step.finished == 0;
+        step.is_caught_up = is_all_read && step.failure.is_none();
+        step
+    }
+
+    /// Takes over how far the readers came, and lets go of those that are done.
+    fn keep(&mut self) {
+        for reader in &self.readers {
+            let position = reader.position.clone();
+            self.positions.insert(reader.shard.clone(), position);
+        }
+        self.readers.retain(|reader| {
+            let is_done = reader.position == Position::End;
+            if is_done {
+                self.listed = None;
+            }
+            !is_done
+        });
+    }
+
+    /// Looks which shards there are, where that may have changed, and begins to read those whose
+    /// parents are finished.
+    async fn list(&mut self, step: &mut PumpStep) -> Result<()> {
+        // A step that was dropped has not told what its readers did.
+        self.keep();
+        let clock = self.shared.kinesis.clock();
+        let now = clock.monotonic();
+        let is_fresh = |listed: Duration| now.saturating_sub(listed) < LIST_EVERY;
+        if self.listed.is_some_and(is_fresh) {
+            return Ok(());
+        }
+        let shards = self.shared.kinesis.shards(&self.shared.stream).await?;
+        let unknown = shards.iter().map(|shard| &shard.id);
+        let unknown: Vec<&ShardId> = unknown
+            .filter(|id| !self.positions.contains_key(*id))
+            .collect();
+        let names: Vec<&str> = unknown.iter().map(|id| id.as_str()).collect();
+        let found = match names.as_slice() {
+            [] => Vec::new(),
+            names => self.shared.checkpoints.load(names).await?,
+        };
+        let mut loaded = Vec::with_capacity(found.len());
+        for (id, found) in unknown.into_iter().zip(found) {
+            // What came after the pump began is read from its first record on.
+            let position = found.map_or(Ok(Position::TrimHorizon), |text| text.parse());
+            loaded.push((id.clone(), position?));
+        }
+        self.positions.extend(loaded);
+        let is_there = |id: &ShardId| shards.iter().any(|shard| shard.id == *id);
+        self.readers.retain(|reader| {
+            let is_there = is_there(&reader.shard);
+            if !is_there {
+                step.dropped.push(reader.shard.clone());
+            }
+            is_there
+        });
+        self.positions.retain(|id, _| is_there(id));
+        let positions = &self.positions;
+        let is_finished = |id: &ShardId| positions.get(id) == Some(&Position::End);
+        for shard in ready(&shards, is_finished) {
+            let is_read = self.readers.iter().any(|reader| reader.shard == shard.id);
+            if let (false, Some(position)) = (is_read, positions.get(&shard.id)) {
+                let reader = Reader::new(shard.id.clone(), position.clone());
+                self.readers.push(reader);
+            }
+        }
+        self.shards = shards;
+        self.listed = Some(now);
+        Ok(())
+    }
+
+    /// Step after step, with a pause of `kinesis.poll-ms` where everything is read or something
+    /// failed. It never ends by itself, and may be dropped at any point.
+    pub fn steps(self) -> impl Stream<Item = PumpStep> + Send {
+        stream::unfold((self, false), |(mut pump, waits)| async move {
+            if waits {
+                let pause = Duration::from_millis(pump.shared.kinesis.poll_ms);
+                pump.shared.kinesis.clock().sleep(pause).await;
+            }
+            let step = pump.step().await;
+            let waits = step.is_caught_up || step.failure.is_some();
+            Some((step, (pump, waits)))
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! One shard: read, bring into the buffer, keep how far it is read. In this order.
+//!
+//! Promises: the position moves, here and in the checkpoint, only after the records before it are
+//! known to be stored. A step that is dropped anywhere is as good as not made.
+//! Never: waits.
+
+use annals::log::{Checkpoints, Log};
+use annals::{Error, Result};
+
+use super::client::{Kinesis, Read};
+use super::landing::Landing;
+use super::position::Position;
+use super::record::Origin;
+use super::{ShardId, StreamName};
+
+/// What all shards of a pump share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) kinesis: std::sync::Arc<Kinesis>,
+    pub(super) stream: StreamName,
+    pub(super) origin: Origin,
+    pub(super) log: Log,
+    pub(super) checkpoints: Checkpoints,
+}
+
+/// One shard that is being read.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) shard: ShardId,
+    pub(super) position: Position,
+    /// Where to read on. It lasts five minutes; the position makes another.
+    iterator: Option<String>,
+}
+
+/// What a step of a shard did.
+#[derive(Debug)]
+pub(super) struct ShardStep {
+    pub(super) records: u64,
+    pub(super) landing: Landing,
+    pub(super) behind_ms: u64,
+    /// Whether the stream dropped the shard before it was read to its end.
+    pub(super) is_gone: bool,
+}
+
+impl Reader {
+    pub(super) fn new(shard: ShardId, position: Position) -> Self {
+        Self {
+            shard,
+            position,
+            iterator: None,
+        }
+    }
+
+    /// Reads some records and brings them into the buffer.
+    pub(super) async fn step(&mut self, shared: &Shared) -> Result<ShardStep> {
+        let (records, next, behind_ms) = match self.read(shared).await? {
+            Read::Some {
+                records,
+                next,
+                behind_ms,
+            } => (records, next, behind_ms),
+            Read::Expired => {
+                return Err(Error::unavailable(format!(
+                    "Kinesis calls a new iterator too old; check this machine's clock. shard=`{}`",
+                    self.shard
+                )));
+            }
+            Read::Gone => return self.end(shared).await,
+        };
+        let (mut kept, mut problems) = (Vec::new(), Vec::new());
+        for record in &records {
+            match shared.origin.record(&self.shard, record) {
+                Ok(record) => kept.push(record),
+                Err(error) => problems.push(error),
+            }
+        }
+        let mut landing = Landing::of(&shared.log, kept).await;
+        if let Some((_, error)) = landing.unknown {
+            return Err(error);
+        }
+        landing.problems.append(&mut problems);
+        let position = match (&next, records.last()) {
+            (None, _) => Some(Position::End),
+            (Some(_), Some(last)) => Some(Position::After(last.sequence_number.clone())),
+            (Some(_), None) => None,
+        };
+        if let Some(position) = &position {
+            self.save(shared, position).await?;
+        }
+        // Nothing is awaited from here on.
+        self.iterator = next;
+        self.position = position.unwrap_or_else(|| self.position.clone());
+        Ok(ShardStep {
+            records: records.len() as u64,
+            landing,
+            behind_ms,
+            is_gone: false,
+        })
+    }
+
+    async fn save(&self, shared: &Shared, position: &Position) -> Result<()> {
+        let position = position.to_string();
+        let positions = [(self.shard.as_str(), position.as_str())];
+        shared.checkpoints.save(&positions).await
+    }
+
+    /// Reads on, with another iterator where this one is too old.
+    async fn read(&mut self, shared: &Shared) -> Result<Read> {
+        let (kinesis, stream) = (&shared.kinesis, &shared.stream);
+        if let Some(iterator) = &self.iterator {
+            match kinesis.read(stream, iterator).await? {
+                Read::Expired => self.iterator = None,
+                read => return Ok(read),
+            }
+            // What is latest now is not what was.
+            if let Position::Latest(time) = self.position {
+                self.position = Position::At(time);
+            }
+        }
+        self.seek(shared).await?;
+        match &self.iterator {
+            Some(iterator) => kinesis.read(stream, iterator).await,
+            None => Ok(Read::Gone),
+        }
+    }
+
+    /// Asks where to read on. What is put into the shard from then on is read.
+    pub(super) async fn seek(&mut self, shared: &Shared) -> Result<()> {
+        let (kinesis, stream) = (&shared.kinesis, &shared.stream);
+        let found = kinesis.iterator(stream, &self.shard, &self.position);
+        self.iterator = found.await?;
+        Ok(())
+    }
+
+    async fn end(&mut self, shared: &Shared) -> Result<ShardStep> {
+        self.save(shared, &Position::End).await?;
+        self.position = Position::End;
+        Ok(ShardStep {
+            records: 0,
+            landing: Landing::default(),
+            behind_ms: 0,
+            is_gone: true,
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! The functions, with events as AWS sends them, and with no more rights than the template gives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals::counting::Verb;
+use annals::faulty::Faulty;
+use annals::items::Items;
+use annals::log::{Data, Log, LogEvent, Span};
+use annals::memory::Memory;
+use annals::settings::{LogSettings, Settings};
+use annals::{Clock, ErrorKind, ManualClock};
+use annals_aws::kinesis::Begin;
+use annals_aws::lambda::{Environment, Function, Step};
+use annals_aws::template::{LogParts, Template};
+use futures::TryStreamExt;
+use serde_json::{Value as Json, json};
+
+use crate::kinesis::place::{Place, drain, numbered};
+use crate::script::{Act, Script};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn kinesis_event() -> Json {
+    serde_json::from_str(include_str!("../fixtures/kinesis-event.json")).unwrap()
+}
+
+fn scheduled_event() -> Json {
+    serde_json::from_str(include_str!("../fixtures/scheduled-event.json")).unwrap()
+}
+
+fn environment(step: Step) -> Environment {
+    Environment {
+        step,
+        settings: Settings::default(),
+        playback_stream: (step == Step::Playback).then(|| "replay".parse().unwrap()),
+    }
+}
+
+/// A log on a store, and functions on it.
+struct Stage {
+    items: Arc<dyn Items>,
+    clock: Arc<dyn Clock>,
+    log: Log,
+}
+
+impl Stage {
+    async fn on(items: Arc<dyn Items>) -> Self {
+        // When the records of the fixture arrived.
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(1_545_084_720_000));
+        let settings = LogSettings::default();
+        let log = Log::create(items.clone(), &settings, clock.clone()).await;
+        Self {
+            log: log.unwrap(),
+            items,
+            clock,
+        }
+    }
+
+    async fn function(&self, step: Step) -> Function {
+        let (items, clock) = (self.items.clone(), self.clock.clone());
+        Function::on(environment(step), items, None, clock)
+            .await
+            .unwrap()
+    }
+
+    async fn events(&self) -> Vec<LogEvent> {
+        self.log.playback(Span::ALL).try_collect().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_records_is_pumped_and_swept() {
+    let stage = Stage::on(Arc::new(Memory::new())).await;
+    let pump = stage.function(Step::Pump).await;
+    let sweep = stage.function(Step::Sweep).await;
+    // Lambda hands a batch over at least once, and perhaps again after a sweep.
+    for moved in [2, 0] {
+        for _ in 0..2 {
+            let answer = pump.handle(kinesis_event(), MINUTE).await.unwrap();
+            assert_eq!(answer, json!({"batchItemFailures": []}));
+        }
+        let answer = sweep.handle(scheduled_event(), MINUTE).await.unwrap();
+        assert_eq!(
+            (&answer["more"], &answer["moved"]),
+            (&json!(false), &json!(moved))
+        );
+        assert_eq!(answer["set_aside"], 0);
+    }
+    let events = stage.events().await;
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[0].time.to_string(), "2018-12-17T22:10:50.987Z");
+    assert_eq!(events[0].data(), Data::Json(json!({"text": "hello"})));
+    assert_eq!(events[1].data(), Data::Bytes("This is only a test.".into()));
+    let number = "49590338271490256608559692538361571095921575989136588898";
+    let id = format!("shardId-000000000006:{number}");
+    assert_eq!(events[0].event_id.as_str(), id);
+    let role = &events[0].payload.as_map()["invokeIdentityArn"];
+    assert_eq!(
+        role.as_str(),
+        Some("arn:aws:iam::123456789012:role/lambda-role")
+    );
+}
+
+#[tokio::test]
+async fn what_may_not_be_stored_is_handed_over_again() {
+    let items = Arc::new(Faulty::scripted(Arc::new(Memory::new())));
+    let stage = Stage::on(items.clone()).await;
+    let pump = stage.function(Step::Pump).await;
+    items.fail_next(Verb::Write, 1, ErrorKind::Unavailable);
+    let answer = pump.handle(kinesis_event(), MINUTE).await.unwrap();
+    let number = "49590338271490256608559692538361571095921575989136588898";
+    let want = json!({"batchItemFailures": [{"itemIdentifier": number}]});
+    assert_eq!(answer, want);
+    let answer = pump.handle(kinesis_event(), MINUTE).await.unwrap();
+    assert_eq!(answer, json!({"batchItemFailures": []}));
+}
+
+#[tokio::test]
+async fn an_event_for_somebody_else_is_refused() {
+    let stage = Stage::on(Arc::new(Memory::new())).await;
+    let pump = stage.function(Step::Pump).await;
+    let mut broken = kinesis_event();
+    broken["Records"][1]["kinesis"]["approximateArrivalTimestamp"] = json!("soon");
+    let sqs = json!({"Records": [{"messageId": "1", "body": "x", "eventSource": "aws:sqs"}]});
+    for event in [scheduled_event(), json!({"Records": [1]}), sqs, broken] {
+        let error = pump.handle(event.clone(), MINUTE).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{event}: {error}");
+    }
+    assert_eq!(stage.log.stats().await.unwrap().buffered, 0);
+}
+
+#[tokio::test]
+async fn a_sweep_whose_time_is_over_says_that_there_is_more() {
+    let items = Arc::new(Faulty::scripted(Arc::new(Memory::new())));
+    let stage = Stage::on(items.clone()).await;
+    let pump = stage.function(Step::Pump).await;
+    pump.handle(kinesis_event(), MINUTE).await.unwrap();
+    let sweep = stage.function(Step::Sweep).await;
+    // The store does not answer.
+    items.hold(Verb::Scan);
+    let none = Duration::ZERO;
+    let answer = sweep.handle(scheduled_event(), none).await.unwrap();
+    assert_eq!(answer, json!({"more": true}));
+    items.release(Verb::Scan);
+    let answer = sweep.handle(scheduled_event(), MINUTE).await.unwrap();
+    assert_eq!(
+        (&answer["more"], &answer["moved"]),
+        (&json!(false), &json!(2))
+    );
+    assert_eq!(stage.events().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_sweep_that_fails_is_an_error() {
+    let items = Arc::new(Faulty::scripted(Arc::new(Memory::new())));
+    let stage = Stage::on(items.clone()).await;
+    let sweep = stage.function(Step::Sweep).await;
+    items.fail_next(Verb::Scan, 1, ErrorKind::Unavailable);
+    let error = sweep.handle(scheduled_event(), MINUTE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+/// A place whose log holds so many events, and the playback's function on it.
+async fn playback(count: usize) -> (Place, Function) {
+    let place = Place::here().await;
+    place.create(1).await;
+    place.create_named(&"replay".parse().unwrap(), 1).await;
+    place.put(numbered("a", count)).await;
+    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    place.events().await;
+    let (items, kinesis) = (place.items.clone(), Some(place.kinesis.clone()));
+    let environment = environment(Step::Playback);
+    let function = Function::on(environment, items, kinesis, place.clock.clone());
+    let function = function.await.unwrap();
+    (place, function)
+}
+
+#[tokio::test]
+async fn a_playback_goes_on_with_its_own_answer() {
+    let (place, function) = playback(30).await;
+    // This clock moves when somebody sleeps, so that every call's time is soon over.
+    let mut answer = json!({"start": "2023-11-14T22:00:00Z", "end": 1_700_000_900_000u64});
+    let (mut played, mut calls) = (0, 0);
+    loop {
+        answer = function.handle(answer, MINUTE).await.unwrap();
+        played += answer["played"].as_u64().unwrap();
+        calls += 1;
+        assert!(calls < 100, "{answer}");
+        if answer["more"] == false {
+            break;
+        }
+    }
+    assert_eq!(played, 30);
+    assert!(calls > 1, "one call was enough");
+    let put = place.fake().state().records("replay");
+    let numbers: Vec<_> = put.iter().map(|record| record.data.clone()).collect();
+    let first = place.fake().state().records(place.stream.as_str());
+    let want: Vec<_> = first.iter().map(|record| record.data.clone()).collect();
+    assert_eq!(numbers, want);
+}
+
+#[tokio::test]
+async fn a_playback_without_more_is_of_the_last_quarter_of_an_hour() {
+    let (place, function) = playback(10).await;
+    let answer = function.handle(json!({}), MINUTE).await.unwrap();
+    let now = place.log().await.now();
+    let end: annals::log::Time = answer["end"].as_str().unwrap().parse().unwrap();
+    let start: annals::log::Time = answer["start"].as_str().unwrap().parse().unwrap();
+    assert!(end <= now);
+    assert_eq!(start.ms(), (end.ms() - 900_000) / 1_000 * 1_000);
+    for event in [
+        json!({"begin": 1}),
+        json!({"start": "soon"}),
+        json!({"after": "x"}),
+        json!([]),
+    ] {
+        let error = function.handle(event, MINUTE).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}
+
+/// What a role may do: actions by table or stream.
+fn allowed(template: &Json, role: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let policy = &template["Resources"][role]["Properties"]["Policies"][0]["PolicyDocument"];
+    let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for statement in policy["Statement"].as_array().unwrap() {
+        for resource in statement["Resource"].as_array().unwrap() {
+            let Some(name) = resource["Fn::GetAtt"][0].as_str() else {
+                continue;
+            };
+            let actions = statement["Action"].as_array().unwrap();
+            let actions = actions.iter().map(|action| action.as_str().unwrap());
+            let names = actions.map(|action| action.split(':').next_back().unwrap().to_owned());
+            allowed.entry(name.to_owned()).or_default().extend(names);
+        }
+    }
+    allowed
+}
+
+/// The table that a request is about, by the name of its resource.
+fn table_of(body: &Json) -> &'static str {
+    let text = body.to_string();
+    match (text.contains("annals-buffer"), text.contains("annals-log")) {
+        (true, false) => "BufferTable",
+        (false, true) => "EventTable",
+        _ => panic!("{text}"),
+    }
+}
+
+#[tokio::test]
+async fn each_function_makes_the_requests_that_its_role_allows() {
+    let parts = LogParts {
+        stream: "events".parse().unwrap(),
+        playback_stream: "replay".parse().unwrap(),
+    };
+    let template = Template::of(&Settings::default(), Default::default(), Some(&parts)).unwrap();
+    // An emulator of its own: the tables have the default names.
+    let behind = crate::server::emulator().await;
+    let script = Script::in_front_of(&behind, |_, _| Act::Forward).await;
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(1_545_084_720_000));
+    let items = Arc::new(crate::server::open_at(&script.endpoint, clock.clone()).await);
+    let settings = LogSettings::default();
+    let log = Log::create(items.clone(), &settings, clock.clone())
+        .await
+        .unwrap();
+    let (place, _) = playback(1).await;
+    let mut large = kinesis_event();
+    large["Records"][1]["kinesis"]["data"] = json!("A".repeat(500_000));
+    large["Records"][1]["eventID"] = json!("shardId-000000000006:large");
+    let calls = [
+        (Step::Pump, "PumpRole", vec![kinesis_event(), large]),
+        (
+            Step::Sweep,
+            "SweepRole",
+            vec![scheduled_event(), scheduled_event()],
+        ),
+        (Step::Playback, "PlaybackRole", vec![json!({"start": 0})]),
+    ];
+    for (step, role, events) in calls {
+        let before = script.seen().len();
+        let kinesis = Some(place.kinesis.clone());
+        let function = Function::on(environment(step), items.clone(), kinesis, clock.clone());
+        let function = function.await.unwrap();
+        for event in events {
+            function.handle(event, MINUTE).await.unwrap();
+        }
+        let allowed = allowed(template.as_json(), role);
+        let mut done: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for seen in &script.seen()[before..] {
+            let table = table_of(&seen.body);
+            let actions = done.entry(table.to_owned()).or_default();
+            actions.insert(seen.operation.clone());
+        }
+        assert!(!done.is_empty(), "{role}");
+        for (table, actions) in &done {
+            let allowed = &allowed[table];
+            assert!(
+                actions.is_subset(allowed),
+                "{role} {table}: {actions:?} in {allowed:?}"
+            );
+        }
+    }
+    assert_eq!(log.stats().await.unwrap().buffered, 0);
+}
