@@ -183,7 +183,7 @@ pub(crate) enum Command {
     /// The time-ordered log: ingest, pump, sweep, play back
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Create, check or drop the tables of the layout
+    /// Create, check or drop the tables of the layout, or print a template of them
     #[command(subcommand)]
     Tables(tables::Tables),
     /// Print every item of a table as DynamoDB JSON lines

@@ -1,4 +1,4 @@
-//! `annals tables`: create, check or drop the tables of the layout.
+//! `annals tables`: create, check or drop the tables of the layout, or print a template of them.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -7,10 +7,12 @@ use annals::counting::Counting;
 use annals::items::{Billing, Items, TableSpec};
 use annals::log::{LogTables, Span, Time};
 use annals::{Error, ErrorKind, Result};
-use clap::Subcommand;
+use annals_aws::kinesis::StreamName;
+use annals_aws::template::{LogParts, Template};
+use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
-use crate::output::ABSENT;
+use crate::output::{ABSENT, print_line};
 use crate::shown;
 
 /// What to do with the tables.
@@ -43,13 +45,44 @@ pub(crate) enum Tables {
         #[arg(long)]
         log: bool,
     },
+    /// Print a CloudFormation template: tables, streams, functions and their roles
+    Template {
+        /// How it is written [default: yaml, and json with --json]
+        #[arg(long, value_name = "FORMAT")]
+        format: Option<Format>,
+        /// The tables of the layout alone: no log, no streams, no functions
+        #[arg(long)]
+        without_log: bool,
+        /// The stream that is pumped into the log
+        #[arg(long, value_name = "NAME", default_value = "annals-events")]
+        stream: StreamName,
+        /// The stream that the log is played back to
+        #[arg(long, value_name = "NAME", default_value = "annals-playback")]
+        playback_stream: StreamName,
+        /// Reserve so many read units a second instead of paying by request
+        #[arg(long, value_name = "N", requires = "write_units")]
+        read_units: Option<u32>,
+        /// Reserve so many write units a second instead of paying by request
+        #[arg(long, value_name = "N", requires = "read_units")]
+        write_units: Option<u32>,
+    },
+}
+
+/// How a template is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
 }
 
 impl Tables {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let tables = context.settings.layout.tables(&context.settings)?;
         let of_log = LogTables::of(&context.settings.log)?;
-        let (Self::Create { log, .. } | Self::Check { log } | Self::Drop { log, .. }) = self;
+        let log = match &self {
+            Self::Create { log, .. } | Self::Check { log } | Self::Drop { log, .. } => *log,
+            Self::Template { .. } => false,
+        };
         let of_log = of_log.all().filter(|_| log);
         let specs: Vec<&TableSpec> = tables.all().chain(of_log).collect();
         match self {
@@ -70,6 +103,23 @@ impl Tables {
                 Ok(ExitCode::SUCCESS)
             }
             Self::Check { .. } => check(context, &specs).await,
+            Self::Template {
+                format,
+                without_log,
+                stream,
+                playback_stream,
+                read_units,
+                write_units,
+            } => {
+                let log = LogParts {
+                    stream,
+                    playback_stream,
+                };
+                let log = Some(&log).filter(|_| !without_log);
+                let billing = billing(read_units, write_units)?;
+                let template = Template::of(&context.settings, billing, log)?;
+                print_template(context, &template, format)
+            }
             Self::Drop { yes, .. } => {
                 if yes || is_confirmed(&specs)? {
                     return drop_all(context, &specs).await;
@@ -158,6 +208,23 @@ fn print_status(context: &Context, spec: &TableSpec, status: &str) -> Result<()>
     context
         .output
         .line(&object, &format!("{:<40} {status}", spec.name().as_str()))
+}
+
+fn print_template(
+    context: &Context,
+    template: &Template,
+    format: Option<Format>,
+) -> Result<ExitCode> {
+    let is_json = match format {
+        None => context.output.is_json_asked(),
+        Some(format) => format == Format::Json,
+    };
+    let text = match is_json {
+        true => format!("{:#}", template.as_json()),
+        false => template.to_yaml(),
+    };
+    print_line(text.trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {

@@ -206,3 +206,49 @@ fn a_store_is_made_by_what_writes_to_it_alone() {
     annals.run(&["import", "my-table", "--key", "p:S"]).ok();
     assert!(data.join("FORMAT").exists());
 }
+
+#[test]
+fn a_template_is_yaml_or_json_and_touches_no_store() {
+    let annals = Annals::embedded();
+    let yaml = annals.run(&["tables", "template"]).ok().out;
+    assert!(yaml.starts_with("AWSTemplateFormatVersion: "), "{yaml}");
+    assert!(yaml.contains("\n  PumpFunction:\n"), "{yaml}");
+    let json = annals.run(&["tables", "template", "--json"]).ok().out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let resources = &json["Resources"];
+    let event = &resources["EventTable"]["Properties"];
+    assert_eq!(event["TableName"], "annals-log");
+    let without = annals.run(&["tables", "template", "--without-log", "--format", "json"]);
+    let without: serde_json::Value = serde_json::from_str(&without.ok().out).unwrap();
+    assert_eq!(without["Resources"].as_object().unwrap().len(), 4);
+    let outcome = annals.run(&["tables", "template", "--stream", "annals-playback"]);
+    outcome.fails(2, "name two streams");
+}
+
+/// AWS's own linter, where `ANNALS_TEST_CFN_LINT` names it.
+#[test]
+fn the_template_of_every_layout_passes_cfn_lint() {
+    let Ok(linter) = std::env::var("ANNALS_TEST_CFN_LINT") else {
+        println!("skipped: cfn-lint (ANNALS_TEST_CFN_LINT is not set)");
+        return;
+    };
+    let annals = Annals::embedded();
+    let reserved = ["--read-units", "5", "--write-units", "5"];
+    for layout in ["annals", "akka", "j5ik2o"] {
+        for (n, more) in [&[][..], &["--without-log"], &["--json"], &reserved]
+            .iter()
+            .enumerate()
+        {
+            let args = [&["tables", "template", "--layout", layout], *more].concat();
+            let name = format!("{layout}-{n}.template");
+            annals.write(&name, &annals.run(&args).ok().out);
+            let path = annals.folder().join(&name);
+            let linted = std::process::Command::new(&linter)
+                .arg(&path)
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&linted.stdout);
+            assert!(linted.status.success(), "{args:?}: {told}");
+        }
+    }
+}
