@@ -55,6 +55,13 @@ impl fmt::Debug for StreamName {
 }
 
 /// What names a shard within its stream: `shardId-000000000000`.
+///
+/// ```
+/// use annals_aws::kinesis::ShardId;
+///
+/// let shard = ShardId::from("shardId-000000000000");
+/// assert_eq!(shard.as_str(), "shardId-000000000000");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(Arc<str>);
 

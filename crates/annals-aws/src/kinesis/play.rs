@@ -26,6 +26,8 @@ use crate::error::Trouble;
 const KEY_CHARS_MAX: usize = 256;
 
 /// How far a playback to a stream came.
+///
+/// See [`Kinesis::play`] for an example.
 #[derive(Clone, Debug, Default)]
 pub struct Played {
     /// Events that are in the stream.

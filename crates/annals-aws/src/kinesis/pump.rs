@@ -33,6 +33,8 @@ const CLOCKS_DIFFER_MS: u64 = 5_000;
 const BEGUN: &str = "begun";
 
 /// What one step of a pump did. What it counts has happened, also where the step failed.
+///
+/// See [`Pump`] for an example.
 #[derive(Clone, Debug, Default)]
 pub struct PumpStep {
     /// Shards that were read.

@@ -31,6 +31,14 @@ use crate::DynamoDb;
 use crate::kinesis::{Kinesis, StreamName};
 
 /// Which step a function does; set as `ANNALS_STEP`.
+///
+/// ```
+/// use annals_aws::lambda::Step;
+///
+/// assert_eq!("sweep".parse::<Step>()?, Step::Sweep);
+/// assert!("sleep".parse::<Step>().is_err());
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Records of a stream into the buffer. To be invoked by an event source mapping that reports
@@ -78,6 +86,8 @@ impl fmt::Display for Step {
 }
 
 /// What a function is told by its environment.
+///
+/// See [`read`](Self::read) for an example.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// Which step it does: `ANNALS_STEP`.
@@ -130,6 +140,19 @@ impl Environment {
 }
 
 /// One function, opened once and called many times.
+///
+/// ```no_run
+/// use annals::SystemClock;
+/// use annals_aws::lambda::{Environment, Function};
+/// use std::sync::Arc;
+///
+/// # async fn example() -> annals::Result<()> {
+/// let environment = Environment::read(|name| std::env::var(name).ok())?;
+/// let function = Function::open(environment, Arc::new(SystemClock::new())).await?;
+/// # let _ = function;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Function {
     step: Step,

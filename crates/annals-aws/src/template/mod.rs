@@ -18,6 +18,19 @@ use serde_json::{Map, Value as Json, json};
 use crate::kinesis::StreamName;
 
 /// What a template has besides the tables of the layout.
+///
+/// ```
+/// use annals::settings::Settings;
+/// use annals_aws::template::{LogParts, Template};
+///
+/// let log = LogParts {
+///     stream: "events".parse()?,
+///     playback_stream: "replay".parse()?,
+/// };
+/// let template = Template::of(&Settings::default(), Default::default(), Some(&log))?;
+/// assert!(template.to_yaml().contains("Type: AWS::Kinesis::Stream"));
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LogParts {
     /// The stream that is pumped.

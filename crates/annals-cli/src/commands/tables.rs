@@ -151,7 +151,7 @@ async fn create(
     billing: Billing,
 ) -> Result<()> {
     for spec in specs {
-        print_status(context, spec, made(&*store, spec, billing).await?)?;
+        print_status(context, spec, made(store, spec, billing).await?)?;
     }
     Ok(())
 }

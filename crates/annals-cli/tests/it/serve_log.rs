@@ -64,7 +64,7 @@ fn records_are_ingested_one_or_many_and_played_back_in_order() {
         server.post("/events", "[]").problem(400, "invalid");
         let many = "{\"event_id\":\"a\",\"time\":1000,\"payload\":1}\nno\n\n{\"event_id\":\"c\",\"time\":\"1970-01-01T00:00:03Z\",\"payload\":\"x\"}";
         let report = server
-            .send_body("POST", "/events", &[LINES], many.as_bytes())
+            .send_body(("POST", "/events"), &[LINES], many.as_bytes())
             .json(200);
         assert_eq!(
             (&report["stored"], &report["refused"]),
@@ -72,7 +72,7 @@ fn records_are_ingested_one_or_many_and_played_back_in_order() {
         );
         assert_eq!(report["problems"][0]["line"], 2);
         let text = [("content-type", "text/plain")];
-        let refused = server.send_body("POST", "/events", &text, b"x");
+        let refused = server.send_body(("POST", "/events"), &text, b"x");
         refused.problem(415, "invalid");
         assert_eq!(server.get(ALL).lines().len(), 0, "they wait in the buffer");
         server.send("POST", "/v1/log/sweep", &[]).json(200);
@@ -123,7 +123,7 @@ fn the_buffer_is_swept_in_the_background() {
     let server = Server::start_with(&annals, &["--sweep-every", "1ms"], None);
     let record = r#"{"event_id":"a","time":1000,"payload":1}"#;
     server
-        .send_body("POST", "/events", &[JSON], record.as_bytes())
+        .send_body(("POST", "/events"), &[JSON], record.as_bytes())
         .json(200);
     // It comes when its turn does; a sweep that never came would keep this here.
     while server.get(ALL).lines().is_empty() {}

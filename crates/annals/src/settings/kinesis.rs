@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::optional::empty_is_none;
 
 /// Streams of Kinesis. Region, profile and client are those of DynamoDB.
+///
+/// ```
+/// use annals::settings::KinesisSettings;
+///
+/// assert_eq!(KinesisSettings::default().poll_ms, 1_000);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KinesisSettings {

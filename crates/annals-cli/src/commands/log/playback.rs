@@ -4,11 +4,14 @@
 //! slot that has any: `<slot>: <time of its first event> [<count>]`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use annals::log::{LogEvent, LogStream, Playback as Plan, Slot, Speed, Time};
-use annals::{Error, Result};
-use futures::StreamExt;
+use annals::{Error, Random, Result, SystemClock};
+use annals_aws::kinesis::{Kinesis, StreamName};
+use futures::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
+use serde_json::json;
 
 use super::super::{Context, Purpose};
 use crate::output::{print_line, print_note};
@@ -27,7 +30,7 @@ pub(crate) struct Playback {
     /// The first time that is not [default: whatever there is]
     #[arg(long, value_name = "T")]
     end: Option<Time>,
-    /// Where to: stdout
+    /// Where to: stdout, or kinesis:STREAM
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     to: Sink,
     /// How fast: max, or times as fast as it happened
@@ -42,6 +45,7 @@ pub(crate) struct Playback {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sink {
     Stdout,
+    Kinesis(StreamName),
 }
 
 impl std::str::FromStr for Sink {
@@ -50,7 +54,12 @@ impl std::str::FromStr for Sink {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "stdout" => Ok(Self::Stdout),
-            _ => Err(Error::invalid(format!("there is stdout. sink=`{text}`"))),
+            _ => match text.strip_prefix("kinesis:") {
+                Some(stream) => Ok(Self::Kinesis(stream.parse()?)),
+                None => Err(Error::invalid(format!(
+                    "events go to stdout or to kinesis:STREAM. sink=`{text}`"
+                ))),
+            },
         }
     }
 }
@@ -65,10 +74,12 @@ impl Playback {
             false => log.playback(plan),
         };
         let mut slots = SlotReport::default();
-        let Sink::Stdout = self.to;
-        let printed = print_all(events, &mut slots).await;
+        let played = match &self.to {
+            Sink::Stdout => print_all(events, &mut slots).await,
+            Sink::Kinesis(stream) => put_all(context, stream, events, &mut slots).await,
+        };
         slots.end();
-        printed?;
+        played?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -112,6 +123,36 @@ impl SlotReport {
         self.tell();
         self.bar.finish_and_clear();
     }
+}
+
+/// Puts events into a stream, and prints how many.
+async fn put_all(
+    context: &Context,
+    stream: &StreamName,
+    events: LogStream,
+    slots: &mut SlotReport,
+) -> Result<()> {
+    let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
+    let kinesis = Kinesis::open(&context.settings, clock, random).await?;
+    let (told, passed) = futures::channel::mpsc::unbounded::<LogEvent>();
+    let events = events.inspect_ok(move |event| {
+        // Whoever reports may have ended; the events go on.
+        let _ = told.unbounded_send(event.clone());
+    });
+    let report = async {
+        let mut passed = passed;
+        while let Some(event) = passed.next().await {
+            slots.pass(&event);
+        }
+    };
+    let playing = kinesis.play(stream, Box::pin(events), |_| ());
+    let (played, ()) = futures::join!(playing, report);
+    let (events, requests, resent) = (played.events, played.requests, played.resent);
+    let last = played.last.as_ref().map(ToString::to_string);
+    let object = json!({"events": events, "requests": requests, "resent": resent, "last": last});
+    let text = format!("{events} events in {requests} requests, {resent} sent again");
+    context.output.line(&object, &text)?;
+    played.failure.map_or(Ok(()), Err)
 }
 
 async fn print_all(events: LogStream, slots: &mut SlotReport) -> Result<()> {

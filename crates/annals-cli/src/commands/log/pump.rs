@@ -1,22 +1,35 @@
-//! `annals log pump`: events of the journals into the buffer.
+//! `annals log pump`: events of the journals, or of a Kinesis stream, into the buffer.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use annals::Result;
 use annals::log::{JournalPump, PumpReport};
+use annals::{Random, Result, SystemClock};
+use annals_aws::kinesis::{Begin, Kinesis, Pump as KinesisPump, PumpStep, StreamName};
 use serde_json::json;
 
 use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
-use crate::output::print_note;
+use crate::output::{print_error, print_note};
 
 /// Bring events into the buffer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pump {
     /// The events of every persistence id, of whatever layout is chosen
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "kinesis", conflicts_with = "kinesis")]
     journal: bool,
+    /// The records of this Kinesis stream, all of its shards, until it is caught up
+    #[arg(long, value_name = "STREAM")]
+    kinesis: Option<StreamName>,
+    /// Where a stream begins that was never pumped: trim-horizon, latest, or a time
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "trim-horizon",
+        requires = "kinesis"
+    )]
+    begin: Begin,
     /// Look again so often, until this is ended: 60s, 500ms, 5m [default: once]
     #[arg(long, value_name = "T")]
     every: Option<Every>,
@@ -24,21 +37,11 @@ pub(crate) struct Pump {
 
 impl Pump {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let (journal, store) = context.journal(Purpose::Read).await?;
-        let log = context.log_on(&store, Purpose::Write).await?;
-        // Journals of other tables are other journals, whose ids may be the same.
-        let tables = context.settings.layout.tables(&context.settings)?;
-        let pump = JournalPump::new(journal, log, tables.journal.name().as_str());
-        store.take();
         let interrupts = Interrupts::listen()?;
         let work = async {
-            loop {
-                let report = pump.pass().await?;
-                print(context, &report)?;
-                match self.every {
-                    Some(every) => every.pause().await,
-                    None => return context.print_cost(&store),
-                }
+            match self.kinesis.clone() {
+                Some(stream) => self.stream(context, stream).await,
+                None => self.journals(context).await,
             }
         };
         match interrupts.or(work).await {
@@ -46,6 +49,71 @@ impl Pump {
             Err(code) => Ok(code),
         }
     }
+
+    /// Pumps a stream until it is caught up, and again so often as is said.
+    async fn stream(&self, context: &Context, stream: StreamName) -> Result<()> {
+        let (log, store) = context.log(Purpose::Write).await?;
+        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
+        let kinesis = Kinesis::open(&context.settings, clock, random).await?;
+        let mut pump = KinesisPump::open(Arc::new(kinesis), stream, log, self.begin).await?;
+        loop {
+            let step = pump.step().await;
+            print_step(context, &step)?;
+            match (step.failure, self.every) {
+                (Some(failure), None) => return Err(failure),
+                (Some(failure), Some(every)) => {
+                    print_error(&failure);
+                    every.pause().await;
+                }
+                (None, None) if step.is_caught_up => return context.print_cost(&store),
+                (None, Some(every)) if step.is_caught_up => every.pause().await,
+                (None, _) => {}
+            }
+        }
+    }
+
+    async fn journals(&self, context: &Context) -> Result<()> {
+        let (journal, store) = context.journal(Purpose::Read).await?;
+        let log = context.log_on(&store, Purpose::Write).await?;
+        // Journals of other tables are other journals, whose ids may be the same.
+        let tables = context.settings.layout.tables(&context.settings)?;
+        let pump = JournalPump::new(journal, log, tables.journal.name().as_str());
+        store.take();
+        loop {
+            let report = pump.pass().await?;
+            print(context, &report)?;
+            match self.every {
+                Some(every) => every.pause().await,
+                None => return context.print_cost(&store),
+            }
+        }
+    }
+}
+
+fn print_step(context: &Context, step: &PumpStep) -> Result<()> {
+    for problem in &step.problems {
+        print_error(problem);
+    }
+    for shard in &step.dropped {
+        let shard = shard.as_str();
+        print_note(&format!(
+            "annals: a shard is gone before all of it was read. shard=`{shard}`"
+        ));
+    }
+    let (records, stored, present) = (step.records, step.stored, step.present);
+    let (behind, without) = (step.behind_ms, step.without_data);
+    let object = json!({
+        "records": records,
+        "stored": stored,
+        "present": present,
+        "without_data": without,
+        "behind_ms": behind,
+        "is_caught_up": step.is_caught_up,
+    });
+    let text = format!(
+        "{records} records read, {stored} stored, {present} there already, {without} without their data, {behind} ms behind"
+    );
+    context.output.line(&object, &text)
 }
 
 fn print(context: &Context, report: &PumpReport) -> Result<()> {
