@@ -7,16 +7,16 @@ use annals::items::{Items, TableSpec};
 use annals::log::Log;
 use annals::settings::{Settings, StoreKind};
 use annals::{Annals, Clock, Result, SystemClock};
-use axum::http::StatusCode;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::auth::Guard;
+use super::finishing::Finishing;
 use super::limits::Limits;
 use super::metrics;
-use super::problem::{Answer, Kind, Problem};
+use super::problem::Answer;
 use super::tail::{Looking, Tails};
 use super::turns::Turns;
 use crate::open::{self, Absent};
@@ -35,8 +35,8 @@ struct Inner {
     limits: Limits,
     metrics: PrometheusHandle,
     requests: Semaphore,
-    /// Writes that were accepted, whether or not their callers are still there.
-    accepted: TaskTracker,
+    /// Writes whose callers have gone.
+    orphans: TaskTracker,
     closing: CancellationToken,
     tails: Tails,
     turns: Turns,
@@ -61,7 +61,7 @@ impl App {
             limits,
             metrics,
             requests: Semaphore::new(limits.requests),
-            accepted: TaskTracker::new(),
+            orphans: TaskTracker::new(),
             closing: CancellationToken::new(),
             turns: Turns::new(),
             tails: Tails::new(match settings.store {
@@ -144,19 +144,12 @@ impl App {
         &self,
         write: impl Future<Output = Answer<T>> + Send + 'static,
     ) -> Answer<T> {
-        let ended = self.0.accepted.spawn(write).await;
-        ended.unwrap_or_else(|_| {
-            Err(Problem::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                Kind::Corrupt,
-                "the server failed while it wrote; the write may have landed",
-            ))
-        })
+        Finishing::new(write, &self.0.orphans).await
     }
 
-    /// Waits for every accepted write.
+    /// Waits for every write whose caller has gone.
     pub(super) async fn finish_accepted(&self) {
-        self.0.accepted.close();
-        self.0.accepted.wait().await;
+        self.0.orphans.close();
+        self.0.orphans.wait().await;
     }
 }

@@ -9,6 +9,7 @@
 mod app;
 mod auth;
 mod connections;
+mod finishing;
 mod health;
 mod idempotency;
 mod journal;
