@@ -17,7 +17,7 @@
 //! attribute   items as DynamoDB's attributes (pure)
 //! bench       what all this costs over the bare SDK
 //! kinesis     streams pumped into the log, and the log played back to streams
-//! lambda      the log's steps as functions of AWS Lambda (feature `lambda`)
+//! lambda      the log's steps as functions of AWS Lambda; their binary wants feature `lambda`
 //! template    tables, streams and functions as a template of CloudFormation (pure)
 //! ```
 //!
@@ -41,7 +41,6 @@ mod tables;
 
 pub mod bench;
 pub mod kinesis;
-#[cfg(feature = "lambda")]
 pub mod lambda;
 pub mod template;
 

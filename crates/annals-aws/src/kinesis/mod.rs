@@ -35,7 +35,5 @@ pub use play::Played;
 pub use position::Begin;
 pub use pump::{Pump, PumpStep};
 
-#[cfg(feature = "lambda")]
 pub(crate) use landing::Landing;
-#[cfg(feature = "lambda")]
 pub(crate) use record::record_of_event;

@@ -111,7 +111,6 @@ fn record_of(map: BTreeMap<String, Value>) -> Result<Record> {
 ///
 /// # Errors
 /// `Invalid` where it is not a record of a stream.
-#[cfg(feature = "lambda")]
 pub(crate) fn record_of_event(json: serde_json::Value) -> Result<Record> {
     match value_of(json) {
         Some(Value::M(map)) => record_of(map),
@@ -122,7 +121,6 @@ pub(crate) fn record_of_event(json: serde_json::Value) -> Result<Record> {
 }
 
 /// The value that JSON stands for; `None` where DynamoDB has no such number.
-#[cfg(feature = "lambda")]
 fn value_of(json: serde_json::Value) -> Option<Value> {
     use serde_json::Value as Json;
     Some(match json {

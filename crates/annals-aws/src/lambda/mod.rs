@@ -1,4 +1,5 @@
-//! The log's steps as functions of AWS Lambda: thin shells over the library (feature `lambda`).
+//! The log's steps as functions of AWS Lambda: thin shells over the library. Their
+//! binary is `annals-lambda` (feature `lambda`).
 //!
 //! ```text
 //! pump       records that Lambda reads out of a stream, into the buffer

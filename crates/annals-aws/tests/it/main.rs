@@ -20,7 +20,6 @@ mod jvm;
 #[path = "../../../annals/tests/it/jvm_lines.rs"]
 mod jvm_lines;
 mod kinesis;
-#[cfg(feature = "lambda")]
 mod lambda;
 mod processes;
 mod script;
