@@ -7,8 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use futures::TryStreamExt;
+
 use super::{Log, tables};
-use crate::items::{Condition, Item, Number, Value, WriteError};
+use crate::items::{Condition, Item, Number, Scan, Value, WriteError, scan_pages};
 use crate::{Error, Result};
 
 /// What the table says.
@@ -88,6 +90,11 @@ impl Log {
             if !written.parts.insert(self.settings.slot_parts) {
                 return Ok(written);
             }
+            // Before the first item: of a table that somebody else has made, a template for one.
+            if written.item.is_none() && !written.is_indexed && self.is_empty().await? {
+                self.mark_indexed().await?;
+                written.is_indexed = true;
+            }
             let item = tables::own_item(&tables::written_key())
                 .with(tables::TIME_UNIT, self.unit.ms())
                 .with(tables::PARTS, numbers(&written.parts));
@@ -105,6 +112,21 @@ impl Log {
                 Err(WriteError::Failed(error)) => return Err(error),
             }
         }
+    }
+
+    /// Whether the event table holds nothing at all, so that nothing is missing in its index.
+    async fn is_empty(&self) -> Result<bool> {
+        let mut pages = scan_pages(
+            self.items.clone(),
+            self.tables.event.clone(),
+            Scan::whole().limit(1),
+        );
+        while let Some(page) = pages.try_next().await? {
+            if !page.items.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes down that every slot which has events is in the index.

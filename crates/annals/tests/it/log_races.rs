@@ -236,3 +236,20 @@ async fn settings_that_cannot_be_are_refused() {
         assert!(error.to_string().contains(name), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_table_that_somebody_else_made_is_indexed_while_it_is_empty() {
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let settings = LogSettings::default();
+    for table in annals::log::LogTables::of(&settings).unwrap().all() {
+        items.create_table(table, Default::default()).await.unwrap();
+    }
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let log = Log::open(items, &settings, clock).await.unwrap();
+    assert!(
+        !log.stats().await.unwrap().is_indexed,
+        "reading writes nothing"
+    );
+    assert!(log.sweep().await.failure.is_none());
+    assert!(log.stats().await.unwrap().is_indexed);
+}

@@ -55,6 +55,7 @@ mod log_original;
 mod log_races;
 mod log_sim;
 mod properties;
+mod readme_ja;
 mod scripted;
 mod sealed_format;
 mod sealed_parts;

@@ -1,0 +1,53 @@
+//! The Japanese README is in step with the English one: the same commands, parts, tables and links.
+
+use std::collections::BTreeSet;
+
+const ENGLISH: &str = include_str!("../../../../README.md");
+const JAPANESE: &str = include_str!("../../../../README.ja.md");
+
+/// What stands between fences, in order.
+fn blocks(text: &str) -> Vec<&str> {
+    text.split("```").skip(1).step_by(2).collect()
+}
+
+fn headings(text: &str) -> Vec<usize> {
+    let lines = text.split("```").step_by(2).flat_map(str::lines);
+    let headings = lines.filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| line.bytes().take_while(|byte| *byte == b'#').count())
+        .collect()
+}
+
+/// Where links lead, but for those from one to the other.
+fn links(text: &str) -> BTreeSet<&str> {
+    let links = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    links.filter(|to| !to.starts_with("README")).collect()
+}
+
+fn rows(text: &str) -> usize {
+    text.lines().filter(|line| line.starts_with('|')).count()
+}
+
+fn bullets(text: &str) -> usize {
+    text.lines().filter(|line| line.starts_with("- ")).count()
+}
+
+#[test]
+fn the_japanese_readme_is_in_step() {
+    assert_eq!(blocks(ENGLISH), blocks(JAPANESE), "commands and code");
+    assert_eq!(headings(ENGLISH), headings(JAPANESE), "parts");
+    assert_eq!(links(ENGLISH), links(JAPANESE), "links");
+    assert_eq!(rows(ENGLISH), rows(JAPANESE), "rows of tables");
+    assert_eq!(bullets(ENGLISH), bullets(JAPANESE), "items of lists");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for to in links(ENGLISH).into_iter().filter(|to| !to.contains("://")) {
+        assert!(root.join(to).exists(), "{to}");
+    }
+}
