@@ -44,9 +44,10 @@ impl Lines {
     /// Every item, in order; the first line that is none for this table ends it with an error.
     pub(crate) fn entries(self, table: &TableSpec) -> impl Stream<Item = Result<Entry>> {
         stream::try_unfold(self, move |mut lines| async move {
-            while let Some(line) = lines.next().await? {
+            while let Some(line) = lines.read().await? {
                 if !line.trim_ascii().is_empty() {
-                    let entry = parse(table, &line).map_err(|cause| lines.wrong(cause))?;
+                    let entry = lines.check(&line).and_then(|()| parse(table, &line));
+                    let entry = entry.map_err(|cause| lines.wrong(cause))?;
                     return Ok(Some((entry, lines)));
                 }
             }
@@ -62,6 +63,13 @@ impl Lines {
 
     /// The next line with its end, as bytes.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let line = self.read().await?;
+        line.as_deref().map_or(Ok(()), |line| self.check(line))?;
+        Ok(line)
+    }
+
+    /// The same, of which one that is too long is only the beginning.
+    async fn read(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         self.number += 1;
         let mut bounded = (&mut self.input).take(LINE_BYTES_MAX + 1);
@@ -71,13 +79,18 @@ impl Lines {
             Error::invalid(message).because(cause)
         })?;
         self.bar.inc(bytes as u64);
-        if line.len() as u64 > LINE_BYTES_MAX {
-            let number = self.number;
-            return Err(Error::invalid(format!(
-                "line is longer than any item is as JSON. bytes allowed=`{LINE_BYTES_MAX}`, line=`{number}`"
-            )));
-        }
         Ok((bytes > 0).then_some(line))
+    }
+
+    /// Whether a line is short enough to be an item.
+    fn check(&self, line: &[u8]) -> Result<()> {
+        if line.len() as u64 <= LINE_BYTES_MAX {
+            return Ok(());
+        }
+        let number = self.number;
+        Err(Error::invalid(format!(
+            "line is longer than any item is as JSON. bytes allowed=`{LINE_BYTES_MAX}`, line=`{number}`"
+        )))
     }
 
     fn wrong(&self, cause: Error) -> Error {
