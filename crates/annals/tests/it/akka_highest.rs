@@ -198,6 +198,34 @@ async fn members_of_a_first_batch_that_nobody_was_told_of_are_met_by_writers() {
     assert_eq!(highest(&items).await, 150);
 }
 
+/// The low mark that tells is looked for where it can stand: next to the event that was left.
+#[tokio::test]
+async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
+    for last in [50, 99, 100, 150, 198, 199, 200, 1_099, 1_100] {
+        for shards in [1, 2, 10] {
+            let (items, _) = table().await;
+            let plugin = Plugin::new(&items, shards);
+            plugin.write_all(1..=last).await;
+            // One is left in the last hundred, if that has others.
+            let left = (last / 100 * 100).max(1);
+            plugin.delete_to(last, |n| n == left).await;
+            let settings = Settings {
+                sequence_shards: u32::try_from(shards).unwrap(),
+                ..akka()
+            };
+            assert_eq!(plugin.highest().await, left, "the plugin is wrong");
+            assert_eq!(highest_with(&items, &settings).await, last);
+        }
+    }
+    // With the last high mark lost as well, the low mark stands a hundred further.
+    let (items, plugin) = table().await;
+    plugin.write_all(1..=250).await;
+    lose_high_mark(&items, &plugin, 2).await;
+    plugin.delete_to(250, |n| n == 150).await;
+    assert_eq!(plugin.highest().await, 150);
+    assert_eq!(highest(&items).await, 250);
+}
+
 /// What `jvm-deletes` is for as well.
 #[tokio::test]
 async fn what_the_jvm_failed_to_delete_of_ours_lowers_the_highest_unless_it_is_said_to_delete() {

@@ -86,8 +86,12 @@ impl Keys {
 
     /// Where the mark for a number is kept.
     pub(super) fn mark(&self, mark: Mark, id: &PersistenceId, number: u64) -> Key {
-        let shard = hundred(number) % u64::from(self.shards);
-        self.mark_in(mark, id, u32::try_from(shard).unwrap_or(u32::MAX))
+        self.mark_in(mark, id, self.shard_of(hundred(number)))
+    }
+
+    /// The shard of the marks that stand in a hundred.
+    pub(super) fn shard_of(&self, hundred: u64) -> u32 {
+        u32::try_from(hundred % u64::from(self.shards)).unwrap_or(u32::MAX)
     }
 
     pub(super) fn mark_in(&self, mark: Mark, id: &PersistenceId, shard: u32) -> Key {

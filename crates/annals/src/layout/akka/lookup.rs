@@ -74,16 +74,33 @@ impl AkkaJournal {
         let high = self.marks_of(id, &[Mark::High]).await?.high;
         let at = hundred(high);
         let seen = self.row(self.keys.last_of(id, at)).await?;
-        if let Some(row) = seen.as_ref().filter(|row| self.is_told(row)) {
-            let number = row.number.get();
-            let is_full = number % PARTITION == PARTITION - 1;
-            if !is_full || self.row(self.keys.last_of(id, at + 1)).await?.is_none() {
-                return Ok(number);
-            }
+        let closed = |row: &&Row| !row.is_gone() && open_end(row).is_none();
+        if let Some(row) = seen.as_ref().filter(closed)
+            && let Some(highest) = self.highest_by(id, row).await?
+        {
+            return Ok(highest);
         }
         let marks = self.marks_of(id, &[Mark::Low]).await?;
         let tail = self.tail_if_any(id, Marks { high, ..marks }, (at, seen));
         Ok(tail.await?.map_or(0, |tail| tail.highest))
+    }
+
+    /// The highest number where the last row of the high mark's hundred and what stands next to it
+    /// tell it; `None` where more must be read.
+    async fn highest_by(&self, id: &PersistenceId, row: &Row) -> Result<Option<u64>> {
+        let number = row.number.get();
+        let at = hundred(number);
+        let behind = self.row(self.keys.last_of(id, at + 1));
+        if self.is_told(row) {
+            let is_full = number % PARTITION == PARTITION - 1;
+            let is_last = !is_full || behind.await?.is_none();
+            return Ok(is_last.then_some(number));
+        }
+        // A row that somebody failed to delete stands before a low mark, which is at most one number
+        // behind the last: in this hundred, or where the next one begins.
+        let (behind, low) = futures::try_join!(behind, self.low_near(id, at))?;
+        let is_near = behind.is_none() && low <= (at + 1) * PARTITION;
+        Ok(is_near.then(|| number.max(low.saturating_sub(1))))
     }
 
     /// The last number that anything of an id may stand at; 0 where there is nothing of it.

@@ -45,10 +45,23 @@ impl AkkaJournal {
 
     /// What the marks of these kinds say, in one request: a unit for each shard of each.
     pub(super) async fn marks_of(&self, id: &PersistenceId, kinds: &[Mark]) -> Result<Marks> {
-        let places: Vec<(Mark, u32)> = kinds
+        let places = kinds
             .iter()
-            .flat_map(|mark| (0..self.keys.shards).map(move |shard| (*mark, shard)))
-            .collect();
+            .flat_map(|mark| (0..self.keys.shards).map(move |shard| (*mark, shard)));
+        self.marks_at(id, places.collect()).await
+    }
+
+    /// What the low marks say that stand where one in this hundred or at the next one's would.
+    pub(super) async fn low_near(&self, id: &PersistenceId, hundred: u64) -> Result<u64> {
+        let mut shards = [hundred, hundred + 1]
+            .map(|at| self.keys.shard_of(at))
+            .to_vec();
+        shards.dedup();
+        let places = shards.into_iter().map(|shard| (Mark::Low, shard));
+        Ok(self.marks_at(id, places.collect()).await?.low)
+    }
+
+    async fn marks_at(&self, id: &PersistenceId, places: Vec<(Mark, u32)>) -> Result<Marks> {
         let keys = places
             .iter()
             .map(|(mark, shard)| self.keys.mark_in(*mark, id, *shard));
