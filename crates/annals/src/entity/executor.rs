@@ -74,10 +74,7 @@ impl<E: Entity> Executor<E> {
         E: Handle<C>,
         C: Sync,
     {
-        match self.run(id, None, &command).await? {
-            Once::Done(reply) => Ok(reply),
-            Once::Already(_) => Err(AskError::Conflict),
-        }
+        self.run(id, None, &command).await?.reply()
     }
 
     /// Asks an entity once: where a command of this id is known to have been handled, it is not

@@ -2,7 +2,7 @@
 
 use super::ending::Next;
 use super::once::Recent;
-use super::{Effect, Entity};
+use super::{AskError, Effect, Entity};
 use crate::snapshot::{Place, Snapshot};
 use crate::{Event, PersistenceId, SequenceNumber};
 
@@ -60,6 +60,11 @@ impl<R> Once<R> {
             Self::Done(reply) => Some(reply),
             Self::Already(_) => None,
         }
+    }
+
+    /// The reply to a command without an id, which is never known again.
+    pub(super) fn reply<E>(self) -> Result<R, AskError<E>> {
+        self.done().ok_or(AskError::Conflict)
     }
 }
 

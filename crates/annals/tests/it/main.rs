@@ -17,7 +17,6 @@ mod default_settings;
 mod embedded;
 mod entity_bank;
 mod entity_codecs;
-mod entity_crash;
 mod entity_derive;
 mod entity_durable;
 mod entity_hosts;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{Entity, Handle, Host};
 use crate::Result;
+use crate::entity::AskError;
 use crate::entity::hosting::{Asking, Hosting, execute, load};
-use crate::entity::{AskError, Once};
 
 /// Runs commands on values that are loaded for each. See
 /// [`Annals::durable_executor`](crate::Annals::durable_executor) for an example.
@@ -39,10 +39,7 @@ impl<E: Entity> Executor<E> {
             command: &command,
             id: None,
         };
-        match execute(&self.host, id, asking).await? {
-            Once::Done(reply) => Ok(reply),
-            Once::Already(_) => unreachable!("values know no command again"),
-        }
+        execute(&self.host, id, asking).await?.reply()
     }
 
     /// What this makes of the value as it is.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::{Entity, Handle, Host};
 use crate::Result;
+use crate::entity::AskError;
 use crate::entity::region::Directory;
-use crate::entity::{AskError, Once};
 
 /// Values in memory. See the [module](super) for an example.
 pub struct Region<E: Entity> {
@@ -40,10 +40,7 @@ impl<E: Entity> Region<E> {
         E: Handle<C>,
         C: Send + Sync + 'static,
     {
-        match self.directory.ask(id, None, command).await? {
-            Once::Done(reply) => Ok(reply),
-            Once::Already(_) => unreachable!("values know no command again"),
-        }
+        self.directory.ask(id, None, command).await?.reply()
     }
 
     /// What this makes of the value as it is, behind all commands that are waiting.

@@ -90,11 +90,7 @@ impl<E: Entity> Region<E> {
         E: Handle<C>,
         C: Send + Sync + 'static,
     {
-        match self.directory.ask(id, None, command).await? {
-            Once::Done(reply) => Ok(reply),
-            // A command without an id is never known again.
-            Once::Already(_) => Err(AskError::Conflict),
-        }
+        self.directory.ask(id, None, command).await?.reply()
     }
 
     /// Asks an entity once: where a command of this id is known to have been handled, it is not

@@ -6,19 +6,25 @@
 //! every entity again from its first command that was not acknowledged: what had landed is known
 //! again, what had not is handled now.
 //!
+//! A target of its own, so that a release build of it takes little: `ANNALS_COMMANDS=1000000 cargo test
+//! --release -p annals --test entity_crash`.
+//!
 //! `ANNALS_COMMANDS=n` asks so many; `ANNALS_SEED=n` kills at other moments.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use annals::entity::{AskError, EntitySettings, Retention};
+use annals::entity::{
+    AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, persist,
+};
 use annals::journal::Window;
 use annals::{Annals, PersistenceId, Random};
 use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
-
-use crate::entity_bank::{Account, Deposit};
 
 const ENTITIES: usize = 10_000;
 const ASKERS: usize = 500;
@@ -26,6 +32,42 @@ const KILLS: u64 = 7;
 /// More than an entity has under way at once.
 const REMEMBERED: u64 = 4;
 const FOLDER: &str = "ANNALS_ENTITIES_FOLDER";
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Stored)]
+struct Account {
+    balance: i64,
+    deposits: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, EntityEvent)]
+enum Happened {
+    Deposited { amount: i64 },
+}
+
+impl Entity for Account {
+    const TYPE: &'static str = "Account";
+    type Event = Happened;
+    type Error = Infallible;
+
+    fn apply(&mut self, Happened::Deposited { amount }: &Happened) {
+        self.balance += amount;
+        self.deposits += 1;
+    }
+}
+
+struct Deposit(i64);
+
+impl Handle<Deposit> for Account {
+    type Reply = i64;
+
+    fn handle(
+        &self,
+        &Deposit(amount): &Deposit,
+        _: &Cx<'_>,
+    ) -> Result<Effect<Self, i64>, Infallible> {
+        Ok(persist(Happened::Deposited { amount }).reply(|account: &Self| account.balance))
+    }
+}
 
 /// Debug builds ask fewer, so that the suite stays short; `.ci/run` asks all.
 fn commands() -> usize {
@@ -97,7 +139,7 @@ fn run(folder: &Path, done: &mut [u64], until: Option<u64>) -> Option<usize> {
     std::fs::write(folder.join("acknowledged"), acknowledged).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child
-        .args(["entity_crash::entities_that_are_killed", "--exact"])
+        .args(["entities_that_are_killed", "--exact"])
         .args(["--nocapture", "--test-threads=1"]);
     let child = child.env(FOLDER, folder).stdout(Stdio::piped()).spawn();
     let mut child = child.unwrap();
