@@ -2,7 +2,10 @@
 //! waits for ever, and nothing is dropped silently.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use annals::counting::Verb;
 use annals::entity::{AskError, EntitySettings, Region, Retention};
@@ -14,6 +17,9 @@ use annals::{Annals, Random};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::entity_bank::{Account, Balance, Bomb, Deposit, Stop};
+
+/// Only a test that fails waits as long.
+const FOR_EVER: Duration = Duration::from_secs(60);
 
 async fn faulty() -> (Arc<Faulty>, Annals) {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
@@ -71,7 +77,22 @@ fn a_region_whose_runtime_has_ended_says_so() {
     let waiting =
         std::thread::spawn(move || futures::executor::block_on(asked.ask("a", Deposit(1))));
     home.block_on(store.until_held(1));
+    // Another one waits behind it.
+    let (queued, is_queued) = channel();
+    let (ended, has_ended) = channel();
+    let asked = region.clone();
+    std::thread::spawn(move || {
+        futures::executor::block_on(async {
+            let mut asking = pin!(asked.ask("a", Deposit(1)));
+            assert!(futures::poll!(&mut asking).is_pending());
+            queued.send(()).unwrap();
+            ended.send(asking.await).unwrap();
+        });
+    });
+    is_queued.recv().unwrap();
     home.shutdown_background();
+    let refused = has_ended.recv_timeout(FOR_EVER).unwrap();
+    assert!(matches!(refused, Err(AskError::Stopped)), "{refused:?}");
     let ended = waiting.join().unwrap();
     assert!(
         matches!(ended, Err(AskError::Panicked | AskError::Stopped)),

@@ -85,6 +85,26 @@ async fn an_older_snapshot_is_used_where_the_newest_is_not_understood() {
     assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 9);
 }
 
+/// A host that deletes no events itself may meet what another one, or an operator, has deleted.
+#[tokio::test]
+async fn an_older_snapshot_is_not_taken_for_the_state_where_events_behind_it_are_gone() {
+    let annals = on(&memory()).await;
+    let keeps = EntitySettings::new().retention(Retention::every(3).keep(2));
+    let region = annals.region::<Account>(keeps);
+    for _ in 0..6 {
+        region.ask("a", Deposit(1)).await.unwrap();
+    }
+    region.passivate_all().await;
+    assert_eq!(snapshots(&annals).await, [6, 3]);
+    let last = SequenceNumber::new(6).unwrap();
+    annals.journal().delete_to(&id(), last).await.unwrap();
+    assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 6);
+    region.passivate_all().await;
+    spoil(&annals, 6).await;
+    let error = region.view("a", |a| a.balance).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+}
+
 #[tokio::test]
 async fn an_entity_whose_events_are_gone_is_not_a_new_one() {
     for variant in [ANNALS, AKKA, J5IK2O] {
