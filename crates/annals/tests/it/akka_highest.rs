@@ -220,10 +220,20 @@ async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
     // With the last high mark lost as well, the low mark stands a hundred further.
     let (items, plugin) = table().await;
     plugin.write_all(1..=250).await;
-    lose_high_mark(&items, &plugin, 2).await;
     plugin.delete_to(250, |n| n == 150).await;
+    lose_high_mark(&items, &plugin, 2).await;
     assert_eq!(plugin.highest().await, 150);
     assert_eq!(highest(&items).await, 250);
+    // With two of them lost, and nothing left between that mark and the events that are there.
+    let (items, plugin) = table().await;
+    plugin.write_all(1..=298).await;
+    plugin.write_all(300..=310).await;
+    plugin.delete_to(298, |n| n == 150).await;
+    for shard in [2, 3] {
+        lose_high_mark(&items, &plugin, shard).await;
+    }
+    assert_eq!(plugin.highest().await, 150);
+    assert_eq!(highest(&items).await, 310);
 }
 
 /// What `jvm-deletes` is for as well.
