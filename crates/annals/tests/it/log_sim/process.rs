@@ -3,32 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::faulty::Faulty;
 use annals::log::{Ingested, Log, Place, Playback, Record, Span, Time};
 use annals::{Clock, Random};
 use futures::TryStreamExt;
 use serde_json::json;
 
-use super::{LATENESS, START, World, end};
+use super::{Handle, LATENESS, START, World, end};
 
-const STEPS: usize = 14;
+pub(super) const STEPS: usize = 14;
 
-/// A process that crashed starts again.
-fn restart(world: &World, handle: &Faulty) {
-    if handle.is_crashed() {
+/// A process that crashed starts again; answers whether it had.
+pub(super) fn restart(world: &World, handle: &Handle) -> bool {
+    let is_crashed = handle.faulty.is_crashed();
+    if is_crashed {
         world.told().met.crashes += 1;
-        handle.revive();
+        handle.faulty.revive();
     }
+    is_crashed
 }
 
-async fn wait(random: &Random, turns: u64) {
+pub(super) async fn wait(random: &Random, turns: u64) {
     for _ in 0..random.below(turns) {
         tokio::task::yield_now().await;
     }
 }
 
 /// Brings records: mostly new ones of just now, some late, some that it or the other brought before.
-pub(super) async fn ingest(world: Arc<World>, handle: Arc<Faulty>, random: Random, source: u32) {
+pub(super) async fn ingest(world: Arc<World>, handle: Handle, random: Random, source: u32) {
     let log = world.open(&handle, 1).await;
     for step in 0..STEPS {
         restart(&world, &handle);
@@ -99,7 +100,7 @@ fn note(world: &World, record: &Record, outcome: &Ingested) {
 }
 
 /// Sweeps, and links now and then; some sweeps are dropped half done.
-pub(super) async fn sweep(world: Arc<World>, handle: Arc<Faulty>, random: Random, parts: u32) {
+pub(super) async fn sweep(world: Arc<World>, handle: Handle, random: Random, parts: u32) {
     let log = world.open(&handle, parts).await;
     for _ in 0..STEPS {
         restart(&world, &handle);
@@ -131,14 +132,14 @@ pub(super) async fn sweep(world: Arc<World>, handle: Arc<Faulty>, random: Random
     restart(&world, &handle);
 }
 
-async fn wait_all(turns: u64) {
+pub(super) async fn wait_all(turns: u64) {
     for _ in 0..turns {
         tokio::task::yield_now().await;
     }
 }
 
 /// Follows to the end, going on behind its place whenever something fails.
-pub(super) async fn follow(world: Arc<World>, handle: Arc<Faulty>, healthy: Log) {
+pub(super) async fn follow(world: Arc<World>, handle: Handle, healthy: Log) {
     let log = world.open(&handle, 1).await;
     let mut place: Option<Place> = None;
     loop {
