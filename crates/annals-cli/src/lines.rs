@@ -45,8 +45,11 @@ impl Lines {
     pub(crate) fn entries(self, table: &TableSpec) -> impl Stream<Item = Result<Entry>> {
         stream::try_unfold(self, move |mut lines| async move {
             while let Some(line) = lines.read().await? {
+                // Also of a blank one: blanks without an end would be read for ever.
+                let checked = lines.check(&line);
+                checked.map_err(|cause| lines.wrong(cause))?;
                 if !line.trim_ascii().is_empty() {
-                    let entry = lines.check(&line).and_then(|()| parse(table, &line));
+                    let entry = parse(table, &line);
                     let entry = entry.map_err(|cause| lines.wrong(cause))?;
                     return Ok(Some((entry, lines)));
                 }

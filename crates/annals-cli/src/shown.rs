@@ -153,6 +153,7 @@ pub(crate) fn sweep(report: &SweepReport) -> Json {
         "stuck": report.stuck,
         "left": report.left,
         "horizon": report.horizon.map(|time| time.to_string()),
+        "horizon_ahead_ms": report.horizon_ahead_ms,
     })
 }
 

@@ -136,7 +136,7 @@ impl Table {
             None => item.cloned(),
             Some(name) => {
                 let index = self.spec.index(name)?;
-                item.and_then(|item| index_entry(&self.spec, index, item))
+                item.and_then(|item| index_entry(&self.spec, index, item.clone()))
             }
         })
     }

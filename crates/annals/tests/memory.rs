@@ -18,6 +18,11 @@ use peak_alloc::PeakAlloc;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+#[path = "memory/endless.rs"]
+mod endless;
+
+use endless::Endless;
+
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
@@ -255,10 +260,68 @@ async fn check_log() {
     assert!(peak > 3 * BOUND_BYTES, "{peak}");
 }
 
+/// A log whose store makes up what waits in the buffer, and what stands in the slots: what is held is
+/// held by the sweep or the playback alone.
+async fn endless(events: u64, segments: u32) -> Log {
+    let settings = LogSettings {
+        sweep_segments: segments,
+        ..LogSettings::default()
+    };
+    let clock = Arc::new(ManualClock::at_ms(endless::START_MS));
+    let log = Log::open(Arc::new(Endless::new(events)), &settings, clock);
+    log.await.unwrap()
+}
+
+async fn peak_of_endless_sweep(events: u64, segments: u32) -> usize {
+    let log = endless(events, segments).await;
+    let before = begin();
+    let report = log.sweep().await;
+    assert_eq!((report.moved, report.left), (events, 0), "{report:?}");
+    HEAP.peak_usage() - before
+}
+
+async fn peak_of_endless_playback(events: u64) -> usize {
+    let log = endless(events, 1).await;
+    let before = begin();
+    let mut played = log.playback(Span::ALL);
+    let mut count = 0;
+    while played.try_next().await.unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, events);
+    HEAP.peak_usage() - before
+}
+
+/// A sweep and a playback hold as much of 200,000 events as of 25,000; a sweep with twice as many
+/// segments holds about twice as much.
+async fn check_endless() {
+    peak_of_endless_sweep(SHORT, 4).await;
+    let [short, long] = [
+        peak_of_endless_sweep(SHORT, 4).await,
+        peak_of_endless_sweep(LONG, 4).await,
+    ];
+    let wider = peak_of_endless_sweep(LONG, 8).await;
+    println!(
+        "bytes of a sweep at the most, {SHORT} events and {LONG}: {short}, {long}; of one with twice the segments: {wider}"
+    );
+    assert!(long <= short + short / 10, "{short}, {long}");
+    assert!(wider <= 2 * long + long / 10, "{long}, {wider}");
+    assert!(long <= 4 * SWEPT_SEGMENT_BYTES_MAX, "{long}");
+    peak_of_endless_playback(SHORT).await;
+    let short = peak_of_endless_playback(SHORT).await;
+    let long = peak_of_endless_playback(LONG).await;
+    println!("bytes of a playback at the most, {SHORT} events and {LONG}: {short}, {long}");
+    assert!(long <= short + short / 10, "{short}, {long}");
+}
+
+/// The most that a sweep holds for each segment: a page of a megabyte, as items and as events.
+const SWEPT_SEGMENT_BYTES_MAX: usize = 20 * MIB;
+
 /// One test, so that they take turns.
 #[test]
-fn replays_and_playbacks_hold_as_much_of_long_histories_as_of_short_ones_and_idle_entities_are_small()
+fn replays_sweeps_and_playbacks_hold_as_much_of_long_histories_as_of_short_ones_and_idle_entities_are_small()
  {
+    run(check_endless());
     run(check_log());
     run(check_memory());
     run(check_embedded());

@@ -114,6 +114,8 @@ pub struct Pump {
     readers: Vec<Reader>,
     /// When the shards were listed; `None` where they are to be listed again.
     listed: Option<Duration>,
+    /// Whether the shards were compared with the checkpoints that there were.
+    is_compared: bool,
 }
 
 impl Pump {
@@ -146,6 +148,7 @@ impl Pump {
             positions: BTreeMap::new(),
             readers: Vec::new(),
             listed: None,
+            is_compared: false,
         };
         if !pump.has_begun(&described).await? {
             pump.begin(&described, begin).await?;
@@ -289,15 +292,7 @@ impl Pump {
             loaded.push((id.clone(), position?));
         }
         self.positions.extend(loaded);
-        let is_there = |id: &ShardId| shards.iter().any(|shard| shard.id == *id);
-        self.readers.retain(|reader| {
-            let is_there = is_there(&reader.shard);
-            if !is_there {
-                step.dropped.push(reader.shard.clone());
-            }
-            is_there
-        });
-        self.positions.retain(|id, _| is_there(id));
+        self.forget_gone(&shards, step).await?;
         let positions = &self.positions;
         let is_finished = |id: &ShardId| positions.get(id) == Some(&Position::End);
         for shard in ready(&shards, is_finished) {
@@ -309,6 +304,41 @@ impl Pump {
         }
         self.shards = shards;
         self.listed = Some(now);
+        Ok(())
+    }
+
+    /// Lets go of shards that the stream no longer lists, and of their checkpoints; tells those that
+    /// were not read to their end. The first list is compared with what earlier pumps have left, too.
+    async fn forget_gone(&mut self, shards: &[Shard], step: &mut PumpStep) -> Result<()> {
+        let is_there = |id: &str| shards.iter().any(|shard| shard.id.as_str() == id);
+        if !self.is_compared {
+            let names = self.shared.checkpoints.names().await?;
+            let gone = names.iter().map(String::as_str);
+            let gone: Vec<&str> = gone.filter(|id| *id != BEGUN && !is_there(id)).collect();
+            let found = self.shared.checkpoints.load(&gone).await?;
+            for (id, found) in gone.into_iter().zip(found) {
+                if let Some(found) = found {
+                    self.positions.insert(id.into(), found.parse()?);
+                }
+            }
+        }
+        let gone = self
+            .positions
+            .iter()
+            .filter(|(id, _)| !is_there(id.as_str()));
+        let gone: Vec<(ShardId, Position)> = gone.map(|(i, p)| (i.clone(), p.clone())).collect();
+        let names: Vec<&str> = gone.iter().map(|(id, _)| id.as_str()).collect();
+        if !names.is_empty() {
+            self.shared.checkpoints.forget(&names).await?;
+        }
+        let lost = gone
+            .iter()
+            .filter(|(_, position)| *position != Position::End);
+        step.dropped.extend(lost.map(|(id, _)| id.clone()));
+        self.readers
+            .retain(|reader| is_there(reader.shard.as_str()));
+        self.positions.retain(|id, _| is_there(id.as_str()));
+        self.is_compared = true;
         Ok(())
     }
 

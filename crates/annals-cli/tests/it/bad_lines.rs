@@ -113,6 +113,17 @@ fn an_input_without_end() {
     assert!(outcome.err.contains("longer than any item"), "{outcome:?}");
 }
 
+/// Blanks have none either, and are no item that could be looked at.
+#[test]
+fn blanks_without_end() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    let blanks = " ".repeat(9 * 1024 * 1024);
+    let outcome = annals.run_with(&["import", "annals-journal"], blanks);
+    let outcome = outcome.fails(2, "line=`1`");
+    assert!(outcome.err.contains("longer than any item"), "{outcome:?}");
+}
+
 /// Nothing is longer as JSON, for its size, than a list of empty texts.
 #[test]
 fn the_longest_line_of_an_item_is_taken() {

@@ -134,6 +134,79 @@ fn lines_that_are_wrong_are_named_and_keep_nobody_out() {
 }
 
 #[test]
+fn what_came_before_a_line_that_does_not_end_is_brought_in_and_counted() {
+    with_log(|annals| {
+        let input = format!("{LINES}\n{}", "x".repeat(4 * 1024 * 1024 + 1));
+        let outcome = annals.run_with(&["log", "ingest"], input);
+        let outcome = outcome.fails(2, "line is longer than any item");
+        assert_eq!(outcome.json(), counts(3, 0, 0));
+        let swept = annals.run(&["log", "sweep"]);
+        assert_eq!(swept.json()[0]["moved"], 3, "{swept:?}");
+    });
+}
+
+#[test]
+fn an_event_that_is_too_large_for_its_slot_is_refused_with_the_reason() {
+    with_log(|annals| {
+        let text = "x".repeat(250_000);
+        let line = format!(r#"{{"event_id":"big","time":0,"payload":"{text}"}}"#);
+        let outcome = annals.run_with(&["log", "ingest"], line);
+        let outcome = outcome.fails(2, "line is not ingested. line=`1`");
+        assert!(outcome.err.contains("at most some 200 KB"), "{outcome:?}");
+        assert!(outcome.err.contains("event id=`big`"), "{outcome:?}");
+    });
+}
+
+#[test]
+fn late_events_are_counted_and_named() {
+    with_log(|annals| {
+        annals.run(&["log", "sweep"]).ok();
+        annals.run_with(&["log", "ingest"], LINES).ok();
+        let swept = annals.run(&["log", "sweep"]);
+        assert_eq!(swept.code, Some(0), "{swept:?}");
+        let told = &swept.json()[0];
+        assert_eq!((&told["moved"], &told["late"]), (&json!(3), &json!(3)));
+        for id in ["a", "b", "c"] {
+            let says = format!("an event is late. event id=`{id}`");
+            assert!(swept.err.contains(&says), "{swept:?}");
+        }
+    });
+}
+
+#[test]
+fn a_playback_at_a_terminal_tells_its_slots_and_how_far_it_is() {
+    let annals = Annals::embedded();
+    annals.run_with(&["log", "ingest"], LINES).ok();
+    annals.run(&["log", "sweep"]);
+    let play = ["log", "playback", "--start", "0"];
+    let Some(shown) = annals.run_at_terminal(&play, "") else {
+        return;
+    };
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let slot = "2018-03-16T19:56:03.000Z: 2018-03-16T19:56:03.217Z [2]";
+    assert!(shown.out.contains(slot), "{shown:?}");
+    assert!(shown.out.contains("events played back"), "{shown:?}");
+}
+
+/// A sweeper's clock is not at a test's hand; the horizon it would publish is.
+#[test]
+fn a_horizon_is_set_back() {
+    with_log(|annals| {
+        annals.run(&["log", "sweep"]).ok();
+        let shown = annals.run(&["log", "horizon"]).ok().json();
+        let before = shown[0]["horizon"].as_str().unwrap().to_owned();
+        let day = "2020-01-01T00:00:00.000Z";
+        let set = annals.run(&["log", "horizon", "--set-back", day]).ok();
+        assert_eq!(set.json(), [json!({"horizon": day, "is_set_back": true})]);
+        // Only back: ahead of what was swept nothing is promised.
+        let set = annals.run(&["log", "horizon", "--set-back", &before]).ok();
+        assert_eq!(set.json(), [json!({"horizon": day, "is_set_back": false})]);
+        let swept = annals.run(&["log", "sweep"]).ok().json();
+        assert!(swept[0]["horizon"].as_str().unwrap() >= before.as_str());
+    });
+}
+
+#[test]
 fn an_event_that_says_something_else_is_set_aside_with_the_reason() {
     with_log(|annals| {
         let line = |n: u32| format!(r#"{{"event_id":"a","time":1000,"payload":{n}}}"#);

@@ -20,6 +20,7 @@ mod j5ik2o;
 mod j5ik2o_settings;
 mod journal;
 mod log;
+mod log_kinesis;
 mod piped;
 mod run;
 mod serve_client;

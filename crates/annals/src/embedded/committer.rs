@@ -50,8 +50,24 @@ impl Change {
 pub(super) struct NewItem {
     pub(super) bytes: Slice,
     pub(super) size: usize,
-    /// Kept where the table has indexes, whose entries are worked out from it.
-    pub(super) item: Option<Item>,
+    /// Where its entries stand in each index of the table.
+    pub(super) places: Vec<Option<Slice>>,
+    /// What it costs where there is no other before it.
+    pub(super) cost: Cost,
+}
+
+/// Where the entries of an item stand in each index of its table.
+pub(super) fn places(table: &Table, key: &Slice, item: &Item) -> Result<Vec<Option<Slice>>> {
+    let indexes = table.spec.indexes().iter().zip(0..);
+    let places = indexes.map(|(index, number)| {
+        let place = index.key.key_of(item)?;
+        let prefix = order::entries_prefix(table.number, number);
+        Ok(place.map(|place| {
+            let entry = order::entry_bytes(&place, key);
+            order::prefixed(prefix, &entry).into()
+        }))
+    });
+    places.collect()
 }
 
 pub(super) type Answer<T, E = Error> = oneshot::Sender<Result<T, E>>;
@@ -241,47 +257,43 @@ impl<'a> Group<'a> {
             self.has_space(bytes)?;
         }
         self.bytes += bytes;
-        let cost = if table.spec.indexes().is_empty() {
-            let old_size = old.as_deref().map(codec::stored_size).transpose()?;
-            Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
-        } else {
-            let old = old.as_deref().map(codec::decode).transpose()?;
-            let new = new.as_ref().and_then(|new| new.item.as_ref());
-            self.apply_to_indexes(table, &key, (old.as_ref(), new))?;
-            Cost::of_write(&table.spec, old.as_ref(), new)
+        let has_indexes = !table.spec.indexes().is_empty();
+        let decoded = old.as_deref().filter(|_| has_indexes).map(codec::decode);
+        let decoded = decoded.transpose()?;
+        let cost = match (&decoded, &old, &new) {
+            (_, None, Some(new)) => new.cost,
+            (Some(old), _, new) => {
+                let new = new.as_ref().map(|new| codec::decode(&new.bytes));
+                Cost::of_write(&table.spec, Some(old), new.transpose()?.as_ref())
+            }
+            (None, old, new) => {
+                let old_size = old.as_deref().map(codec::stored_size).transpose()?;
+                Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
+            }
         };
-        let stored = new.map(|new| new.bytes);
+        let (stored, arrived) = new.map(|new| (new.bytes, new.places)).unzip();
+        let left = decoded.map(|old| places(table, &key, &old)).transpose()?;
+        self.move_entries(&key, left.unwrap_or_default(), arrived.unwrap_or_default());
         self.writes.insert((Tree::Items, key), stored);
         Ok(cost)
     }
 
-    fn apply_to_indexes(
-        &mut self,
-        table: &Table,
-        key: &Slice,
-        (old, new): (Option<&Item>, Option<&Item>),
-    ) -> Result<()> {
-        for (index, number) in table.spec.indexes().iter().zip(0..) {
-            let entry = |item: Option<&Item>| -> Result<Option<Slice>> {
-                let place = item.map(|item| index.key.key_of(item)).transpose()?;
-                let prefix = order::entries_prefix(table.number, number);
-                Ok(place.flatten().map(|place| {
-                    let entry = order::entry_bytes(&place, key);
-                    order::prefixed(prefix, &entry).into()
-                }))
-            };
-            let (old, new) = (entry(old)?, entry(new)?);
-            let mut write = |entry: Option<Slice>, item_key: Option<Slice>| {
-                if let Some(entry) = entry {
-                    self.writes.insert((Tree::Entries, entry), item_key);
-                }
-            };
-            if old != new {
-                write(old, None);
-                write(new, Some(key.clone()));
-            }
+    /// Takes the entries of an item out of the places that it leaves, and puts others where it has
+    /// arrived; those that stay are not touched.
+    fn move_entries(&mut self, key: &Slice, left: Vec<Option<Slice>>, arrived: Vec<Option<Slice>>) {
+        let is_moved = |n: usize| left.get(n) != arrived.get(n);
+        let moved = |places: &[Option<Slice>]| {
+            let places = places.iter().enumerate().filter(|(n, _)| is_moved(*n));
+            let places = places.filter_map(|(_, place)| place.clone());
+            places.collect::<Vec<_>>()
+        };
+        for place in moved(&left) {
+            self.writes.insert((Tree::Entries, place), None);
         }
-        Ok(())
+        for place in moved(&arrived) {
+            let entry = Some(key.clone());
+            self.writes.insert((Tree::Entries, place), entry);
+        }
     }
 
     /// Makes the group durable, then tells everybody.

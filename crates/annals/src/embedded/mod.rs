@@ -34,7 +34,7 @@ use self::folder::Folder;
 use crate::items::{
     Asked, BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
     TableName, TableSpec, Write, WriteError, check_condition, check_item, check_key, check_query,
-    check_scan, check_writes, item_size,
+    check_scan, checked_writes, item_size,
 };
 use crate::settings::EmbeddedSettings;
 use crate::{Error, Result};
@@ -252,16 +252,22 @@ impl fmt::Debug for Embedded {
     }
 }
 
-fn put_change(table: &Table, item: Item, checked: &Checked) -> Change {
-    let bytes = codec::encode(&item, checked.size);
-    Change {
-        key: stored_key(table, &checked.key),
-        new: Some(NewItem {
-            bytes: Slice::from(bytes),
-            size: checked.size,
-            item: Some(item).filter(|_| !table.spec.indexes().is_empty()),
-        }),
-    }
+fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
+    let key = stored_key(table, &checked.key);
+    let cost = match table.spec.indexes() {
+        [] => Cost::of_sizes(None, Some(checked.size)),
+        _ => Cost::of_write(&table.spec, None, Some(item)),
+    };
+    let new = NewItem {
+        bytes: Slice::from(codec::encode(item, checked.size)),
+        size: checked.size,
+        places: committer::places(table, &key, item)?,
+        cost,
+    };
+    Ok(Change {
+        key,
+        new: Some(new),
+    })
 }
 
 /// The key as the engine has it: behind the table's number.
@@ -277,14 +283,25 @@ fn delete_change(table: &Table, key: &Key) -> Change {
 }
 
 /// Every put by the stored table's own rules: the caller may not know all its indexes.
-fn changes_of(table: &Table, writes: &[Write]) -> Result<Vec<Change>> {
-    let changes = writes.iter().map(|write| match write {
-        Write::Put(item) => {
-            let checked = check_item(&table.spec, item)?;
-            Ok(put_change(table, item.clone(), &checked))
-        }
-        Write::Delete(key) => Ok(delete_change(table, key)),
-    });
+fn changes_of(
+    table: &Table,
+    spec: &TableSpec,
+    (writes, checked): (&[Write], Vec<Checked>),
+) -> Result<Vec<Change>> {
+    let is_known = table.spec == *spec;
+    let changes = writes
+        .iter()
+        .zip(checked)
+        .map(|(write, checked)| match write {
+            Write::Put(item) => {
+                let checked = match is_known {
+                    true => checked,
+                    false => check_item(&table.spec, item)?,
+                };
+                put_change(table, item, &checked)
+            }
+            Write::Delete(key) => Ok(delete_change(table, key)),
+        });
     changes.collect()
 }
 
@@ -349,9 +366,10 @@ impl Embedded {
             cause,
         };
         let requests = Cost::write_requests(writes.len());
-        let prepared = check_writes(table, &writes)
-            .and_then(|_| self.engine.catalog.table(table))
-            .and_then(|table| Ok((changes_of(&table, &writes)?, table)));
+        let prepared = checked_writes(table, &writes).and_then(|checked| {
+            let stored = self.engine.catalog.table(table)?;
+            Ok((changes_of(&stored, table, (&writes, checked))?, stored))
+        });
         let (mut changes, table) = match prepared {
             Ok(prepared) => prepared,
             Err(cause) => return Err(failed(writes, Cost::ZERO, cause)),
@@ -407,7 +425,8 @@ impl Items for Embedded {
     ) -> Result<Cost, WriteError> {
         let found = self.table_for(table, &item, &condition);
         let (stored, checked) = found.map_err(|error| Asked::put(table, &item).told(error))?;
-        let change = put_change(&stored, item, &checked);
+        let change = put_change(&stored, &item, &checked);
+        let change = change.map_err(|error| Asked::put_at(table, &checked.key).told(error))?;
         let put = self.commit(|answer| Job::One(stored, change, condition, answer));
         let told = |error: WriteError| error.told(Asked::put_at(table, &checked.key));
         put.await.map_err(told)

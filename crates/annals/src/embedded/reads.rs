@@ -125,7 +125,7 @@ impl Walk<'_> {
             let bytes = self.snapshot.get(&self.trees.items, item_key);
             let bytes = bytes.map_err(fault::on_read)?;
             let item = bytes.as_deref().map(codec::decode).transpose()?;
-            match item.and_then(|item| index_entry(spec, index, &item)) {
+            match item.and_then(|item| index_entry(spec, index, item)) {
                 Some(seen) => Ok(page.offer(seen)),
                 None => Err(Error::corrupt(format!(
                     "index names an item that is not there. table=`{}`, index=`{}`",

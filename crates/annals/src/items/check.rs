@@ -131,22 +131,32 @@ pub fn check_condition(condition: &Condition) -> Result<()> {
 /// # Errors
 /// `Invalid`, saying what is wrong and where.
 pub fn check_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<Key>> {
-    let mut seen = HashSet::with_capacity(writes.len());
-    let mut keys = Vec::with_capacity(writes.len());
+    let checked = checked_writes(spec, writes)?;
+    Ok(checked.into_iter().map(|checked| checked.key).collect())
+}
+
+/// The same, with the size of what is put; of what is deleted nobody knows it.
+pub(crate) fn checked_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<Checked>> {
+    let mut all = Vec::with_capacity(writes.len());
     for write in writes {
-        let key = match write {
-            Write::Put(item) => check_item(spec, item)?.key,
-            Write::Delete(key) => check_key(spec, key).map(|()| key.clone())?,
-        };
-        if !seen.insert(key.clone()) {
-            return Err(Error::invalid(format!(
-                "a batch writes one key twice, in no order; write it once. table=`{}`, key=`{key}`",
-                spec.name()
-            )));
-        }
-        keys.push(key);
+        all.push(match write {
+            Write::Put(item) => check_item(spec, item)?,
+            Write::Delete(key) => {
+                check_key(spec, key)?;
+                let key = key.clone();
+                Checked { key, size: 0 }
+            }
+        });
     }
-    Ok(keys)
+    let mut seen = HashSet::with_capacity(writes.len());
+    let twice = all.iter().find(|checked| !seen.insert(&checked.key));
+    if let Some(Checked { key, .. }) = twice {
+        return Err(Error::invalid(format!(
+            "a batch writes one key twice, in no order; write it once. table=`{}`, key=`{key}`",
+            spec.name()
+        )));
+    }
+    Ok(all)
 }
 
 /// A query that is allowed: the key schema it reads by, and how fresh it can be.

@@ -56,8 +56,8 @@ impl Cost {
     pub fn of_write(spec: &TableSpec, old: Option<&Item>, new: Option<&Item>) -> Self {
         let in_table = Self::of_sizes(old.map(item_size), new.map(item_size));
         let in_indexes = spec.indexes().iter().map(|index| {
-            let entry = |item: Option<&Item>| item.and_then(|item| index_entry(spec, index, item));
-            index_units(index, entry(old).as_ref(), entry(new).as_ref())
+            let entry = |item| Some(index_attributes(spec, index, item)?.collect());
+            index_units(index, old.and_then(entry), new.and_then(entry))
         });
         Self {
             write_units: in_table.write_units + in_indexes.sum::<u64>(),
@@ -112,26 +112,38 @@ fn write_units(bytes: usize) -> u64 {
 
 /// An index is charged for the change to what it stores, each image rounded up by itself: moving
 /// an entry is a delete and a put, an unchanged entry is free.
-fn index_units(index: &IndexSpec, old: Option<&Item>, new: Option<&Item>) -> u64 {
-    let units = |item: &Item| write_units(item_size(item));
+fn index_units(index: &IndexSpec, old: Option<Entry<'_>>, new: Option<Entry<'_>>) -> u64 {
+    let size = |entry: &Entry<'_>| entry.iter().map(|(n, v)| n.len() + value_size(v)).sum();
+    let units = |entry: &Entry<'_>| write_units(size(entry));
     match (old, new) {
         (None, None) => 0,
-        (Some(entry), None) | (None, Some(entry)) => units(entry),
+        (Some(entry), None) | (None, Some(entry)) => units(&entry),
         (Some(old), Some(new)) if old == new => 0,
-        (Some(old), Some(new)) if same_key(index, old, new) => units(old).max(units(new)),
-        (Some(old), Some(new)) => units(old) + units(new),
+        (Some(old), Some(new)) if same_key(index, &old, &new) => units(&old).max(units(&new)),
+        (Some(old), Some(new)) => units(&old) + units(&new),
     }
 }
 
-fn same_key(index: &IndexSpec, old: &Item, new: &Item) -> bool {
+/// What an index holds of an item, where it stands.
+type Entry<'a> = Vec<(&'a str, &'a Value)>;
+
+fn same_key(index: &IndexSpec, old: &Entry<'_>, new: &Entry<'_>) -> bool {
+    let at = |entry: &Entry<'_>, name: &str| {
+        let found = entry.iter().find(|(other, _)| *other == name);
+        found.map(|(_, value)| (*value).clone())
+    };
     let mut attributes = index.key.attributes();
-    attributes.all(|attribute| old.get(&attribute.name) == new.get(&attribute.name))
+    attributes.all(|attribute| at(old, &attribute.name) == at(new, &attribute.name))
 }
 
 /// What an index holds of an item: nothing where the item lacks the index's key.
-pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: &Item) -> Option<Item> {
-    let attributes = index_attributes(spec, index, item)?;
-    Some(attributes.map(|(n, v)| (n, v.clone())).collect())
+pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: Item) -> Option<Item> {
+    let attributes = index_attributes(spec, index, &item)?;
+    if index.projection != Projection::All {
+        return Some(attributes.map(|(n, v)| (n, v.clone())).collect());
+    }
+    drop(attributes);
+    Some(item)
 }
 
 /// How large that is: zero where the index holds nothing.

@@ -47,6 +47,7 @@ pub use write::{BatchError, Condition, Write, WriteError};
 
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use asked::Facts;
+pub(crate) use check::checked_writes;
 pub(crate) use check::{agree, check_cursor};
 pub(crate) use cost::{index_entry, index_entry_size};
 pub(crate) use pages::{PageBuilder, cursor_after};

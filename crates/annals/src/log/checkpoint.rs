@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
+
 use super::{Log, tables};
 use crate::Result;
-use crate::items::{Items, TableSpec, Value, Write};
+use crate::items::{Items, Query, TableSpec, Value, Write, query_all};
 
 /// The checkpoints of one pump, by what it pumps: a shard, or a persistence id.
 ///
@@ -27,6 +29,8 @@ use crate::items::{Items, TableSpec, Value, Write};
 /// checkpoints.save(&[("shardId-0", "49590338271490256608559692538361571095921575989136588898")]).await?;
 /// let found = checkpoints.load(&["shardId-0", "shardId-1"]).await?;
 /// assert!(found[0].is_some() && found[1].is_none());
+/// checkpoints.forget(&["shardId-0"]).await?;
+/// assert!(checkpoints.names().await?.is_empty());
 /// # Ok(())
 /// # }
 /// ```
@@ -65,6 +69,33 @@ impl Checkpoints {
         };
         let items = got.items.iter();
         Ok(items.map(|item| item.as_ref().and_then(position)).collect())
+    }
+
+    /// What there are checkpoints of.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn names(&self) -> Result<Vec<String>> {
+        let query = Query::of(tables::checkpoints(&self.pump));
+        let items = query_all(self.items.clone(), self.table.clone(), query);
+        let names = items.try_filter_map(|item| async move {
+            let name = item.get(tables::OF).and_then(Value::as_str);
+            Ok(name.map(str::to_owned))
+        });
+        names.try_collect().await
+    }
+
+    /// Forgets positions for good: of what is gone and does not come back.
+    ///
+    /// # Errors
+    /// As the store fails; some may be forgotten then.
+    pub async fn forget(&self, of: &[&str]) -> Result<()> {
+        let deletes = of.iter().map(|of| {
+            let key = tables::checkpoint_key(&self.pump, of);
+            Write::Delete(key)
+        });
+        self.items.write(&self.table, deletes.collect()).await?;
+        Ok(())
     }
 
     /// Saves positions, each with what it is of; each of those once.

@@ -17,6 +17,9 @@ use serde_json::Value as Json;
 
 use crate::items::{Number, Value};
 
+/// What a map has.
+pub(super) type Members = BTreeMap<String, Value>;
+
 const KINESIS: &str = "kinesis";
 const DATA: &str = "data";
 
@@ -56,7 +59,7 @@ impl Data {
 /// assert_eq!(payload.data(), Data::Json(json!({"clap": 1})));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordPayload(BTreeMap<String, Value>);
+pub struct RecordPayload(Members);
 
 impl RecordPayload {
     /// A map of one's own, such as a whole Kinesis record.
@@ -83,7 +86,7 @@ impl RecordPayload {
     /// What the source says happened: the data, decoded, or the whole map as JSON where it has
     /// none.
     pub fn data(&self) -> Data {
-        match self.inner() {
+        match inner(&self.0) {
             None => Data::Json(members_to_json(&self.0)),
             Some(Value::S(text)) => match BASE64.decode(text) {
                 Ok(bytes) => Data::of(bytes),
@@ -94,44 +97,9 @@ impl RecordPayload {
         }
     }
 
-    fn inner(&self) -> Option<&Value> {
-        match self.0.get(KINESIS) {
-            Some(Value::M(kinesis)) => kinesis.get(DATA),
-            _ => None,
-        }
-    }
-
-    /// The same with its data as JSON; `None` where it stays as it is.
-    pub(super) fn decoded(&self) -> Option<Self> {
-        let text = self.inner()?.as_str()?;
-        let bytes = BASE64.decode(text).ok()?;
-        let text = std::str::from_utf8(&bytes).ok()?;
-        let json = serde_json::from_str(text).ok();
-        let json = json.filter(|json: &Json| !json.is_string() && has_exact_numbers(text))?;
-        let value = from_json(json)?;
-        let mut decoded = self.clone();
-        if let Some(Value::M(kinesis)) = decoded.0.get_mut(KINESIS) {
-            kinesis.insert(DATA.to_owned(), value);
-        }
-        Some(decoded)
-    }
-
     /// Whether two say the same, one decoded and the other perhaps not.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let decoded = |payload: &Self| payload.decoded().unwrap_or_else(|| payload.clone());
-        // As attribute values, since there `1.0` and `1` are one number.
-        if self == other || decoded(self) == decoded(other) {
-            return true;
-        }
-        let without = |payload: &Self| {
-            let mut rest = payload.0.clone();
-            if let Some(Value::M(kinesis)) = rest.get_mut(KINESIS) {
-                kinesis.remove(DATA);
-            }
-            rest
-        };
-        let have_data = self.inner().is_some() && other.inner().is_some();
-        have_data && self.data() == other.data() && without(self) == without(other)
+        is_same(&self.0, &other.0)
     }
 
     pub(super) fn into_value(self) -> Value {
@@ -139,32 +107,82 @@ impl RecordPayload {
     }
 }
 
+fn inner(payload: &Members) -> Option<&Value> {
+    match payload.get(KINESIS) {
+        Some(Value::M(kinesis)) => kinesis.get(DATA),
+        _ => None,
+    }
+}
+
+/// The same map with other data, or with none.
+fn with_data(payload: &Members, data: Option<Value>) -> Members {
+    let mut data = data.map(|data| (DATA.to_owned(), data));
+    let mut copied = |(name, value): (&String, &Value)| match value {
+        Value::M(kinesis) if name == KINESIS => {
+            let rest = kinesis.iter().filter(|(name, _)| *name != DATA);
+            let rest = rest.map(|(name, value)| (name.clone(), value.clone()));
+            (name.clone(), Value::M(rest.chain(data.take()).collect()))
+        }
+        _ => (name.clone(), value.clone()),
+    };
+    payload.iter().map(&mut copied).collect()
+}
+
+/// The same map with its data as JSON; `None` where it stays as it is.
+pub(super) fn decoded(payload: &Members) -> Option<Members> {
+    let text = inner(payload)?.as_str()?;
+    let bytes = BASE64.decode(text).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let json = serde_json::from_str(text).ok();
+    let json = json.filter(|json: &Json| !json.is_string() && has_exact_numbers(text))?;
+    Some(with_data(payload, Some(from_json(json)?)))
+}
+
+/// Whether two maps say the same, one decoded and the other perhaps not.
+pub(super) fn is_same(one: &Members, other: &Members) -> bool {
+    let in_full = |payload: &Members| decoded(payload).unwrap_or_else(|| payload.clone());
+    // As attribute values, since there `1.0` and `1` are one number.
+    if one == other || in_full(one) == in_full(other) {
+        return true;
+    }
+    let data = |payload: &Members| RecordPayload(payload.clone()).data();
+    let have_data = inner(one).is_some() && inner(other).is_some();
+    have_data && data(one) == data(other) && with_data(one, None) == with_data(other, None)
+}
+
 /// Whether a parser that keeps numbers of 64 bits loses nothing of this JSON.
 fn has_exact_numbers(json: &str) -> bool {
+    // Texts are passed over: a quote that no odd backslash precedes begins or ends one.
+    let (mut is_outside, mut is_escaped) = (true, false);
+    let mut number = None;
+    for (at, byte) in json.bytes().enumerate() {
+        let is_quote = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        let is_of_number = byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+        match number {
+            None if is_outside && is_of_number => number = Some(at),
+            Some(from) if !is_of_number => {
+                if !is_exact(json.get(from..at).unwrap_or_default()) {
+                    return false;
+                }
+                number = None;
+            }
+            _ => {}
+        }
+        is_outside ^= is_quote;
+    }
+    number.is_none_or(|from| is_exact(json.get(from..).unwrap_or_default()))
+}
+
+fn is_exact(number: &str) -> bool {
     const FLOAT_DIGITS_MAX: usize = 15;
-    let mut outside = true;
-    // Texts are cut out first: a quote that no odd backslash precedes begins or ends one.
-    let mut escaped = false;
-    let without_texts = json.chars().map(|c| {
-        let is_quote = c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-        if is_quote {
-            outside = !outside;
-        }
-        if outside && !is_quote { c } else { ' ' }
-    });
-    let bare: String = without_texts.collect();
-    let is_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
-    let mut numbers = bare.split(|c| !is_number(c));
-    numbers.all(|number| {
-        let is_whole = !number.contains(['.', 'e', 'E']);
-        let digits = number.split(['e', 'E']).next().unwrap_or_default();
-        let digits = digits.chars().filter(char::is_ascii_digit).count();
-        match is_whole {
-            true => digits == 0 || number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok(),
-            false => digits <= FLOAT_DIGITS_MAX,
-        }
-    })
+    let is_whole = !number.contains(['.', 'e', 'E']);
+    let digits = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits = digits.bytes().filter(u8::is_ascii_digit).count();
+    match is_whole {
+        true => digits == 0 || number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok(),
+        false => digits <= FLOAT_DIGITS_MAX,
+    }
 }
 
 /// The value that JSON stands for; `None` where DynamoDB has no such number.
@@ -221,10 +239,14 @@ mod tests {
 
     use super::*;
 
+    fn in_full(payload: &RecordPayload) -> Option<RecordPayload> {
+        decoded(&payload.0).map(RecordPayload)
+    }
+
     #[track_caller]
     fn check(text: &str, is_decoded: bool) {
         let payload = RecordPayload::bytes(text.as_bytes());
-        let decoded = payload.decoded();
+        let decoded = in_full(&payload);
         assert_eq!(decoded.is_some(), is_decoded, "{text}");
         let kept = decoded.unwrap_or_else(|| payload.clone());
         assert_eq!(kept.data(), payload.data(), "{text}");
@@ -249,13 +271,13 @@ mod tests {
         check("\"abcd\"", false);
         check("not JSON", false);
         check("", false);
-        assert_eq!(RecordPayload::bytes(&[0xff, 0]).decoded(), None);
+        assert_eq!(in_full(&RecordPayload::bytes(&[0xff, 0])), None);
     }
 
     #[test]
     fn a_number_is_the_same_however_it_is_written() {
         let plain = RecordPayload::bytes(b"[1.0,1e3,-0]");
-        let decoded = plain.decoded().unwrap();
+        let decoded = in_full(&plain).unwrap();
         assert!(plain.is_same(&decoded) && decoded.is_same(&plain));
         assert!(plain.is_same(&RecordPayload::bytes(b"[1,1000,0]")));
         assert!(!plain.is_same(&RecordPayload::bytes(b"[1,1000,2]")));
@@ -279,7 +301,7 @@ mod tests {
         let map = BTreeMap::from([("a".to_owned(), Value::B(vec![0, 255].into()))]);
         let payload = RecordPayload::new(map);
         assert_eq!(payload.data(), Data::Json(json!({"a": "AP8="})));
-        assert_eq!(payload.decoded(), None);
+        assert_eq!(in_full(&payload), None);
         assert!(!payload.is_same(&RecordPayload::json(&json!({"a": "AP8="}))));
     }
 
@@ -290,7 +312,7 @@ mod tests {
             payload.0.insert("key".to_owned(), Value::from(key));
             payload
         };
-        assert!(with("a").is_same(&with("a").decoded().unwrap()));
-        assert!(!with("a").is_same(&with("b").decoded().unwrap()));
+        assert!(with("a").is_same(&in_full(&with("a")).unwrap()));
+        assert!(!with("a").is_same(&in_full(&with("b")).unwrap()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A sweep that began at *s* by its clock, and got through, publishes the earlier of *s* less the
 //! allowed lateness and the time of the oldest record that it had to leave in the buffer. It is
-//! published by a conditional put and never goes back.
+//! published by a conditional put and never goes back, unless an operator sets it back.
 //!
 //! Promises: an event whose time is before a published horizon either was in its slot, and its slot
 //! in the index, before that horizon was published, or is told as late by the sweep that stores it.
@@ -37,11 +37,19 @@ use super::{Log, Time, tables};
 use crate::items::{Condition, Item, Value, WriteError};
 use crate::{Error, Result};
 
+fn horizon_item(time: Time) -> Item {
+    tables::own_item(&tables::horizon_key()).with(tables::HORIZON, time.ms())
+}
+
 fn time_of(item: &Item) -> Result<Time> {
     let ms = item.get(tables::HORIZON).and_then(Value::as_u64);
     // The end of time is no event's, but a horizon it can be.
     let time = ms.map(Time::of_clock);
-    time.ok_or_else(|| Error::corrupt("the log's horizon does not parse; sweep again without it"))
+    time.ok_or_else(|| {
+        Error::corrupt(
+            "the log's horizon does not parse; remove its item and sweep again. partition=`annals#log`, entry=`horizon`",
+        )
+    })
 }
 
 impl Log {
@@ -57,12 +65,59 @@ impl Log {
         item.as_ref().map(time_of).transpose()
     }
 
+    /// Sets the horizon back to an earlier time: the way out where a sweeper's clock was far ahead,
+    /// and every event since is late. Answers whether it was later than that.
+    ///
+    /// First set that clock right, or its next sweep puts the horizon ahead again. A follower that had
+    /// passed this time waits until the horizon has, too; what was stored behind it meanwhile was told
+    /// as late, and is played back from here on by whoever begins here.
+    ///
+    /// ```
+    /// use annals::log::{Log, Time};
+    /// use annals::memory::Memory;
+    /// use annals::settings::LogSettings;
+    /// use annals::ManualClock;
+    /// use std::sync::Arc;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> annals::Result<()> {
+    /// let ahead = Arc::new(ManualClock::at_ms(4_102_444_800_000)); // the year 2100
+    /// let log = Log::create(Arc::new(Memory::new()), &LogSettings::default(), ahead).await?;
+    /// log.sweep().await;
+    /// let right: Time = "2026-11-15T00:00:00Z".parse()?;
+    /// assert!(log.set_back_horizon(right).await?);
+    /// assert_eq!(log.horizon().await?, Some(right));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn set_back_horizon(&self, time: Time) -> Result<bool> {
+        loop {
+            let Some(standing) = self.horizon().await?.filter(|standing| *standing > time) else {
+                return Ok(false);
+            };
+            let condition = Condition::Equals(tables::HORIZON.to_owned(), standing.ms().into());
+            let put = self
+                .items
+                .put(&self.tables.event, horizon_item(time), condition);
+            match put.await {
+                Ok(_) => return Ok(true),
+                Err(WriteError::Failed(error)) => return Err(error),
+                // A sweep has published another one meanwhile.
+                Err(WriteError::Refused { .. }) => {}
+            }
+        }
+    }
+
     /// Publishes a horizon, unless a later one is; answers the one that then stands.
     pub(super) async fn publish_horizon(&self, time: Time) -> Result<Time> {
         let mut condition = Condition::Absent;
         loop {
-            let item = tables::own_item(&tables::horizon_key()).with(tables::HORIZON, time.ms());
-            let put = self.items.put(&self.tables.event, item, condition);
+            let put = self
+                .items
+                .put(&self.tables.event, horizon_item(time), condition);
             match put.await {
                 Ok(_) => return Ok(time),
                 Err(WriteError::Failed(error)) => return Err(error),

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::tables::{self, Buffered};
+use super::tables;
 use super::{EventId, Log, Record, Slot, Time};
 use crate::items::{Condition, Item, Key, Write, WriteError, check_item};
 use crate::{Error, ErrorKind, Result};
@@ -125,20 +125,15 @@ impl Log {
                 "its time is the end of time. time=`{time}`"
             ))));
         }
-        let payload = record.payload.clone();
         let item = tables::buffer_item(record);
         let checked = check_item(&self.tables.buffer, &item).map_err(refuse)?;
         if checked.size > SURELY_FITS_BYTES {
-            let buffered = Buffered {
-                event_id: id.clone(),
-                time,
-                payload,
-            };
+            let buffered = tables::buffered_of(&item).map_err(refuse)?;
             let slot = Slot::of(time, self.unit);
             let partition = tables::partition(slot, Some(self.settings.slot_parts));
             let is_decoded = self.settings.decode_payload;
             tables::event_of(&self.tables.event, partition, &buffered, is_decoded)
-                .map_err(refuse)?;
+                .map_err(|cause| refuse(tables::too_large(checked.size).because(cause)))?;
         }
         Ok((checked.key, item))
     }
@@ -191,11 +186,16 @@ impl Log {
         IngestReport { outcomes }
     }
 
-    async fn put_fresh(&self, batch: Fresh, found: Vec<Option<Item>>, outcomes: &mut [Ingested]) {
-        let mut writes = Vec::new();
-        for (entry, found) in batch.entries.iter().zip(found) {
+    async fn put_fresh(
+        &self,
+        mut batch: Fresh,
+        found: Vec<Option<Item>>,
+        outcomes: &mut [Ingested],
+    ) {
+        let mut writes = Vec::with_capacity(found.len());
+        for (entry, found) in batch.entries.iter_mut().zip(found) {
             match found {
-                None => writes.push(Write::Put(entry.item.clone())),
+                None => writes.push(Write::Put(std::mem::take(&mut entry.item))),
                 Some(found) => {
                     let outcome = match found == entry.item {
                         true => Ingested::Present,
@@ -222,6 +222,7 @@ impl Log {
 struct Entry {
     key: Key,
     id: EventId,
+    /// Until it is put.
     item: Item,
     places: Vec<usize>,
 }

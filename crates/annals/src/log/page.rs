@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::sweep::Pass;
-use super::tables::{self, Buffered};
+use super::tables;
 use super::{EventId, Log, Slot, Time};
 use crate::items::{Item, Key, Write, check_item};
 use crate::{Error, Result};
@@ -17,9 +17,10 @@ struct Moving {
     /// Its key in the buffer.
     from: Key,
     raw: Item,
-    record: Buffered,
+    event_id: EventId,
+    time: Time,
     slot: Slot,
-    /// The event, and its key.
+    /// The event, until it is put, and its key.
     event: Item,
     to: Key,
 }
@@ -51,8 +52,8 @@ struct Sorted {
     unmovable: Vec<Unmovable>,
 }
 
-fn other_content(record: &Buffered, slot: Slot) -> Error {
-    let (id, time) = (&record.event_id, record.time);
+fn other_content(moving: &Moving) -> Error {
+    let (id, time, slot) = (&moving.event_id, moving.time, moving.slot);
     Error::conflict(format!(
         "an event with this id and other content is in the slot; it stays. event id=`{id}`, time=`{time}`, slot=`{slot}`"
     ))
@@ -61,10 +62,15 @@ fn other_content(record: &Buffered, slot: Slot) -> Error {
 fn arrived(moving: Moving, is_moved: bool) -> Arrived {
     Arrived {
         from: moving.from,
-        event_id: moving.record.event_id,
-        time: moving.record.time,
+        event_id: moving.event_id,
+        time: moving.time,
         is_moved,
     }
+}
+
+/// Whether a record says what an event says.
+fn says(raw: &Item, event: &Item) -> bool {
+    tables::buffered_of(raw).is_ok_and(|record| tables::is_same_event(event, &record))
 }
 
 impl Log {
@@ -80,19 +86,12 @@ impl Log {
                     continue;
                 }
             };
-            match self.prepare(&raw) {
-                Ok((record, slot, event, to)) => moving.push(Moving {
-                    from,
-                    raw,
-                    record,
-                    slot,
-                    event,
-                    to,
-                }),
-                Err(why) => sorted.unmovable.push(Unmovable { from, raw, why }),
+            match self.prepare(from, raw) {
+                Ok(prepared) => moving.push(prepared),
+                Err(stays) => sorted.unmovable.push(*stays),
             }
         }
-        let times: Vec<Time> = moving.iter().map(|moving| moving.record.time).collect();
+        let times: Vec<Time> = moving.iter().map(|moving| moving.time).collect();
         if let Err(error) = self.look(pass, moving, &mut sorted).await {
             let mut report = pass.report();
             report.fail(error);
@@ -110,21 +109,34 @@ impl Log {
         }
     }
 
-    fn prepare(&self, raw: &Item) -> Result<(Buffered, Slot, Item, Key)> {
-        let record = tables::buffered_of(raw)?;
-        let slot = Slot::of(record.time, self.unit);
-        let parts = self.settings.slot_parts;
-        let partition = tables::partition_of(slot, &record.event_id, parts);
-        let to = tables::event_key(partition.clone(), &record.event_id);
-        let is_decoded = self.settings.decode_payload;
-        let event = tables::event_of(&self.tables.event, partition, &record, is_decoded)?;
-        Ok((record, slot, event, to))
+    fn prepare(&self, from: Key, raw: Item) -> std::result::Result<Moving, Box<Unmovable>> {
+        let made = tables::buffered_of(&raw).and_then(|record| {
+            let slot = Slot::of(record.time, self.unit);
+            let parts = self.settings.slot_parts;
+            let partition = tables::partition_of(slot, &record.event_id, parts);
+            let to = tables::event_key(partition.clone(), &record.event_id);
+            let is_decoded = self.settings.decode_payload;
+            let event = tables::event_of(&self.tables.event, partition, &record, is_decoded)?;
+            Ok((record.event_id, record.time, slot, event, to))
+        });
+        match made {
+            Ok((event_id, time, slot, event, to)) => Ok(Moving {
+                from,
+                raw,
+                event_id,
+                time,
+                slot,
+                event,
+                to,
+            }),
+            Err(why) => Err(Box::new(Unmovable { from, raw, why })),
+        }
     }
 
     /// Looks what is stored already, under every number of parts there ever was.
     async fn look(&self, pass: &Pass, moving: Vec<Moving>, sorted: &mut Sorted) -> Result<()> {
         let keys = moving.iter().flat_map(|moving| {
-            let id = &moving.record.event_id;
+            let id = &moving.event_id;
             let at = |parts: &u32| tables::partition_of(moving.slot, id, *parts);
             pass.parts
                 .iter()
@@ -137,14 +149,16 @@ impl Log {
             let told_before = sorted.fresh.get(&moving.to).and_then(|fresh| fresh.first());
             let other = stored.or(told_before.map(|first| &first.event));
             match other {
-                Some(other) if !tables::is_same_event(other, &moving.record) => {
-                    let why = other_content(&moving.record, moving.slot);
+                Some(other) if !says(&moving.raw, other) => {
+                    let why = other_content(&moving);
                     let Moving { from, raw, .. } = moving;
                     sorted.unmovable.push(Unmovable { from, raw, why });
                 }
                 _ if stored.is_some() => sorted.arrived.push(arrived(moving, false)),
                 _ => {
-                    let key = moving.to.clone();
+                    let (key, mut moving) = (moving.to.clone(), moving);
+                    // What is to be stored is in the event.
+                    moving.raw = Item::new();
                     sorted.fresh.entry(key).or_default().push(moving);
                 }
             }
@@ -154,14 +168,15 @@ impl Log {
 
     /// Enters the slots and stores the events; those that are known to be stored have arrived.
     async fn store(&self, pass: &Pass, sorted: &mut Sorted) {
-        let fresh = std::mem::take(&mut sorted.fresh);
-        let firsts = || fresh.values().filter_map(|fresh| fresh.first());
-        let slots: BTreeSet<_> = firsts()
+        let mut fresh = std::mem::take(&mut sorted.fresh);
+        let firsts = fresh.values().filter_map(|fresh| fresh.first());
+        let slots: BTreeSet<_> = firsts
             .map(|moving| (moving.slot, self.settings.slot_parts))
             .collect();
         let ended = match self.enter(&pass.entered, slots).await {
             Ok(()) => {
-                let puts = firsts().map(|moving| Write::Put(moving.event.clone()));
+                let firsts = fresh.values_mut().filter_map(|fresh| fresh.first_mut());
+                let puts = firsts.map(|moving| Write::Put(std::mem::take(&mut moving.event)));
                 self.write_all(&self.tables.event, puts.collect()).await
             }
             Err(error) => super::batch::Batch {
@@ -178,7 +193,7 @@ impl Log {
             for (n, moving) in fresh.into_iter().enumerate() {
                 match is_stored {
                     true => sorted.arrived.push(arrived(moving, n == 0)),
-                    false => report.leave(moving.record.time),
+                    false => report.leave(moving.time),
                 }
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! Promises: every event of the span that is in its slot, once, by time and then by id, always in
 //! the same order. Strongly consistent, in bounded memory: a few slots are opened ahead, a page
-//! each. An empty stretch costs nothing where the index is complete; otherwise each slot is asked.
+//! each. An empty stretch costs nothing where the index is complete; otherwise each slot is asked
+//! that has begun by now.
 //! Trusts: that slots have the length the settings say; an event that contradicts it is an error.
 //! Never: leaves out what does not parse.
 
@@ -35,7 +36,8 @@ pub type LogStream = Pin<Box<dyn Stream<Item = Result<LogEvent>> + Send>>;
 pub struct Playback {
     /// From this time on.
     pub start: Time,
-    /// Up to this time, which does not belong to it; `None`: whatever there is.
+    /// Up to this time, which does not belong to it. `None`: up to now, and as much further as clocks
+    /// may differ (`allowed-lateness-ms`); a follower goes on for ever.
     pub end: Option<Time>,
     /// Only what comes behind this place, where a reader goes on.
     pub after: Option<Place>,
@@ -44,7 +46,7 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Everything from a time on.
+    /// What happened from a time on.
     pub fn since(start: Time) -> Self {
         Self {
             start,
@@ -99,13 +101,22 @@ impl Log {
     /// [horizon](Self::horizon) may be missing events that are on their way;
     /// [`follow`](Self::follow) waits for them.
     pub fn playback(&self, playback: impl Into<Playback>) -> LogStream {
-        let playback = playback.into();
+        let mut playback = playback.into();
+        // A start that is later is an empty span, and no mistake.
+        playback
+            .end
+            .get_or_insert(self.latest().max(playback.start));
         let span = match playback.span() {
             Ok(span) => span,
             Err(error) => return Box::pin(stream::once(async { Err(error) })),
         };
         let events = behind(self.events(span), playback.after);
         paced(events, playback.speed, self.clock.clone())
+    }
+
+    /// The time behind which nothing has happened yet, by any clock that is as right as is allowed.
+    fn latest(&self) -> Time {
+        self.now().plus_ms(self.settings.allowed_lateness_ms)
     }
 
     /// The events of a span, unpaced.
@@ -138,9 +149,10 @@ impl Log {
         Box::pin(opened.map_ok(|reader| read(reader, None)).try_flatten())
     }
 
-    /// Every slot of the span, one behind the other; where links are believed, only those that they
-    /// lead to.
+    /// Every slot of the span that has begun, one behind the other; where links are believed, only
+    /// those that they lead to.
     async fn walk(&self, span: Span) -> Result<LogStream> {
+        let end = span.end().min(self.latest());
         let parts = self.written().await?.all_parts();
         let unit = self.unit;
         let link: Link = Arc::default();
@@ -150,7 +162,7 @@ impl Log {
             let linked = told.lock().unwrap_or_else(PoisonError::into_inner).take();
             // A link leads on, or it is none.
             let slot = slot.map(|slot| linked.filter(|linked| *linked > slot).unwrap_or(slot));
-            let found = slot.filter(|slot| slot.start() < span.end()).map(|slot| {
+            let found = slot.filter(|slot| slot.start() < end).map(|slot| {
                 let indexed = Indexed {
                     slot,
                     parts: parts.clone(),

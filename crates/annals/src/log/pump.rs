@@ -89,8 +89,11 @@ impl JournalPump {
         }
     }
 
-    /// Brings what is new of every id. Lists the ids, which reads the whole journal on most layouts,
-    /// and asks each of them.
+    /// Brings what is new of every id.
+    ///
+    /// What it costs: the list of ids, which reads the whole journal on every layout (none keeps a
+    /// list of ids, or the order in which they changed); then a read of checkpoints for each hundred
+    /// ids, and of each id what is behind its checkpoint, a request where there is nothing.
     ///
     /// # Errors
     /// As the store fails. What was pumped before stays pumped; the next pass goes on.

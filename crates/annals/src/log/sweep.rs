@@ -2,14 +2,16 @@
 //!
 //! Promises: a record is deleted from the buffer only after its event is known to be stored. Safe to
 //! run twice, twice at once, and to die anywhere. What cannot be moved does not keep the others
-//! back: it is set aside, whole and with the reason (`aside.rs`).
+//! back: it is set aside, whole and with the reason (`aside.rs`). Memory is a page for each segment,
+//! twice over, however much waits.
 //! Never: replaces an event that was found to say something else. Never publishes a horizon that it
 //! did not reach (`horizon.rs`).
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::TryStreamExt;
+use tokio::task::JoinSet;
 
 use super::index::Entered;
 use super::{EventId, Log, Time};
@@ -48,6 +50,9 @@ pub struct SweepReport {
     pub problems: Vec<Error>,
     /// The horizon that stands after this sweep; `None` where it published none.
     pub horizon: Option<Time>,
+    /// By how much that horizon is ahead of this machine's clock: a sweeper's clock is or was wrong,
+    /// and until then every event is late. [`Log::set_back_horizon`] is the way out.
+    pub horizon_ahead_ms: u64,
     /// Why the sweep did not get through, where it did not. Sweeping again is safe.
     pub failure: Option<Error>,
 }
@@ -107,32 +112,49 @@ impl Log {
                 };
             }
         };
-        let pass = Pass {
+        let pass = Arc::new(Pass {
             parts: written.all_parts(),
             entered: tokio::sync::Mutex::default(),
             report: Mutex::default(),
-        };
-        let of = self.settings.sweep_segments;
-        let segments = (0..of).map(|index| self.sweep_segment(&pass, Segment { index, of }));
-        let segments = stream::iter(segments).buffer_unordered(of as usize);
-        let ended: Vec<crate::Result<()>> = segments.collect().await;
-        let mut report = pass
-            .report
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        });
+        let ended = self.sweep_segments(&pass).await;
+        let mut report = std::mem::take(&mut *pass.report());
         // A scan that did not end has not told what is left.
-        match ended.into_iter().find_map(Result::err) {
-            Some(error) => report.fail(error),
-            None => self.publish(start, &mut report).await,
+        match ended {
+            Err(error) => report.fail(error),
+            Ok(()) => self.publish(start, &mut report).await,
         }
         report
+    }
+
+    /// Sweeps every segment, each as a task of its own, so that they share the machine; they end
+    /// with the sweep.
+    async fn sweep_segments(&self, pass: &Arc<Pass>) -> crate::Result<()> {
+        let of = self.settings.sweep_segments;
+        let mut segments = JoinSet::new();
+        for index in 0..of {
+            let (log, pass) = (self.clone(), pass.clone());
+            let segment = Segment { index, of };
+            segments.spawn(async move { log.sweep_segment(&pass, segment).await });
+        }
+        let mut ended = Ok(());
+        while let Some(one) = segments.join_next().await {
+            let one = one.unwrap_or_else(|cause| {
+                Err(Error::unavailable("a segment was cut off; sweep again").because(cause))
+            });
+            ended = ended.and(one);
+        }
+        ended
     }
 
     async fn publish(&self, start: Time, report: &mut SweepReport) {
         let reached = start.minus_ms(self.settings.allowed_lateness_ms);
         let horizon = report.oldest_left.map_or(reached, |left| left.min(reached));
         match self.publish_horizon(horizon).await {
-            Ok(standing) => report.horizon = Some(standing),
+            Ok(standing) => {
+                report.horizon = Some(standing);
+                report.horizon_ahead_ms = standing.ms().saturating_sub(self.now().ms());
+            }
             Err(error) => report.fail(error),
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::data::{self, Members};
 use super::slot::Day;
 use super::{EventId, LogEvent, Record, RecordPayload, Slot, Time};
 use crate::items::{
@@ -87,7 +88,11 @@ impl LogTables {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
+    let mut text = String::with_capacity(2 * bytes.len());
+    text.extend(digits);
+    text
 }
 
 /// The lower-case hex SHA-256 of bytes.
@@ -114,17 +119,17 @@ pub(super) fn buffer_item(record: Record) -> Item {
         .with(RECORD_PAYLOAD, record.payload.into_value())
 }
 
-/// A record as the buffer has it.
+/// A record where the buffer's item has it.
 #[derive(Clone, Debug)]
-pub(super) struct Buffered {
+pub(super) struct Buffered<'a> {
     pub(super) event_id: EventId,
     pub(super) time: Time,
-    pub(super) payload: RecordPayload,
+    payload: &'a Members,
 }
 
-fn payload_of(item: &Item) -> Option<RecordPayload> {
+fn payload_of(item: &Item) -> Option<&Members> {
     match item.get(RECORD_PAYLOAD) {
-        Some(Value::M(map)) => Some(RecordPayload::new(map.clone())),
+        Some(Value::M(map)) => Some(map),
         _ => None,
     }
 }
@@ -134,7 +139,7 @@ fn text_of<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
 }
 
 /// What an item of the buffer says.
-pub(super) fn buffered_of(item: &Item) -> Result<Buffered> {
+pub(super) fn buffered_of(item: &Item) -> Result<Buffered<'_>> {
     let lacks = |name: &str| {
         Error::corrupt(format!(
             "an item of the buffer lacks an attribute or has another type there. attribute=`{name}`, key=`{}`",
@@ -178,12 +183,12 @@ pub(super) fn partition_of(slot: Slot, id: &EventId, parts: u32) -> String {
 }
 
 /// The item of an event.
-pub(super) fn event_item(partition: String, record: &Buffered, payload: RecordPayload) -> Item {
+fn event_item(partition: String, record: &Buffered<'_>, payload: Members) -> Item {
     Item::new()
         .with(EVENT_TIME_SLOT, partition)
         .with(EVENT_ID, record.event_id.as_str())
         .with(EVENT_TIME_STAMP, record.time.to_string())
-        .with(RECORD_PAYLOAD, payload.into_value())
+        .with(RECORD_PAYLOAD, Value::M(payload))
 }
 
 /// The item that a record becomes, with its data decoded where that is wanted and the item stays one
@@ -191,10 +196,10 @@ pub(super) fn event_item(partition: String, record: &Buffered, payload: RecordPa
 pub(super) fn event_of(
     table: &TableSpec,
     partition: String,
-    record: &Buffered,
+    record: &Buffered<'_>,
     is_decoded: bool,
 ) -> Result<Item> {
-    let decoded = is_decoded.then(|| record.payload.decoded()).flatten();
+    let decoded = is_decoded.then(|| data::decoded(record.payload)).flatten();
     if let Some(decoded) = decoded {
         let item = event_item(partition.clone(), record, decoded);
         if check_item(table, &item).is_ok() {
@@ -204,6 +209,13 @@ pub(super) fn event_of(
     let item = event_item(partition, record, record.payload.clone());
     check_item(table, &item)?;
     Ok(item)
+}
+
+/// Why a record that the buffer takes is too large for a slot.
+pub(super) fn too_large(bytes: usize) -> Error {
+    Error::invalid(format!(
+        "an event has at most some 200 KB, because its slot's index by time carries it a second time; store the rest elsewhere. bytes=`{bytes}`"
+    ))
 }
 
 /// The key of an event.
@@ -232,9 +244,9 @@ pub(super) fn log_event_of(slot: Slot, mut item: Item) -> Result<LogEvent> {
 }
 
 /// Whether an event that is stored says what a record says.
-pub(super) fn is_same_event(stored: &Item, record: &Buffered) -> bool {
+pub(super) fn is_same_event(stored: &Item, record: &Buffered<'_>) -> bool {
     text_of(stored, EVENT_TIME_STAMP) == Some(record.time.to_string().as_str())
-        && payload_of(stored).is_some_and(|payload| payload.is_same(&record.payload))
+        && payload_of(stored).is_some_and(|payload| data::is_same(payload, record.payload))
 }
 
 /// Where the items of the event table's partitions belong.
@@ -400,10 +412,15 @@ pub(super) fn short(name: &str) -> String {
 
 /// How far a pump has come, and whose checkpoint it is.
 pub(super) const POSITION: &str = "position";
-const OF: &str = "of";
+pub(super) const OF: &str = "of";
+
+/// The partition of a pump's checkpoints.
+pub(super) fn checkpoints(pump: &str) -> String {
+    format!("annals#checkpoint#{pump}")
+}
 
 pub(super) fn checkpoint_key(pump: &str, of: &str) -> Key {
-    Key::new(format!("annals#checkpoint#{pump}")).sorted(short(of))
+    Key::new(checkpoints(pump)).sorted(short(of))
 }
 
 pub(super) fn checkpoint_item(pump: &str, of: &str, position: &str) -> Item {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::counting::Verb;
+use annals::counting::{Counting, Verb};
 use annals::faulty::Faulty;
 use annals::items::{Items, Scan, scan_all};
-use annals::log::{Ingested, Log, Playback, Record, Span, Time};
+use annals::log::{Ingested, Log, LogTables, Playback, Record, Span, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
 use annals::{Clock, ErrorKind, ManualClock};
@@ -252,4 +252,74 @@ async fn a_table_that_somebody_else_made_is_indexed_while_it_is_empty() {
     );
     assert!(log.sweep().await.failure.is_none());
     assert!(log.stats().await.unwrap().is_indexed);
+}
+
+/// Where the index is not complete every slot is asked that has begun, and none that has not.
+#[tokio::test]
+async fn a_walk_ends_with_what_has_happened() {
+    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+    for table in LogTables::of(&settings()).unwrap().all() {
+        let created = counting.create_table(table, Default::default());
+        created.await.unwrap();
+    }
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let settings = settings();
+    let log = Log::open(counting.clone(), &settings, clock.clone());
+    let log = log.await.unwrap();
+    let start = Time::from_ms(clock.now_ms() - 3_000).unwrap();
+    let asked = async |playback: Playback| {
+        counting.take();
+        let events = log.playback(playback).try_collect::<Vec<_>>().await;
+        assert_eq!(events.unwrap().len(), 0);
+        counting.take().total().cost.requests
+    };
+    // Three slots that are over, the one that is now, those that a clock may be ahead, and what the
+    // table says of itself, twice.
+    let slots = 3 + LATENESS / 1_000;
+    assert_eq!(asked(Playback::since(start)).await, slots + 2);
+    let whole = Span::new(start, Time::END).unwrap();
+    assert_eq!(asked(whole.into()).await, slots + 2);
+    let later = Time::from_ms(clock.now_ms() + 10 * LATENESS).unwrap();
+    assert_eq!(asked(Playback::since(later)).await, 0);
+}
+
+/// An event of a clock that is far ahead holds up nobody: it is stored, and given when its time comes
+/// or to whoever asks for that time.
+#[tokio::test]
+async fn an_event_of_the_far_future_holds_nobody_up() {
+    let bed = Bed::new().await;
+    let future = Time::from_ms(bed.clock.now_ms() + 1_000_000_000).unwrap();
+    let ahead = Record::json("test", "ahead".parse().unwrap(), future, &json!({"id": 1}));
+    bed.log.ingest(vec![ahead, bed.record("a", 0)]).await;
+    bed.advance(60_000);
+    let report = bed.log.sweep().await;
+    assert_eq!((report.moved, report.horizon_ahead_ms), (2, 0));
+    let reached = bed.clock.now_ms() - LATENESS;
+    assert_eq!(report.horizon.map(Time::ms), Some(reached));
+    let played = bed.log.playback(Playback::since(Time::FIRST));
+    let played: Vec<_> = played.try_collect().await.unwrap();
+    assert_eq!(played.len(), 1, "a playback without an end ends about now");
+    assert_eq!(bed.ids().await, ["a", "ahead"]);
+}
+
+/// A horizon that a wrong clock has published makes everything late, and is told, until it is set
+/// back.
+#[tokio::test]
+async fn a_horizon_of_a_wrong_clock_is_told_and_set_back() {
+    let bed = Bed::new().await;
+    let wrong = Arc::new(ManualClock::at_ms(bed.clock.now_ms() + 1_000_000_000));
+    let settings = settings();
+    let sweeper = Log::open(bed.items.clone(), &settings, wrong);
+    sweeper.await.unwrap().sweep().await;
+    bed.log.ingest_one(bed.record("a", 0)).await;
+    let report = bed.log.sweep().await;
+    assert_eq!((report.moved, report.late), (1, 1));
+    assert_eq!(report.horizon_ahead_ms, 1_000_000_000 - LATENESS);
+    let right = Time::from_ms(bed.clock.now_ms() - LATENESS).unwrap();
+    assert!(bed.log.set_back_horizon(right).await.unwrap());
+    assert!(!bed.log.set_back_horizon(right).await.unwrap());
+    bed.log.ingest_one(bed.record("b", 0)).await;
+    let report = bed.log.sweep().await;
+    assert_eq!((report.moved, report.late), (1, 0), "{report:?}");
+    assert_eq!(report.horizon_ahead_ms, 0);
 }

@@ -115,3 +115,54 @@ async fn a_shard_that_the_stream_dropped_is_told() {
     assert_eq!(done.dropped[0].as_str(), parent);
     assert_eq!(done.records, 20, "its children are read all the same");
 }
+
+/// The names of what the pump keeps checkpoints of.
+async fn kept(place: &Place) -> Vec<String> {
+    let arn = format!(
+        "arn:aws:kinesis:us-east-1:000000000000:stream/{}",
+        place.stream
+    );
+    let checkpoints = place.log().await.checkpoints(format!("kinesis:{arn}"));
+    checkpoints.names().await.unwrap()
+}
+
+#[tokio::test]
+async fn checkpoints_of_shards_that_are_gone_are_forgotten() {
+    let place = Place::here().await;
+    place.create(1).await;
+    place.put(numbered("a", 30)).await;
+    let mut pump = place.pump(Begin::TrimHorizon).await;
+    drain(&mut pump).await;
+    place.split().await;
+    place.put(numbered("b", 20)).await;
+    drain(&mut pump).await;
+    let parent = "shardId-000000000000";
+    assert!(kept(&place).await.iter().any(|name| name == parent));
+    // It was read to its end: nothing is lost, and nothing is told.
+    place.fake().state().forget(place.stream.as_str(), parent);
+    let mut pump = place.pump(Begin::TrimHorizon).await;
+    let done = drain(&mut pump).await;
+    assert!(done.dropped.is_empty(), "{done:?}");
+    let names = kept(&place).await;
+    assert!(names.iter().all(|name| name != parent), "{names:?}");
+    assert_eq!(names.len(), 2 + 1, "the children's, and that it has begun");
+}
+
+/// Also by a pump that was not there when it happened.
+#[tokio::test]
+async fn a_shard_that_was_dropped_between_two_pumps_is_told() {
+    let place = Place::here().await;
+    place.create(1).await;
+    place.put(numbered("a", 30)).await;
+    let mut pump = place.pump(Begin::TrimHorizon).await;
+    pump.step().await;
+    place.split().await;
+    let parent = "shardId-000000000000";
+    place.fake().state().forget(place.stream.as_str(), parent);
+    let mut pump = place.pump(Begin::TrimHorizon).await;
+    let done = drain(&mut pump).await;
+    assert_eq!(done.dropped.len(), 1, "{done:?}");
+    assert_eq!(done.dropped[0].as_str(), parent);
+    let mut pump = place.pump(Begin::TrimHorizon).await;
+    assert!(drain(&mut pump).await.dropped.is_empty(), "told once");
+}

@@ -1,7 +1,8 @@
 //! `annals log ingest`: records from JSON lines.
 //!
 //! Promises: a line that is wrong is named and does not keep the others out; what it says was
-//! stored reaches its slot. Memory is bounded, whatever the input.
+//! stored reaches its slot. A line that is too long ends the input: what came before it is brought in
+//! and counted first. Memory is bounded, whatever the input.
 
 use std::process::ExitCode;
 
@@ -67,7 +68,13 @@ impl Ingest {
         let input = tokio::io::BufReader::new(tokio::io::stdin());
         let mut lines = Lines::new(input, ProgressBar::hidden());
         let (mut counts, mut batch) = (Counts::default(), Vec::new());
-        while let Some(line) = lines.next().await? {
+        // An input that breaks off does so behind the records that it brought.
+        let ended = loop {
+            let line = match lines.next().await {
+                Ok(Some(line)) => line,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
             if line.trim_ascii().is_empty() {
                 continue;
             }
@@ -78,7 +85,7 @@ impl Ingest {
             if batch.len() == AT_ONCE {
                 bring(&log, &mut batch, &mut counts, &bar).await;
             }
-        }
+        };
         bring(&log, &mut batch, &mut counts, &bar).await;
         bar.finish_and_clear();
         let Counts {
@@ -91,6 +98,7 @@ impl Ingest {
         let text = format!("{stored} stored, {present} there already, {refused} refused");
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
+        ended?;
         Ok(worst.map_or(ExitCode::SUCCESS, |error| exit_code(error.kind())))
     }
 }

@@ -2,6 +2,7 @@
 
 mod aside;
 mod every;
+mod horizon;
 mod ingest;
 mod link;
 mod playback;
@@ -35,6 +36,8 @@ pub(crate) enum LogCommand {
     Link(link::Link),
     /// What the log holds, and how far it is
     Stats(stats::Stats),
+    /// The time before which nothing more arrives; set back where a sweeper's clock was wrong
+    Horizon(horizon::Horizon),
     /// The records that could not become events, with the reason
     Aside(aside::Aside),
     /// Play a span of time back, in order
@@ -49,6 +52,7 @@ impl LogCommand {
             Self::Sweep(command) => command.run(context).await,
             Self::Link(command) => command.run(context).await,
             Self::Stats(command) => command.run(context).await,
+            Self::Horizon(command) => command.run(context).await,
             Self::Aside(command) => command.run(context).await,
             Self::Playback(command) => command.run(context).await,
         }

@@ -4,7 +4,7 @@
 //! slot that has any: `<slot>: <time of its first event> [<count>]`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals::log::{LogEvent, LogStream, Playback as Plan, Slot, Speed, Time};
 use annals::{Error, Random, Result, SystemClock};
@@ -27,7 +27,7 @@ pub(crate) struct Playback {
     /// The first time that is played: milliseconds since 1970 or RFC 3339
     #[arg(long, value_name = "T")]
     start: Time,
-    /// The first time that is not [default: whatever there is]
+    /// The first time that is not [default: now, and as much as clocks may differ]
     #[arg(long, value_name = "T")]
     end: Option<Time>,
     /// Where to: stdout, or kinesis:STREAM
@@ -73,16 +73,22 @@ impl Playback {
             true => log.follow(plan),
             false => log.playback(plan),
         };
-        let mut slots = SlotReport::default();
+        let slots = Arc::new(Mutex::new(SlotReport::default()));
+        let passed = slots.clone();
+        let events = events.inspect_ok(move |event| reported(&passed).pass(event));
         let played = match &self.to {
-            Sink::Stdout => print_all(events, &mut slots).await,
-            Sink::Kinesis(stream) => put_all(context, stream, events, &mut slots).await,
+            Sink::Stdout => print_all(Box::pin(events), &slots).await,
+            Sink::Kinesis(stream) => put_all(context, stream, Box::pin(events)).await,
         };
-        slots.end();
+        reported(&slots).end();
         played?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn reported(slots: &Mutex<SlotReport>) -> MutexGuard<'_, SlotReport> {
+    slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The slot that is being played.
@@ -126,27 +132,10 @@ impl SlotReport {
 }
 
 /// Puts events into a stream, and prints how many.
-async fn put_all(
-    context: &Context,
-    stream: &StreamName,
-    events: LogStream,
-    slots: &mut SlotReport,
-) -> Result<()> {
+async fn put_all(context: &Context, stream: &StreamName, events: LogStream) -> Result<()> {
     let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
     let kinesis = Kinesis::open(&context.settings, clock, random).await?;
-    let (told, passed) = futures::channel::mpsc::unbounded::<LogEvent>();
-    let events = events.inspect_ok(move |event| {
-        // Whoever reports may have ended; the events go on.
-        let _ = told.unbounded_send(event.clone());
-    });
-    let report = async {
-        let mut passed = passed;
-        while let Some(event) = passed.next().await {
-            slots.pass(&event);
-        }
-    };
-    let playing = kinesis.play(stream, Box::pin(events), |_| ());
-    let (played, ()) = futures::join!(playing, report);
+    let played = kinesis.play(stream, events, |_| ()).await;
     let (events, requests, resent) = (played.events, played.requests, played.resent);
     let last = played.last.as_ref().map(ToString::to_string);
     let object = json!({"events": events, "requests": requests, "resent": resent, "last": last});
@@ -155,21 +144,19 @@ async fn put_all(
     played.failure.map_or(Ok(()), Err)
 }
 
-async fn print_all(events: LogStream, slots: &mut SlotReport) -> Result<()> {
+async fn print_all(events: LogStream, slots: &Mutex<SlotReport>) -> Result<()> {
     let mut chunks = events.ready_chunks(LINES_AT_ONCE);
     while let Some(chunk) = chunks.next().await {
         let (mut lines, mut failure) = (Vec::with_capacity(chunk.len()), None);
         for event in chunk {
             match event {
-                Ok(event) => {
-                    slots.pass(&event);
-                    lines.push(shown::log_event(&event).to_string());
-                }
+                Ok(event) => lines.push(shown::log_event(&event).to_string()),
                 Err(error) => failure = Some(error),
             }
         }
         if !lines.is_empty() {
-            slots.bar.suspend(|| print_line(&lines.join("\n")))?;
+            let bar = reported(slots).bar.clone();
+            bar.suspend(|| print_line(&lines.join("\n")))?;
         }
         if let Some(failure) = failure {
             return Err(failure);

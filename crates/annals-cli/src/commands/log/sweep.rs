@@ -49,6 +49,12 @@ fn print(context: &Context, report: &SweepReport) -> Result<()> {
     for id in &report.late_events {
         print_note(&format!("annals: an event is late. event id=`{id}`"));
     }
+    if let (Some(horizon), 1..) = (report.horizon, report.horizon_ahead_ms) {
+        print_note(&format!(
+            "annals: the horizon is ahead of this clock: a sweeper's clock is or was wrong, and until then every event is late; set it right, then run annals log horizon --set-back. horizon=`{horizon}`, ahead ms=`{}`",
+            report.horizon_ahead_ms
+        ));
+    }
     if let Some(failure) = &report.failure {
         print_error(failure);
     }

@@ -326,7 +326,7 @@ fn log() -> Json {
             answers: vec![("200", played)],
         }.with("parameters", json!([
             {"name": "start", "in": "query", "required": true, "description": "The first time that is played", "schema": time},
-            {"name": "end", "in": "query", "description": "The first time that is not", "schema": time},
+            {"name": "end", "in": "query", "description": "The first time that is not; without it, now", "schema": time},
             {"name": "speed", "in": "query", "description": "max, or times as fast as it happened", "schema": {"type": "string", "pattern": "^(max|[1-9][0-9]{0,8})$"}},
             {"name": "follow", "in": "query", "description": "Then every event that comes", "schema": {"type": "string", "enum": ["false", "true"]}},
             {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "pattern": "^[0-9]{1,13}/[A-Za-z0-9]+$"}},

@@ -93,7 +93,7 @@ fn log() -> Json {
         })),
         "Swept": object(&["moved", "repeated", "late", "set_aside", "stuck", "left", "horizon"], json!({
             "moved": count, "repeated": count, "late": count, "set_aside": count,
-            "stuck": count, "left": count, "horizon": time,
+            "stuck": count, "left": count, "horizon": time, "horizon_ahead_ms": count,
         })),
         "LogStats": object(&["buffered", "horizon"], json!({
             "buffered": count, "oldest_buffered": time, "set_aside": count, "horizon": time,

@@ -1,0 +1,34 @@
+//! `annals log horizon`: the time before which nothing more arrives, and the way out where it is wrong.
+
+use std::process::ExitCode;
+
+use annals::Result;
+use annals::log::Time;
+use serde_json::json;
+
+use super::super::{Context, Purpose};
+
+/// The time before which nothing more arrives but what is told as late.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Horizon {
+    /// Set it back to this time, where a sweeper's clock was ahead; first set that clock right
+    #[arg(long, value_name = "T")]
+    set_back: Option<Time>,
+}
+
+impl Horizon {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let purpose = self.set_back.map_or(Purpose::Read, |_| Purpose::Write);
+        let (log, store) = context.log(purpose).await?;
+        let is_set_back = match self.set_back {
+            Some(time) => log.set_back_horizon(time).await?,
+            None => false,
+        };
+        let horizon = log.horizon().await?.map(|time| time.to_string());
+        let object = json!({"horizon": horizon, "is_set_back": is_set_back});
+        let text = horizon.unwrap_or_else(|| "none: nothing has been swept yet".to_owned());
+        context.output.line(&object, &text)?;
+        context.print_cost(&store)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
