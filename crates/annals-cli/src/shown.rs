@@ -3,13 +3,16 @@
 //!
 //! Promises: the same members under the same names wherever something is shown, on one line.
 
-use annals::log::{Data, Log, LogEvent, LogStats, SweepReport};
+use annals::items::item_to_json;
+use annals::journal::Appended;
+use annals::log::{Aside, Data, Log, LogEvent, LogStats, SweepReport};
 use annals::snapshot::Snapshot;
 use annals::state::{Revision, State};
 use annals::verify::{Finding, Remedy};
 use annals::{Event, Payload, PersistenceId, SequenceNumber};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::payload;
@@ -46,6 +49,27 @@ pub(crate) fn event(event: &Event) -> String {
 /// A place in a journal, or of a snapshot.
 pub(crate) fn place(id: &PersistenceId, number: SequenceNumber) -> Json {
     json!({"persistence_id": id.as_str(), "sequence_number": number.get()})
+}
+
+/// What an append became.
+pub(crate) fn appended(id: &PersistenceId, appended: &Appended) -> String {
+    #[derive(Serialize)]
+    struct Shown<'a> {
+        persistence_id: &'a str,
+        sequence_number: u64,
+        first_sequence_number: u64,
+        time: u64,
+        has_snapshot: bool,
+    }
+    let shown = Shown {
+        persistence_id: id.as_str(),
+        sequence_number: appended.last.get(),
+        first_sequence_number: appended.first.get(),
+        time: appended.time_ms,
+        has_snapshot: appended.has_snapshot,
+    };
+    // Text, numbers and a boolean always become JSON.
+    serde_json::to_string(&shown).unwrap_or_default()
 }
 
 /// A snapshot, with its state last.
@@ -155,6 +179,12 @@ pub(crate) fn sweep(report: &SweepReport) -> Json {
         "horizon": report.horizon.map(|time| time.to_string()),
         "horizon_ahead_ms": report.horizon_ahead_ms,
     })
+}
+
+/// A record that could not become an event, whole.
+pub(crate) fn aside(aside: &Aside) -> Json {
+    let record = item_to_json(&aside.record);
+    json!({"name": aside.name, "reason": aside.reason, "record": record})
 }
 
 /// What the log holds, and how far it is.

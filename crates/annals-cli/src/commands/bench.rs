@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals::bench::{
-    AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, LogPlan, LogRow,
-    ReplayRow, ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal, measure_log,
-    measure_store,
+    AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, LoadPlan, LogPlan,
+    LogRow, ReplayRow, ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal,
+    measure_load, measure_log, measure_store,
 };
 use annals::items::{Items, TableName};
 use annals::settings::StoreKind;
@@ -42,6 +42,19 @@ pub(crate) enum Bench {
     /// The log on the embedded store: a million events of one hour ingested, swept and played back,
     /// against the bare engine
     Log,
+    /// Appends of one event without an expectation, on the embedded store: what `scripts/load`
+    /// compares the same appends over HTTP with
+    Appends {
+        /// How many append at once
+        #[arg(long, value_name = "N", default_value_t = LoadPlan::default().writers)]
+        writers: usize,
+        /// To how many ids, one behind the other
+        #[arg(long, value_name = "N", default_value_t = LoadPlan::default().ids)]
+        ids: u64,
+        /// For how many seconds, and as many before to warm up
+        #[arg(long, value_name = "SECONDS", default_value_t = LoadPlan::default().time.as_secs())]
+        seconds: u64,
+    },
 }
 
 impl Bench {
@@ -52,11 +65,25 @@ impl Bench {
             (Self::Journal, StoreKind::Embedded) => journal(context).await,
             (Self::Entities, StoreKind::Embedded) => entities(context).await,
             (Self::Log, StoreKind::Embedded) => log(context).await,
-            (Self::Journal | Self::Entities | Self::Log, StoreKind::DynamoDb) => {
-                Err(Error::invalid(
-                    "this bench measures the embedded store; leave --dynamodb out, or take bench store",
-                ))
+            (
+                Self::Appends {
+                    writers,
+                    ids,
+                    seconds,
+                },
+                StoreKind::Embedded,
+            ) => {
+                let plan = LoadPlan {
+                    writers,
+                    ids,
+                    time: Duration::from_secs(seconds),
+                    ..LoadPlan::default()
+                };
+                appends(context, plan).await
             }
+            (_, StoreKind::DynamoDb) => Err(Error::invalid(
+                "this bench measures the embedded store; leave --dynamodb out, or take bench store",
+            )),
         }
     }
 }
@@ -112,6 +139,20 @@ async fn log(context: &Context) -> Result<ExitCode> {
     let work = measure_log(&bench.folder, plan, clock, |row| {
         bench.print(&log_object(&row), &log_text(&row));
     });
+    bench.run(work).await
+}
+
+async fn appends(context: &Context, plan: LoadPlan) -> Result<ExitCode> {
+    let bench = EmbeddedBench::beside(context);
+    let (folder, clock) = (bench.folder.clone(), bench.clock.clone());
+    let work = async {
+        let rate = measure_load(&folder, plan, clock).await?;
+        let (writers, ids) = (plan.writers, plan.ids);
+        let object = json!({"writers": writers, "ids": ids, "appends_per_second": rate.round()});
+        let text = format!("{writers} writers, {ids} ids: {rate:.0} durable appends a second");
+        bench.print(&object, &text);
+        Ok(())
+    };
     bench.run(work).await
 }
 

@@ -9,12 +9,15 @@ use std::time::Duration;
 use annals::{Error, Result};
 use clap::ValueEnum;
 use tokio::net::TcpListener;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use super::Context;
 use super::log::Every;
+use crate::args::{Given, given};
 use crate::interrupt::Interrupts;
-use crate::serve::{self, App, Guard, Limits};
+use crate::serve::{self, App, Guard, Limits, Otlp};
 
 /// Serve journals, snapshots and durable state over HTTP: JSON in and out, described at
 /// /openapi.json. Ends cleanly on Ctrl-C and on the signal of `kill`.
@@ -59,6 +62,10 @@ pub(crate) struct Serve {
         default_value = "info"
     )]
     log: String,
+    /// The collector to which spans of requests and store calls are sent, such as
+    /// http://127.0.0.1:4318 [default: none]
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    otlp: Option<Given<String>>,
     /// How it is told [default: text at a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
@@ -73,7 +80,9 @@ enum LogFormat {
 impl Serve {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let guard = Guard::new(self.listen, self.token()?.as_deref(), self.insecure)?;
-        self.start_traces()?;
+        let otlp = given(&self.otlp);
+        let otlp = otlp.map(|address| Otlp::start(&address)).transpose()?;
+        self.start_traces(otlp.as_ref())?;
         let allowed = raise_file_limit();
         let limits = self.limits();
         if allowed.is_some_and(|allowed| allowed < limits.connections as u64) {
@@ -100,6 +109,9 @@ impl Serve {
             let _ = interrupts.or(std::future::pending::<()>()).await;
         };
         let served = serve::run(listener, app, stop).await;
+        if let Some(otlp) = otlp {
+            otlp.finish().await;
+        }
         tracing::info!("stopped");
         served.map(|()| ExitCode::SUCCESS)
     }
@@ -133,22 +145,31 @@ impl Serve {
         }
     }
 
-    fn start_traces(&self) -> Result<()> {
+    /// Lines on standard error, and spans for a collector where there is one.
+    fn start_traces(&self, otlp: Option<&Otlp>) -> Result<()> {
         let filter = EnvFilter::try_new(&self.log).map_err(|cause| {
             Error::invalid(format!("--log is not understood. log=`{}`", self.log)).because(cause)
         })?;
         let is_terminal = std::io::stderr().is_terminal();
-        let traces = tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        let lines = tracing_subscriber::fmt::layer()
             .with_ansi(is_terminal)
             .with_writer(std::io::stderr);
         let is_json = match self.log_format {
             Some(format) => format == LogFormat::Json,
             None => !is_terminal,
         };
-        let started = match is_json {
-            true => traces.json().try_init(),
-            false => traces.try_init(),
+        let lines = match is_json {
+            true => lines.json().boxed(),
+            false => lines.boxed(),
+        };
+        let traces = tracing_subscriber::registry();
+        let started = match otlp {
+            // What is printed does not decide what is sent.
+            Some(otlp) => traces
+                .with(lines.with_filter(filter))
+                .with(otlp.layer())
+                .try_init(),
+            None => traces.with(lines).with(filter).try_init(),
         };
         started.map_err(|cause| Error::invalid("traces cannot be kept").because(cause))
     }

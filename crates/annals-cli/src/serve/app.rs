@@ -15,9 +15,11 @@ use tokio_util::task::TaskTracker;
 use super::auth::Guard;
 use super::finishing::Finishing;
 use super::limits::Limits;
-use super::metrics;
+use super::metrics::{self, Meters};
 use super::problem::Answer;
+use super::router::routes;
 use super::tail::{Looking, Tails};
+use super::traced::{self, Traced};
 use super::turns::Turns;
 use crate::open::{self, Absent};
 
@@ -34,6 +36,7 @@ struct Inner {
     guard: Guard,
     limits: Limits,
     metrics: PrometheusHandle,
+    meters: Meters,
     requests: Semaphore,
     /// Writes whose callers have gone.
     orphans: TaskTracker,
@@ -50,7 +53,11 @@ impl App {
     pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
         // The store's own meters look for the recorder when it is made.
         let metrics = metrics::recorder()?;
-        let items = open::store(settings, Absent::Create).await?;
+        let items: Arc<dyn Items> = open::store(settings, Absent::Create).await?;
+        let items = match traced::is_wanted() {
+            true => Arc::new(Traced::new(items)),
+            false => items,
+        };
         let app = Self(Arc::new(Inner {
             items,
             settings: settings.clone(),
@@ -60,6 +67,7 @@ impl App {
             guard,
             limits,
             metrics,
+            meters: Meters::new(routes().into_iter().map(|(path, _)| path)),
             requests: Semaphore::new(limits.requests),
             orphans: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -119,6 +127,10 @@ impl App {
 
     pub(super) fn metrics(&self) -> &PrometheusHandle {
         &self.0.metrics
+    }
+
+    pub(super) fn meters(&self) -> &Meters {
+        &self.0.meters
     }
 
     pub(super) fn requests(&self) -> &Semaphore {

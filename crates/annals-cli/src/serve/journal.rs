@@ -6,9 +6,8 @@ use annals::journal::{Append, AppendError, Expected, Window};
 use annals::verify::Verify;
 use annals::{Codec, NewEvent, Payload, PersistenceId, SequenceNumber};
 use axum::Json as JsonBody;
-use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, TryStreamExt};
@@ -20,13 +19,10 @@ use super::app::App;
 use super::idempotency::Key;
 use super::problem::{Answer, Problem};
 use super::request::{
-    Id, Params, header, json_body, parse, present, tag_number, wants_events, whole, whole_or_none,
+    Id, Params, header, json_body, parse, present, tag_number, whole, whole_or_none,
 };
-use super::{lines, tail};
+use super::{lines, sse, tail};
 use crate::{payload, shown};
-
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// An event as it is sent: the members under which it is shown.
 #[derive(Deserialize)]
@@ -89,25 +85,49 @@ pub(super) fn codec_of(name: Option<&str>, is_value: bool) -> Codec {
     }
 }
 
+/// What is to be appended, by what was sent.
+struct Sent {
+    expected: Expected,
+    key: Option<Key>,
+    append: Append,
+}
+
+impl Sent {
+    fn of(headers: &HeaderMap, id: &PersistenceId, body: &[u8]) -> Answer<Self> {
+        let sent: AppendBody<'_> = parse(body)?;
+        let expected = expected(headers, sent.expect)?;
+        let events = sent.events.into_iter().zip(1..);
+        let events = events.map(|(event, place)| event.event(place));
+        let append = Append {
+            events: events.collect::<Answer<_>>()?,
+            causation: sent.causation,
+            correlation: sent.correlation,
+            snapshot: sent
+                .snapshot
+                .map(|state| Payload::new(Codec::Json, state.get().to_owned())),
+            token: None,
+        };
+        Ok(Self {
+            expected,
+            key: Key::of(headers, id, expected, body)?,
+            append,
+        })
+    }
+}
+
 /// `POST /v1/journal/{id}/events`
 pub(super) async fn append(State(app): State<App>, Id(id): Id, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     Params::of(&parts.uri, &[])?;
     let body = json_body(&parts.headers, body, app.limits()).await?;
-    let sent: AppendBody<'_> = parse(&body)?;
-    let expected = expected(&parts.headers, sent.expect)?;
-    let key = Key::of(&parts.headers, &id, expected, &body)?;
-    let events = sent.events.into_iter().zip(1..);
-    let events = events.map(|(event, place)| event.event(place));
-    let append = Append {
-        events: events.collect::<Answer<_>>()?,
-        causation: sent.causation,
-        correlation: sent.correlation,
-        snapshot: sent
-            .snapshot
-            .map(|state| Payload::new(Codec::Json, state.get().to_owned())),
-        token: None,
-    };
+    let sent = Sent::of(&parts.headers, &id, &body);
+    // The connection reads into the same memory again, once nobody holds it.
+    drop((parts, body));
+    let Sent {
+        expected,
+        key,
+        append,
+    } = sent?;
     let writer = app.clone();
     let write = async move {
         let journal = writer.annals().await?.journal();
@@ -121,14 +141,9 @@ pub(super) async fn append(State(app): State<App>, Id(id): Id, request: Request)
         };
         let appended = appended.map_err(|error| problem_of(error, expected))?;
         writer.tails().tell(&id);
-        let mut object = shown::place(&id, appended.last);
-        if let Json::Object(members) = &mut object {
-            members.insert("first_sequence_number".into(), appended.first.get().into());
-            members.insert("time".into(), appended.time_ms.into());
-            members.insert("has_snapshot".into(), appended.has_snapshot.into());
-        }
         let tag = [(ETAG, format!("\"{}\"", appended.last))];
-        Ok((StatusCode::CREATED, tag, JsonBody(object)).into_response())
+        let answer = raw_json(shown::appended(&id, &appended));
+        Ok((StatusCode::CREATED, tag, answer).into_response())
     };
     app.accept(write).await
 }
@@ -194,14 +209,15 @@ pub(super) async fn events(
     let params = Params::of(&uri, &["from", "to", "max"])?;
     let from = params.number("from")?.unwrap_or(SequenceNumber::FIRST);
     let (to, max) = (params.number("to")?, params.number("max")?);
-    let last = last_event_id(&headers)?;
-    if wants_events(&headers) {
+    let last: Option<SequenceNumber> = sse::last_id(&headers)?;
+    if sse::are_wanted(&headers) {
         if to.is_some() || max.is_some() {
             return Err(Problem::invalid(
                 "a tail has no end; leave out to and max, or ask for application/x-ndjson",
             ));
         }
-        return follow(&app, id, last.unwrap_or(Some(from))).await;
+        let from = last.map_or(Some(from), SequenceNumber::next);
+        return follow(&app, id, from).await;
     }
     let window = Window {
         from,
@@ -225,24 +241,12 @@ fn no_events(id: &PersistenceId) -> Problem {
     Problem::absent(format!("there are no events. id=`{id}`"))
 }
 
-/// Where to go on, by the number of the event that was received last; `Some(None)` where none can
-/// follow.
-fn last_event_id(headers: &HeaderMap) -> Answer<Option<Option<SequenceNumber>>> {
-    let Some(text) = header(headers, &LAST_EVENT_ID)? else {
-        return Ok(None);
-    };
-    let last: SequenceNumber = text.parse()?;
-    Ok(Some(last.next()))
-}
-
 async fn follow(app: &App, id: PersistenceId, from: Option<SequenceNumber>) -> Answer {
     let Some(from) = from else {
         return Err(Problem::invalid("no event can follow that one"));
     };
     let journal = app.annals().await?.journal();
-    let headers = [(CONTENT_TYPE, EVENT_STREAM), (CACHE_CONTROL, "no-store")];
-    let body = Body::from_stream(tail::tail(app, journal, id, from));
-    Ok((headers, body).into_response())
+    Ok(sse::answer(tail::tail(app, journal, id, from)))
 }
 
 /// `GET /v1/journal/{id}/highest`

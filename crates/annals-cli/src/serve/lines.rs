@@ -11,6 +11,8 @@ use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use futures::{FutureExt, TryStreamExt};
 
+use tracing::{Instrument, Span};
+
 use super::problem::Answer;
 
 /// The media type of JSON lines.
@@ -39,10 +41,13 @@ fn of_body(body: Body) -> Response {
 }
 
 /// The lines that are there already go together.
-fn frames(
-    lines: impl Stream<Item = Result<String>> + Send + Unpin + 'static,
-) -> impl Stream<Item = Result<Bytes>> + Send {
-    stream::try_unfold(Some(lines), |lines| async {
+fn frames<S>(lines: S) -> impl Stream<Item = Result<Bytes>> + Send
+where
+    S: Stream<Item = Result<String>> + Send + Unpin + 'static,
+{
+    // What is read for the lines is read for the request, also when that has been answered.
+    let span = Span::current();
+    let next = |lines: Option<S>| async {
         let Some(mut lines) = lines else {
             return Ok(None);
         };
@@ -66,6 +71,9 @@ fn frames(
             }
         }
         Ok(Some((Bytes::from(frame), Some(lines))))
+    };
+    stream::try_unfold(Some(lines), move |lines| {
+        next(lines).instrument(span.clone())
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use annals::log::{EventId, Ingested, Log, Playback, Record, Time};
+use annals::log::{EventId, Ingested, Log, Playback, Record, Span, Time};
 use annals::{Error, Random};
 use axum::Json as JsonBody;
 use axum::body::Body;
@@ -19,13 +19,12 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value as Json, json};
 
 use super::app::App;
-use super::lines;
 use super::problem::{Answer, Problem};
-use super::request::{Params, header, media_body, wants_events};
+use super::request::{Name, Params, media_body};
+use super::{lines, sse};
 use crate::records::record;
 use crate::shown;
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// One transparent pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 static RANDOM: LazyLock<Random> = LazyLock::new(Random::from_machine);
@@ -169,6 +168,26 @@ pub(super) async fn sweep(State(app): State<App>, uri: Uri) -> Answer {
     app.accept(write).await
 }
 
+/// `GET /v1/log/aside`: the records that could not become events, whole, with the reason.
+pub(super) async fn aside(State(app): State<App>, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    let records = app.log().await?.set_aside();
+    let lines = records.map_ok(|aside| shown::aside(&aside).to_string());
+    let answer = lines::answer(Box::pin(lines)).await?;
+    Ok(answer.unwrap_or_else(lines::none))
+}
+
+/// `DELETE /v1/log/aside/{name}`: forgets one of them, for good.
+pub(super) async fn forget(State(app): State<App>, Name(name): Name, uri: Uri) -> Answer {
+    Params::of(&uri, &[])?;
+    let writer = app.clone();
+    let write = async move {
+        writer.log().await?.forget_aside(&name).await?;
+        Ok(JsonBody(json!({"name": name})).into_response())
+    };
+    app.accept(write).await
+}
+
 /// `GET /v1/log/events`: a span of time, as JSON lines or as server-sent events.
 pub(super) async fn playback(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Answer {
     let params = Params::of(&uri, &["start", "end", "speed", "follow"])?;
@@ -179,14 +198,10 @@ pub(super) async fn playback(State(app): State<App>, uri: Uri, headers: HeaderMa
     playback.end = params.text("end").map(str::parse).transpose()?;
     let speed = params.text("speed").map(str::parse).transpose()?;
     playback.speed = speed.unwrap_or_default();
-    if let Some(place) = header(&headers, &LAST_EVENT_ID)? {
-        playback.after = Some(place.parse()?);
+    if let Some(end) = playback.end {
+        Span::new(playback.start, end)?;
     }
-    if playback.end.is_some_and(|end| end < playback.start) {
-        return Err(Problem::invalid(
-            "a span ends before it starts; change them over",
-        ));
-    }
+    playback.after = sse::last_id(&headers)?;
     let follows = match params.text("follow") {
         None | Some("false") => false,
         Some("true") => true,
@@ -199,18 +214,14 @@ pub(super) async fn playback(State(app): State<App>, uri: Uri, headers: HeaderMa
     };
     let closing = app.closing().clone().cancelled_owned();
     let events = events.take_until(Box::pin(closing));
-    if !wants_events(&headers) {
+    if !sse::are_wanted(&headers) {
         let lines = events.map_ok(|event| shown::log_event(&event).to_string());
         let answer = lines::answer(Box::pin(lines)).await?;
         return Ok(answer.unwrap_or_else(lines::none));
     }
     let frames = events.map_ok(|event| {
         let (place, line) = (event.place(), shown::log_event(&event));
-        Bytes::from(format!("id: {place}\ndata: {line}\n\n"))
+        sse::frame(place, line)
     });
-    let headers = [
-        (CONTENT_TYPE, "text/event-stream"),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    Ok((headers, Body::from_stream(frames)).into_response())
+    Ok(sse::answer(frames))
 }

@@ -13,16 +13,17 @@
 //! With them stand those of the store (`annals::counting`) and of DynamoDB's client: requests,
 //! capacity units, refused and failed calls, retries.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use annals::{Error, Result};
-use metrics::Gauge;
+use metrics::{Counter, Gauge, Histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-pub(super) const REQUESTS: &str = "annals_http_requests_total";
-pub(super) const SECONDS: &str = "annals_http_request_seconds";
-pub(super) const CONFLICTS: &str = "annals_http_conflicts_total";
+const REQUESTS: &str = "annals_http_requests_total";
+const SECONDS: &str = "annals_http_request_seconds";
+const CONFLICTS: &str = "annals_http_conflicts_total";
 pub(super) const REFUSED: &str = "annals_http_turned_away_total";
 pub(super) const CONNECTIONS: &str = "annals_http_connections";
 pub(super) const TAILS: &str = "annals_http_tails";
@@ -71,6 +72,92 @@ fn describe() {
     metrics::counter!(REFUSED).absolute(0);
     metrics::gauge!(CONNECTIONS).set(0.0);
     metrics::gauge!(TAILS).set(0.0);
+}
+
+/// What is no path of ours is counted under this one.
+const NO_PATH: &str = "none";
+
+/// The meters of all paths. A meter is looked for by its labels once: that costs more than to count.
+pub(super) struct Meters {
+    paths: HashMap<&'static str, PathMeters>,
+    none: PathMeters,
+    conflicts: Counter,
+}
+
+impl Meters {
+    /// For paths as their patterns, so that ids never become labels.
+    pub(super) fn new(paths: impl IntoIterator<Item = &'static str>) -> Self {
+        let paths = paths.into_iter();
+        Self {
+            paths: paths.map(|path| (path, PathMeters::new(path))).collect(),
+            none: PathMeters::new(NO_PATH),
+            conflicts: metrics::counter!(CONFLICTS),
+        }
+    }
+
+    pub(super) fn of(&self, path: Option<&str>) -> &PathMeters {
+        let known = path.and_then(|path| self.paths.get(path));
+        known.unwrap_or(&self.none)
+    }
+
+    pub(super) fn count_conflict(&self) {
+        self.conflicts.increment(1);
+    }
+}
+
+/// The meters of a path.
+pub(super) struct PathMeters {
+    path: &'static str,
+    /// By method and status, of which there are few.
+    answers: RwLock<Vec<Answers>>,
+}
+
+struct Answers {
+    method: &'static str,
+    status: u16,
+    count: Counter,
+    seconds: Histogram,
+}
+
+impl PathMeters {
+    fn new(path: &'static str) -> Self {
+        Self {
+            path,
+            answers: RwLock::default(),
+        }
+    }
+
+    pub(super) fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Counts an answer, which began after so many seconds.
+    pub(super) fn count(&self, method: &'static str, status: u16, seconds: f64) {
+        let is_it = |it: &&Answers| it.status == status && it.method == method;
+        let known = self.answers.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answers) = known.iter().find(is_it) {
+            return answers.count(seconds);
+        }
+        drop(known);
+        let mut known = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+        let (path, code) = (self.path, status.to_string());
+        // Whoever came here at the same moment has made handles of the same meters: no harm.
+        let answers = Answers {
+            method,
+            status,
+            count: metrics::counter!(REQUESTS, "method" => method, "path" => path, "status" => code),
+            seconds: metrics::histogram!(SECONDS, "method" => method, "path" => path),
+        };
+        answers.count(seconds);
+        known.push(answers);
+    }
+}
+
+impl Answers {
+    fn count(&self, seconds: f64) {
+        self.seconds.record(seconds);
+        self.count.increment(1);
+    }
 }
 
 /// One more of something, while this is held.

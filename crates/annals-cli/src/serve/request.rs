@@ -7,7 +7,7 @@ use std::str::FromStr;
 use annals::{PersistenceId, SequenceNumber, SystemClock};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query};
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use bytes::Bytes;
@@ -28,6 +28,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         let path = Path::<String>::from_request_parts(parts, state).await;
         let Path(id) = path.map_err(|_| unreadable())?;
         Ok(Self(id.parse()?))
+    }
+}
+
+/// What it is called: the last segment of the path.
+pub(super) struct Name(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        path.map(|Path(name)| Self(name)).map_err(|_| unreadable())
     }
 }
 
@@ -188,13 +200,6 @@ async fn whole_body(headers: &HeaderMap, body: Body, limits: &Limits) -> Answer<
             "the body takes too long to arrive; nothing was written",
         )),
     }
-}
-
-/// Whether the caller wants server-sent events.
-pub(super) fn wants_events(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter();
-    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
-    accepted.any(|value| value.contains("text/event-stream"))
 }
 
 fn is_of(headers: &HeaderMap, media: &str) -> bool {

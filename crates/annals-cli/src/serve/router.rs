@@ -4,22 +4,29 @@
 //! Promises: every answer is counted under the pattern of its path, so that ids never become
 //! labels; a path or method that is not there is told as every other error is.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use tower_http::catch_panic::CatchPanicLayer;
+use futures::FutureExt;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use super::app::App;
-use super::metrics::{CONFLICTS, REFUSED, REQUESTS, SECONDS};
+use super::metrics::REFUSED;
+use super::otlp;
 use super::problem::{Answer, Kind, Problem};
+use super::traced::fail;
 use super::{health, journal, log, openapi, snapshots, state, tables};
 
 /// What anybody may ask who can reach the server: machines that watch it have no token.
 const UNGUARDED: [&str; 2] = [LIVE, "/readyz"];
+/// Under which name the traces have a line for each request.
+const REQUEST_LINES: &str = "annals::requests";
 const LIVE: &str = "/healthz";
 
 /// Every path there is, with its methods. The document at `/openapi.json` has the same.
@@ -74,6 +81,8 @@ pub(super) fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ("/v1/log", get(log::stats)),
         ("/v1/log/sweep", post(log::sweep)),
         ("/v1/log/events", get(log::playback)),
+        ("/v1/log/aside", get(log::aside)),
+        ("/v1/log/aside/{name}", delete(log::forget)),
     ]
 }
 
@@ -92,46 +101,54 @@ pub(crate) fn router(app: App) -> Router {
                 "this path does not take this method; see the header Allow",
             )
         })
-        .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), admit))
         .with_state(app)
 }
 
 /// A bug of ours. The caller is told that, and the panic's own words go to the traces.
-fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+fn panicked() -> Problem {
     tracing::error!("a handler panicked; this is a bug");
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         Kind::Corrupt,
         "the server has a bug; its traces tell more",
     )
-    .into_response()
 }
 
 /// Lets a request in, and counts its answer.
 async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
     let began = app.clock().monotonic();
-    let method = request.method().clone();
-    let path = request.extensions().get::<MatchedPath>().cloned();
-    let path = path.as_ref().map_or("none", MatchedPath::as_str).to_owned();
-    let span = tracing::debug_span!("request", method = label(&method), path);
-    let entered = enter(&app, &path, request, next).instrument(span);
-    let response = match entered.await {
-        Ok(response) => response,
-        Err(problem) => problem.into_response(),
-    };
+    let method = label(request.method());
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let meters = app.meters().of(matched.as_ref().map(MatchedPath::as_str));
+    let path = meters.path();
+    let span = tracing::debug_span!(
+        "request",
+        otel.name = %format_args!("{method} {path}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = path,
+        http.response.status_code = Empty,
+        error.type = Empty,
+    );
+    otlp::adopt(&span, request.headers());
+    // Nobody sees again what a panic left half done: the request and what it held are dropped.
+    let entered = AssertUnwindSafe(enter(&app, path, request, next)).catch_unwind();
+    let answer = entered.instrument(span.clone()).await;
+    let answer = answer.unwrap_or_else(|_| Err(panicked()));
+    let response = answer.unwrap_or_else(IntoResponse::into_response);
     let seconds = app.clock().monotonic().saturating_sub(began).as_secs_f64();
-    let method = label(&method);
-    let status = response.status();
+    let status = response.status().as_u16();
     if response.extensions().get() == Some(&Kind::Conflict) {
-        metrics::counter!(CONFLICTS).increment(1);
+        app.meters().count_conflict();
     }
-    tracing::debug!(method, path, status = status.as_u16(), seconds, "answered");
-    let labels = [("method", method.to_owned()), ("path", path)];
-    metrics::histogram!(SECONDS, &labels).record(seconds);
-    let [method, path] = labels;
-    let labels = [method, path, ("status", status.as_str().to_owned())];
-    metrics::counter!(REQUESTS, &labels).increment(1);
+    span.record("http.response.status_code", status);
+    if response.status().is_server_error() {
+        fail(&span, &status);
+    }
+    tracing::debug!(target: REQUEST_LINES, method, path, status, seconds, "answered");
+    meters.count(method, status, seconds);
     response
 }
 

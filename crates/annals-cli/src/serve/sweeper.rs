@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::app::App;
 use super::metrics::{SWEEP_LAG, SWEPT};
 
@@ -24,7 +26,8 @@ pub(super) async fn sweep(app: App, every: Duration) {
                 continue;
             }
         };
-        let report = log.sweep().await;
+        let sweeping = log.sweep().instrument(tracing::debug_span!("sweep"));
+        let report = sweeping.await;
         metrics::counter!(SWEPT).increment(report.moved);
         if let Some(horizon) = report.horizon {
             let lag = log.now().ms().saturating_sub(horizon.ms());

@@ -24,6 +24,7 @@ use tokio::task::AbortHandle;
 
 use super::app::App;
 use super::metrics::Held;
+use super::sse::{self, HEARTBEAT};
 use crate::shown;
 
 /// How many events are kept for tails that lag a little; one that lags more replays.
@@ -31,8 +32,6 @@ const SHARED_MAX: usize = 64;
 /// How long to wait before looking again: shortly after something came, longer while nothing does.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A comment, to keep what is between us from closing a silent connection.
-const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 /// When a journal is looked at for what has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +54,7 @@ impl Frame {
         let (number, line) = (event.sequence_number, shown::event(event));
         Self {
             number,
-            bytes: format!("id: {number}\ndata: {line}\n\n").into(),
+            bytes: sse::frame(number, line),
         }
     }
 }

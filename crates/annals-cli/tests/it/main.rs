@@ -31,5 +31,6 @@ mod serve_log;
 mod serve_readme;
 mod serve_stores;
 mod serve_tail;
+mod serve_traces;
 mod tables;
 mod verify;

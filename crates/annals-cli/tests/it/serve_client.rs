@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -27,10 +28,34 @@ impl Server {
 
     /// With these flags, and this token in the environment.
     pub(crate) fn start_with(annals: &Annals, flags: &[&str], token: Option<&str>) -> Self {
-        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--log", "warn"];
-        args.extend(flags);
-        let mut command = annals.binary(&args);
-        command.envs(token.map(|token| ("ANNALS_TOKEN", token)));
+        let environment: Vec<_> = token.iter().map(|it| ("ANNALS_TOKEN", *it)).collect();
+        Self::start_in(annals, flags, &environment)
+    }
+
+    /// With these flags, in this environment.
+    pub(crate) fn start_in(annals: &Annals, flags: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::of(command(annals, flags, environment))
+    }
+
+    /// With these flags and this token; and what it tells on standard error, when it has ended.
+    pub(crate) fn start_logging(
+        annals: &Annals,
+        flags: &[&str],
+        token: &str,
+    ) -> (Self, JoinHandle<String>) {
+        let mut command = command(annals, flags, &[("ANNALS_TOKEN", token)]);
+        command.stderr(Stdio::piped());
+        let mut server = Self::of(command);
+        let mut told = server.child.stderr.take().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            told.read_to_string(&mut text).unwrap();
+            text
+        });
+        (server, reading)
+    }
+
+    fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let out = child.stdout.take().unwrap();
@@ -98,6 +123,19 @@ impl Server {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+fn command(annals: &Annals, flags: &[&str], environment: &[(&str, &str)]) -> Command {
+    let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
+    if !flags.contains(&"--log") {
+        args.extend(["--log", "warn"]);
+    }
+    args.extend(flags);
+    let mut command = annals.binary(&args);
+    // Whoever runs the tests may have a collector of their own.
+    command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+    command.envs(environment.iter().copied());
+    command
 }
 
 impl Drop for Server {

@@ -94,6 +94,26 @@ fn records_are_ingested_one_or_many_and_played_back_in_order() {
 }
 
 #[test]
+fn a_record_that_says_something_else_is_set_aside_and_forgotten() {
+    on_every_server(|server| {
+        for payload in [1, 2] {
+            let record = format!(r#"{{"event_id":"a","time":1000,"payload":{payload}}}"#);
+            server.post("/events", &record).json(200);
+            server.send("POST", "/v1/log/sweep", &[]).json(200);
+        }
+        let aside = server.get("/v1/log/aside").lines();
+        assert_eq!(aside.len(), 1);
+        let reason = aside[0]["reason"].as_str().unwrap();
+        assert!(reason.contains("event id=`a`"), "{reason}");
+        let name = aside[0]["name"].as_str().unwrap();
+        let name: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        server.delete(&format!("/v1/log/aside/{name}")).json(200);
+        assert!(server.get("/v1/log/aside").lines().is_empty());
+        assert_eq!(server.get(ALL).lines()[0]["payload"], 1);
+    });
+}
+
+#[test]
 fn playback_goes_on_behind_the_event_that_was_received_last() {
     on_every_server(|server| {
         for (id, time) in [("a", 1000), ("b", 1000), ("c", 2000)] {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::on_every_store;
+use crate::run::{Annals, on_every_store};
 use crate::serve_client::{JSON, Server};
 use crate::serve_journal::on_every_server;
 
@@ -137,4 +137,21 @@ fn everything_is_counted() {
         }
         assert!(!text.contains("secret-id"), "ids are no labels");
     });
+}
+
+#[test]
+fn a_store_that_is_away_is_told_and_its_retries_are_counted() {
+    let annals = Annals::at("http://127.0.0.1:1");
+    annals.write("annals.toml", "[aws-client-config]\nmax-error-retry = 2\n");
+    let server = Server::start(&annals);
+    let refused = server.get("/v1/journal/a/highest");
+    let told = refused.problem(503, "unavailable");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let detail = told["detail"].as_str().unwrap();
+    assert!(detail.contains("cannot reach DynamoDB"), "{detail}");
+    server.get("/healthz").json(200);
+    let metrics = server.get("/metrics");
+    let retries = r#"annals_dynamodb_retries_total{why="unreachable"} 2"#;
+    assert!(metrics.text().contains(retries), "{}", metrics.text());
+    assert_eq!(server.stop(), Some(0));
 }

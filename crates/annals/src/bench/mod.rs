@@ -9,6 +9,7 @@
 mod contenders;
 mod entities;
 mod journal;
+mod load;
 mod log;
 mod memory;
 mod race;
@@ -17,6 +18,7 @@ mod replay;
 pub use contenders::{Contender, Payload};
 pub use entities::{CommandsRow, EntitiesPlan, EntitiesRow, ResidentRow, measure_entities};
 pub use journal::{AppendsRow, JournalPlan, JournalRow, measure_journal};
+pub use load::{LoadPlan, measure_load};
 pub use log::{LogPlan, LogRow, measure_log};
 pub use race::{Lap, Race, race};
 pub use replay::{ReplayPlan, ReplayRow};

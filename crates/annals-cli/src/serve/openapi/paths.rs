@@ -331,5 +331,16 @@ fn log() -> Json {
             {"name": "follow", "in": "query", "description": "Then every event that comes", "schema": {"type": "string", "enum": ["false", "true"]}},
             {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "pattern": "^[0-9]{1,13}/[A-Za-z0-9]+$"}},
         ]))},
+        "/v1/log/aside": {"get": Operation {
+            id: "aside", summary: "The records that could not become events", problems: &[],
+            answers: vec![("200", lines("A line for each: its name, the reason, and the record whole"))],
+        }.json()},
+        "/v1/log/aside/{name}": {
+            "parameters": [{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}}],
+            "delete": Operation {
+                id: "forget_aside", summary: "Forget one of the records that were set aside, for good", problems: &[],
+                answers: vec![("200", answers("It is forgotten", "Forgotten"))],
+            }.json(),
+        },
     })
 }

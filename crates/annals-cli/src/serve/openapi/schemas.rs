@@ -95,6 +95,7 @@ fn log() -> Json {
             "moved": count, "repeated": count, "late": count, "set_aside": count,
             "stuck": count, "left": count, "horizon": time, "horizon_ahead_ms": count,
         })),
+        "Forgotten": object(&["name"], json!({"name": {"type": "string"}})),
         "LogStats": object(&["buffered", "horizon"], json!({
             "buffered": count, "oldest_buffered": time, "set_aside": count, "horizon": time,
             "days": count, "first_slot": time, "last_slot": time, "is_indexed": {"type": "boolean"},

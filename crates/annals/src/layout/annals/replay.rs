@@ -13,6 +13,7 @@ use std::pin::Pin;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 
 use super::commit::Commit;
 use super::deletion::AT_ONCE;
@@ -49,7 +50,7 @@ pub(super) fn start(journal: AnnalsJournal, id: PersistenceId, window: Window) -
             ahead: VecDeque::new(),
             pages,
         };
-        let task = AbortOnDrop(tokio::spawn(reader.run()));
+        let task = AbortOnDrop(tokio::spawn(reader.run().in_current_span()));
         stream::unfold((waiting, task), |(mut waiting, task)| async move {
             let page = waiting.recv().await?;
             let page: Vec<Result<Event>> = match page {
@@ -282,7 +283,7 @@ impl Reader {
             let first = async move { (pages.next().await, pages) };
             self.ahead.push_back(Ahead {
                 bucket,
-                pages: AbortOnDrop(tokio::spawn(first)),
+                pages: AbortOnDrop(tokio::spawn(first.in_current_span())),
             });
         }
     }
