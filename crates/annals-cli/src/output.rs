@@ -49,6 +49,13 @@ impl Output {
         }
     }
 
+    /// What a person at a terminal is told at the end, beside the results.
+    pub(crate) fn note(self, text: &str) {
+        if !self.json {
+            eprintln!("{text}");
+        }
+    }
+
     /// What it cost, if that was asked for.
     pub(crate) fn cost(self, cost: Cost) -> Result<()> {
         if !self.cost {

@@ -126,12 +126,13 @@ pub(crate) fn id(id: &PersistenceId) -> Json {
 /// What is wrong with what is stored.
 pub(crate) fn finding(finding: &Finding) -> Json {
     let (remedy, why) = remedy(finding);
-    let (from, to) = finding.numbers;
+    let numbers = finding.numbers;
     json!({
-        "persistence_id": finding.persistence_id.as_str(),
+        "persistence_id": finding.persistence_id.as_ref().map(PersistenceId::as_str),
+        "of": finding.of.name(),
         "problem": finding.problem.name(),
-        "from": from.get(),
-        "to": to.get(),
+        "from": numbers.map(|(from, _)| from.get()),
+        "to": numbers.map(|(_, to)| to.get()),
         "detail": finding.detail,
         "remedy": remedy,
         "why": why,

@@ -3,7 +3,34 @@
 //! Promises: a finding says what becomes of it. Repaired is only what cannot lose an event, a
 //! snapshot or a value, or bring a deleted one back; why the rest is left is said.
 
-use crate::{PersistenceId, SequenceNumber};
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::Stream;
+
+use crate::items::{Key, TableName};
+use crate::{Error, PersistenceId, Result, SequenceNumber};
+
+/// Findings as they are made: for each id, or item, what is wrong with it. An error ends it.
+///
+/// ```
+/// use annals::verify::{FindingStream, Verify};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::settings::Settings;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// let mut all: FindingStream = annals.journal().verify_all(Verify::Look);
+/// assert_eq!(all.try_next().await?, None);
+/// # Ok(())
+/// # }
+/// ```
+pub type FindingStream = Pin<Box<dyn Stream<Item = Result<Vec<Finding>>> + Send>>;
 
 /// What is wrong.
 ///
@@ -31,6 +58,8 @@ pub enum Problem {
     Leftover,
     /// A part of something large that never landed, or was replaced or deleted.
     Orphan,
+    /// An item that belongs to no id: nothing reads it.
+    Stray,
 }
 
 impl Problem {
@@ -45,6 +74,35 @@ impl Problem {
             Self::LowMark => "low-mark",
             Self::Leftover => "leftover",
             Self::Orphan => "orphan",
+            Self::Stray => "stray",
+        }
+    }
+}
+
+/// What something is wrong with.
+///
+/// ```
+/// use annals::verify::Kept;
+///
+/// assert_eq!(Kept::Value.name(), "value");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Events, and what the journal keeps beside them.
+    Event,
+    /// A snapshot.
+    Snapshot,
+    /// A value of durable state.
+    Value,
+}
+
+impl Kept {
+    /// Its name, as it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Snapshot => "snapshot",
+            Self::Value => "value",
         }
     }
 }
@@ -62,7 +120,7 @@ pub enum Remedy {
     Left(&'static str),
 }
 
-/// Something that is wrong with what is stored of an id.
+/// Something that is wrong with what is stored.
 ///
 /// ```
 /// use annals::items::{Condition, Items, Scan};
@@ -91,19 +149,22 @@ pub enum Remedy {
 /// }
 /// let findings = journal.verify(&id, Verify::Look).await?;
 /// assert_eq!(findings[0].problem, Problem::Gap);
-/// assert_eq!(findings[0].numbers.0.get(), 2);
+/// assert_eq!(findings[0].numbers.map(|(from, to)| (from.get(), to.get())), Some((2, 2)));
 /// assert!(matches!(findings[0].remedy, Remedy::Left(_)));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whose.
-    pub persistence_id: PersistenceId,
+    /// Whose; `None` where it belongs to nobody.
+    pub persistence_id: Option<PersistenceId>,
+    /// What something is wrong with.
+    pub of: Kept,
     /// What is wrong.
     pub problem: Problem,
-    /// With which numbers, from and to: of events, a snapshot, or revisions of a value.
-    pub numbers: (SequenceNumber, SequenceNumber),
+    /// With which numbers, from and to: of events, a snapshot, or revisions of a value; `None`
+    /// where it has none.
+    pub numbers: Option<(SequenceNumber, SequenceNumber)>,
     /// More about it, for people.
     pub detail: String,
     /// What becomes of it.
@@ -143,14 +204,20 @@ pub enum Verify {
 #[derive(Debug)]
 pub(crate) struct Findings {
     id: PersistenceId,
+    of: Kept,
     pub(crate) verify: Verify,
     found: Vec<Finding>,
 }
 
 impl Findings {
     pub(crate) fn about(id: &PersistenceId, verify: Verify) -> Self {
+        Self::of(Kept::Event, id, verify)
+    }
+
+    pub(crate) fn of(of: Kept, id: &PersistenceId, verify: Verify) -> Self {
         Self {
             id: id.clone(),
+            of,
             verify,
             found: Vec::new(),
         }
@@ -177,12 +244,20 @@ impl Findings {
         is_wanted
     }
 
+    /// What was to be repaired last was not, for this reason.
+    pub(crate) fn give_up(&mut self, why: &'static str) {
+        if let Some(last) = self.found.last_mut() {
+            last.remedy = Remedy::Left(why);
+        }
+    }
+
     fn add(&mut self, problem: Problem, numbers: (u64, u64), (detail, remedy): (String, Remedy)) {
         let number = |n: u64| SequenceNumber::new(n.max(1)).unwrap_or(SequenceNumber::LAST);
         self.found.push(Finding {
-            persistence_id: self.id.clone(),
+            persistence_id: Some(self.id.clone()),
+            of: self.of,
             problem,
-            numbers: (number(numbers.0), number(numbers.1)),
+            numbers: Some((number(numbers.0), number(numbers.1))),
             detail,
             remedy,
         });
@@ -191,4 +266,82 @@ impl Findings {
     pub(crate) fn finish(self) -> Vec<Finding> {
         self.found
     }
+}
+
+/// What a look at a whole table meets.
+#[derive(Clone, Debug)]
+pub(crate) enum Met {
+    /// An id that something there is of.
+    Id(PersistenceId),
+    /// An item that is nobody's.
+    Stray(Finding),
+}
+
+/// The ids that were met in a table. All of them fit in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Ids(HashSet<Arc<str>>);
+
+impl Ids {
+    /// The id, the first time.
+    pub(crate) fn meet(&mut self, id: PersistenceId) -> Option<Met> {
+        let is_new = !self.0.contains(id.as_str());
+        if is_new {
+            self.0.insert(id.as_str().into());
+        }
+        is_new.then_some(Met::Id(id))
+    }
+}
+
+/// An item that no id has a claim to.
+pub(crate) fn stray(of: Kept, table: &TableName, key: &Key) -> Finding {
+    Finding {
+        persistence_id: None,
+        of,
+        problem: Problem::Stray,
+        numbers: None,
+        detail: format!("no id has this key. table=`{table}`, key=`{key}`"),
+        remedy: Remedy::Left(
+            "nothing reads it, and whose it is nobody can tell; export it, then delete it with the store's own tools",
+        ),
+    }
+}
+
+/// Something of an id that cannot be read at all, so that nothing more is known of it.
+pub(crate) fn unreadable(of: Kept, id: &PersistenceId, error: &Error) -> Finding {
+    Finding {
+        persistence_id: Some(id.clone()),
+        of,
+        problem: Problem::Unreadable,
+        numbers: None,
+        detail: told(error),
+        remedy: Remedy::Left(LOST),
+    }
+}
+
+/// Why what was there cannot be had again.
+pub(crate) const LOST: &str = "what was there is not to be had from anywhere here";
+
+/// Why a snapshot that cannot be read is not deleted.
+pub(crate) const DISPOSABLE: &str = "it is passed over, and an older one or the events serve instead; delete it (`annals snapshot delete`) once nobody wants its bytes";
+
+/// A snapshot or a value that cannot be read.
+pub(crate) fn unreadable_at(
+    of: Kept,
+    (id, number): (&PersistenceId, u64),
+    error: &Error,
+) -> Vec<Finding> {
+    let mut found = Findings::of(of, id, Verify::Look);
+    let why = match of {
+        Kept::Snapshot => DISPOSABLE,
+        _ => LOST,
+    };
+    found.leave(Problem::Unreadable, (number, number), (told(error), why));
+    found.finish()
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn told(error: &Error) -> String {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
 }

@@ -1,11 +1,13 @@
-//! `annals verify`: what is wrong with a journal, and what large writes have left behind.
+//! `annals verify`: what is wrong with events, snapshots and values, and what large writes have left
+//! behind.
 
+use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use annals::verify::{Finding, Remedy, Verify as How};
 use annals::{ErrorKind, PersistenceId, Result};
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Context, Purpose};
 use crate::output::{Output, exit_code};
@@ -19,12 +21,44 @@ const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 /// Exits with 0 where nothing is wrong or all of it was repaired, with 5 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// Whose events [default: everybody's, and what large appends, snapshots and values left behind
-    /// that were cut off]
+    /// Whose events, snapshots and value [default: everybody's, with what belongs to nobody and what
+    /// large appends, snapshots and values left behind that were cut off]
     persistence_id: Option<PersistenceId>,
-    /// Repair what is safe to repair
+    /// Repair what is safe to repair, and say why the rest is left
     #[arg(long)]
     repair: bool,
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Tally {
+    found: u64,
+    repairable: u64,
+    repaired: u64,
+}
+
+impl Tally {
+    fn tell(&mut self, output: Output, findings: Vec<Finding>) -> Result<()> {
+        for finding in findings {
+            self.found += 1;
+            self.repairable += u64::from(finding.remedy == Remedy::Repairable);
+            self.repaired += u64::from(finding.remedy == Remedy::Repaired);
+            print(output, &finding)?;
+        }
+        Ok(())
+    }
+
+    /// What a person wants to know at the end.
+    fn summary(&self) -> String {
+        let left = self.found - self.repairable - self.repaired;
+        match (self.found, self.repairable) {
+            (0, _) => "nothing is wrong".to_owned(),
+            (found, 0) => format!("{found} found: {} repaired, {left} left", self.repaired),
+            (found, repairable) => {
+                format!("{found} found: {repairable} can be repaired (--repair), {left} are left")
+            }
+        }
+    }
 }
 
 impl Verify {
@@ -34,36 +68,39 @@ impl Verify {
             false => How::Look,
         };
         let (journal, store) = context.journal(Purpose::Read).await?;
-        let mut is_well = true;
-        let mut tell = |findings: Vec<Finding>| -> Result<()> {
-            for finding in findings {
-                is_well &= finding.remedy == Remedy::Repaired;
-                print(context.output, &finding)?;
-            }
-            Ok(())
+        let snapshots = context.snapshots_in(&store).await?;
+        let states = context.states_in(&store).await?;
+        let mut tally = Tally::default();
+        let whose = self.persistence_id.as_ref();
+        let bar = progress::counter("looked at");
+        let events = match whose {
+            Some(id) => stream::iter([journal.verify(id, how).await]).boxed(),
+            None => journal.verify_all(how),
         };
-        match &self.persistence_id {
-            Some(id) => tell(journal.verify(id, how).await?)?,
-            None => {
-                let bar = progress::counter("ids verified");
-                let mut ids = journal.persistence_ids("");
-                while let Some(id) = ids.try_next().await? {
-                    let findings = journal.verify(&id, how).await?;
-                    bar.inc(1);
-                    bar.suspend(|| tell(findings))?;
-                }
-                bar.finish_and_clear();
-                tell(journal.orphans(ORPHAN_AGE, how).await?)?;
-                if let Some(snapshots) = context.snapshots_in(&store).await? {
-                    tell(snapshots.orphans(ORPHAN_AGE, how).await?)?;
-                }
-                if let Some(states) = context.states_in(&store).await? {
-                    tell(states.orphans(ORPHAN_AGE, how).await?)?;
-                }
+        let snapshots_found = snapshots.iter().map(|snapshots| snapshots.verify(whose));
+        let states_found = states.iter().map(|states| states.verify(whose));
+        for mut found in iter::once(events)
+            .chain(snapshots_found)
+            .chain(states_found)
+        {
+            while let Some(findings) = found.try_next().await? {
+                bar.inc(1);
+                bar.suspend(|| tally.tell(context.output, findings))?;
             }
         }
+        bar.finish_and_clear();
+        if whose.is_none() {
+            tally.tell(context.output, journal.orphans(ORPHAN_AGE, how).await?)?;
+            if let Some(snapshots) = snapshots {
+                tally.tell(context.output, snapshots.orphans(ORPHAN_AGE, how).await?)?;
+            }
+            if let Some(states) = states {
+                tally.tell(context.output, states.orphans(ORPHAN_AGE, how).await?)?;
+            }
+        }
+        context.output.note(&tally.summary());
         context.print_cost(&store)?;
-        Ok(match is_well {
+        Ok(match tally.found == tally.repaired {
             true => ExitCode::SUCCESS,
             false => exit_code(ErrorKind::Corrupt),
         })
@@ -72,16 +109,14 @@ impl Verify {
 
 fn print(output: Output, finding: &Finding) -> Result<()> {
     let (remedy, why) = shown::remedy(finding);
-    let (id, problem, (from, to)) = (
-        &finding.persistence_id,
-        finding.problem.name(),
-        finding.numbers,
-    );
+    let (of, problem) = (finding.of.name(), finding.problem.name());
+    let whose = finding.persistence_id.as_ref();
+    let whose = whose.map_or_else(|| "-".to_owned(), ToString::to_string);
+    let numbers = finding.numbers;
+    let numbers = numbers.map_or_else(String::new, |(from, to)| format!(" {from}-{to}"));
     let object = shown::finding(finding);
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    let text = format!(
-        "{id} {from}-{to}  {problem}  {}  [{remedy}{why}]",
-        finding.detail
-    );
+    let detail = &finding.detail;
+    let text = format!("{whose}{numbers}  {of}  {problem}  {detail}  [{remedy}{why}]");
     output.line(&object, &text)
 }

@@ -24,6 +24,8 @@ const ITEMS: &str = "items";
 const ENTRIES: &str = "entries";
 /// Table names have at least three characters, so this one is free.
 const NEXT_NUMBER: &[u8] = b"#";
+/// As free: how often the store was closed behind a write.
+const CLOSINGS: &[u8] = b"##";
 /// How many keys of a dropped table are removed at once.
 const REMOVED_AT_ONCE: usize = 1_000;
 
@@ -60,7 +62,7 @@ impl Catalog {
         let mut tables = HashMap::new();
         for record in records.iter() {
             let (name, bytes) = record.into_inner()?;
-            if &*name == NEXT_NUMBER {
+            if [NEXT_NUMBER, CLOSINGS].contains(&&*name) {
                 continue;
             }
             match decode(&bytes) {
@@ -80,6 +82,22 @@ impl Catalog {
         // What cannot be swept now, on a full disk perhaps, is swept at another opening.
         let _ = catalog.sweep();
         Ok(Ok(catalog))
+    }
+
+    /// How often the store was closed behind a write, as far as the engine has it.
+    pub(super) fn closings(&self) -> fjall::Result<u64> {
+        let found = self.records.get(CLOSINGS)?;
+        let found = found.and_then(|bytes| Some(u64::from_be_bytes(*bytes.first_chunk()?)));
+        Ok(found.unwrap_or(0))
+    }
+
+    /// Notes durably, behind all that was written, that the store is closed; answers how often it
+    /// was.
+    pub(super) fn close(&self) -> fjall::Result<u64> {
+        let closings = self.closings()?.saturating_add(1);
+        self.records.insert(CLOSINGS, closings.to_be_bytes())?;
+        self.db.persist(PersistMode::SyncAll)?;
+        Ok(closings)
     }
 
     /// Removes what is left of tables that no record names.

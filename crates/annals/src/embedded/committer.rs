@@ -86,6 +86,12 @@ pub(super) struct Tally {
     pub(super) groups: AtomicU64,
 }
 
+impl Tally {
+    pub(super) fn has_written(&self) -> bool {
+        self.groups.load(Ordering::Relaxed) > 0
+    }
+}
+
 pub(super) struct Committer {
     pub(super) db: Database,
     pub(super) catalog: Arc<Catalog>,

@@ -7,6 +7,7 @@
 //! LOCK        held while the store is open; names the process
 //! FORMAT.new  written before anything else: a store is being created, nothing was acknowledged
 //! FORMAT      FORMAT.new, renamed when the store is complete
+//! REACHED     how often the store was closed: what the engine must at least remember
 //! engine/     the engine's files
 //! ```
 
@@ -22,6 +23,9 @@ const FORMAT: u32 = 1;
 const FORMAT_NAME: &str = "annals embedded format";
 const FORMAT_FILE: &str = "FORMAT";
 const DRAFT_FILE: &str = "FORMAT.new";
+const REACHED_FILE: &str = "REACHED";
+const REACHED_DRAFT: &str = "REACHED.new";
+const REACHED_NAME: &str = "closed";
 
 /// A folder that this process alone has open.
 #[derive(Debug)]
@@ -108,6 +112,43 @@ impl Folder {
         finish().map_err(|cause| fault::on_folder(cause, "create the store", self.path.display()))
     }
 
+    /// How often the store was closed at least; 0 where nobody noted it.
+    pub(super) fn reached(&self) -> Result<u64> {
+        let path = self.path.join(REACHED_FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(0),
+            // Not UTF-8: what is wrong with it is told below.
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidData => String::new(),
+            Err(cause) => return Err(fault::on_folder(cause, "open the store", path.display())),
+        };
+        let number = text.trim().strip_prefix(REACHED_NAME);
+        let number = number.and_then(|rest| rest.trim().split_once(' '));
+        let number = number.and_then(|(number, check)| {
+            let sum = format!("{:08x}", crc32fast::hash(number.as_bytes()));
+            number.parse().ok().filter(|_| sum == check)
+        });
+        number.ok_or_else(|| {
+            Error::corrupt(format!(
+                "file REACHED is damaged; see that the store is well, and remove it. folder=`{}`",
+                self.path.display()
+            ))
+        })
+    }
+
+    /// Notes durably how often the store was closed.
+    pub(super) fn reach(&self, closings: u64) -> Result<()> {
+        let draft = self.path.join(REACHED_DRAFT);
+        let check = crc32fast::hash(closings.to_string().as_bytes());
+        let reach = || -> io::Result<()> {
+            let mut file = File::create(&draft)?;
+            writeln!(file, "{REACHED_NAME} {closings} {check:08x}")?;
+            file.sync_all()?;
+            fs::rename(&draft, self.path.join(REACHED_FILE))
+        };
+        reach().map_err(|cause| fault::on_folder(cause, "close the store", self.path.display()))
+    }
+
     /// How many bytes the disk has left for us.
     pub(super) fn free_bytes(&self) -> Result<u64> {
         let stat = rustix::fs::statvfs(&self.path).map_err(|cause| {
@@ -147,7 +188,14 @@ fn refuse_strangers(path: &Path) -> Result<()> {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(cause) => return Err(broken(cause)),
     };
-    const OURS: [&str; 4] = ["LOCK", FORMAT_FILE, DRAFT_FILE, "engine"];
+    const OURS: [&str; 6] = [
+        "LOCK",
+        FORMAT_FILE,
+        DRAFT_FILE,
+        REACHED_FILE,
+        REACHED_DRAFT,
+        "engine",
+    ];
     let mut stranger = None;
     for entry in entries {
         let name = entry.map_err(broken)?.file_name();

@@ -3,9 +3,8 @@
 //! Promises: what is acknowledged is on stable storage; writers that come together share one
 //! sync; a killed process loses nothing acknowledged and the next one opens the folder as if
 //! nothing had happened; a second process is turned away.
-//! Trusts: that the disk keeps what it said it synced, and returns it undamaged. Damage in the
-//! engine's journal is found by its checksums, but what lies behind the damage in that file is
-//! lost with it: keep backups.
+//! Trusts: that the disk keeps what it said it synced. Damage in the engine's files is told, but what
+//! lies behind damage in its journal is lost with it (`sound.rs`): keep backups.
 //! Never: contains a rule about events.
 
 mod catalog;
@@ -15,6 +14,7 @@ mod fault;
 mod folder;
 mod order;
 mod reads;
+mod sound;
 
 use std::fmt;
 use std::path::Path;
@@ -124,11 +124,17 @@ impl Embedded {
     pub fn open(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
         let folder = Arc::new(Folder::open(folder)?);
         let broken = |error| fault::on_open(error, folder.path());
+        sound::check(&folder.engine())?;
         let db = Database::builder(folder.engine())
             .cache_size(settings.cache_mib.saturating_mul(MIB))
             .open()
             .map_err(broken)?;
         let catalog = Arc::new(Catalog::open(&db).map_err(broken)??);
+        sound::check_end(
+            catalog.closings().map_err(broken)?,
+            folder.reached()?,
+            folder.path(),
+        )?;
         folder.finish()?;
         let tally = Arc::new(Tally::default());
         let committer = Committer {
@@ -240,6 +246,21 @@ impl Drop for Embedded {
             let _ = committer.join();
         }
         self.reads.wait();
+        if self.tally.has_written() {
+            self.engine.close();
+        }
+    }
+}
+
+impl Engine {
+    /// Notes that everything that was written is there. Best effort: without it the end of the
+    /// engine's journal is not known to be there when the store is opened next.
+    fn close(&self) {
+        let noted = self.catalog.close().map_err(fault::on_commit);
+        let noted = noted.and_then(|closings| self.folder.reach(closings));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "the store could not note that it was closed");
+        }
     }
 }
 

@@ -27,7 +27,8 @@ use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
-use crate::{Clock, Error, Event, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::verify::{self, FindingStream, Kept, Met};
+use crate::{Clock, Error, ErrorKind, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
 ///
@@ -260,12 +261,48 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Every id that has ever had an event and begins so, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
+    /// What is wrong with everything there is, id by id, also where an id has lost what it is
+    /// listed by, and with items that belong to none. A layout that does not say otherwise looks at
+    /// the ids it lists.
+    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+        let ids = self.persistence_ids("");
+        Box::pin(ids.and_then(move |id| {
+            let layout = self.clone();
+            async move { layout.verify(&id, verify).await }
+        }))
+    }
+
     /// Finds what appends that were cut off left behind, and deletes it where that is wanted. A
     /// layout whose appends leave nothing has nothing to do.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         let _ = (older_than, verify);
         Ok(Vec::new())
     }
+}
+
+/// Verifies what a look at a whole table meets, one after the other. An id that cannot be looked at
+/// is no reason not to look at the others.
+pub(crate) fn verify_met<L: JournalLayout>(
+    layout: L,
+    met: impl Stream<Item = Result<Met>> + Send + 'static,
+    verify: Verify,
+) -> FindingStream {
+    let layout = Arc::new(layout);
+    Box::pin(met.and_then(move |met| {
+        let layout = layout.clone();
+        async move {
+            let id = match met {
+                Met::Stray(finding) => return Ok(vec![finding]),
+                Met::Id(id) => id,
+            };
+            match layout.verify(&id, verify).await {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    Ok(vec![verify::unreadable(Kept::Event, &id, &error)])
+                }
+                ended => ended.map_err(told("verify", &id)),
+            }
+        }
+    }))
 }
 
 /// Errors with what was asked of the journal, and about whom.
@@ -466,6 +503,12 @@ impl Journal {
     pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
         let outcome = self.layout.verify(id, verify).await;
         outcome.map_err(told("verify", id))
+    }
+
+    /// What is wrong with the events of every id, and with what belongs to none: a list for each of
+    /// them, empty where nothing is. Reads the whole table, and then every id that it met.
+    pub fn verify_all(&self, verify: Verify) -> FindingStream {
+        self.layout.clone().verify_all(verify)
     }
 
     /// Finds what large appends left behind that were cut off before they landed, if it is older

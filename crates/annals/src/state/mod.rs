@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
-use crate::verify::{Finding, Verify};
+use crate::verify::{Finding, FindingStream, Verify};
 use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
 
 /// The count of an entity's writes: 1 for the first, one more for each, deletions included.
@@ -158,7 +158,8 @@ impl From<Payload> for NewState {
 pub enum StateError {
     /// Another revision is there: reload, decide again.
     #[error(
-        "another revision is there; get it and decide again. id=`{id}`, revision=`{revision}`, found=`{found}`"
+        "another revision is there; get it and decide again: a write or a deletion gives the number it becomes, the one behind what is found. id=`{id}`, revision=`{revision}`, found=`{found}`, next=`{}`",
+        found.saturating_add(1)
     )]
     Conflict {
         /// Whose state.
@@ -232,6 +233,13 @@ pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         let _ = (older_than, verify);
         Ok(Vec::new())
+    }
+
+    /// What is wrong with every value of an id, or of all, and with items that are nobody's; nothing
+    /// is changed. A layout that does not look finds nothing.
+    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        let _ = whose;
+        Box::pin(futures::stream::empty())
     }
 }
 
@@ -381,6 +389,12 @@ impl States {
     /// `Invalid` for less than an hour: what is that young may still be under way.
     pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         self.layout.orphans(older_than, verify).await
+    }
+
+    /// What is wrong with the value of an id, or with all there are and what is nobody's: a list for
+    /// each, empty where nothing is. Reads them all, and changes nothing.
+    pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        self.layout.verify(whose)
     }
 
     async fn put(

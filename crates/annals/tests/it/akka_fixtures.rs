@@ -334,6 +334,7 @@ fn items_of(items: &[Item], id: &str, highest: u64) -> Vec<Item> {
 fn bare(mut item: Item) -> Item {
     item.remove("writer_uuid");
     item.remove("time");
+    item.remove("crc");
     item
 }
 

@@ -220,7 +220,7 @@ async fn every_operation_costs_what_is_written_here() {
         ("highest of an unknown id", (3, 0, 5), (3, 0, 5)),
         ("recover 1", (3, 0, 5), (3, 0, 5)),
         ("recover 100", (3, 0, 69), (3, 0, 37)),
-        ("recover 10,000", (15, 0, 6_469), (15, 0, 3_224)),
+        ("recover 10,000", (15, 0, 6_501), (15, 0, 3_241)),
         ("recover 3 behind a snapshot", (3, 0, 7), (3, 0, 6)),
         deletes("delete 100"),
         deletes("delete 100 after 9,900"),

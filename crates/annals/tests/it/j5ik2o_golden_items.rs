@@ -108,6 +108,7 @@ fn check(mut found: Item, mut want: Item, columns: &JournalColumns) -> Result<()
     let time = time.and_then(Value::as_u64).unwrap();
     let name = &columns.message_column_name;
     let (ours, theirs) = (found.remove(name).unwrap(), want.remove(name).unwrap());
+    assert!(found.remove("crc").is_some(), "ours have a checksum");
     assert_eq!(found, want);
     let (ours, theirs) = (ours.as_bytes().unwrap(), theirs.as_bytes().unwrap());
     // The writer comes last in theirs, and before the time in ours.

@@ -285,7 +285,7 @@ async fn rows_of_another_time_are_replayed_and_deleted_where_they_stand() {
     let is_twice = |n: u64| {
         found
             .iter()
-            .any(|f| f.problem == Problem::Collision && f.numbers.0.get() == n)
+            .any(|f| f.problem == Problem::Collision && f.numbers.unwrap().0.get() == n)
     };
     assert!((1..=4).all(is_twice), "{found:?}");
 

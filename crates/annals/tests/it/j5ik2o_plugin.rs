@@ -156,7 +156,7 @@ impl Plugin {
                 let key = self.key(id, number(&row));
                 match self.soft {
                     true => {
-                        let mut item = row.with("deleted", true);
+                        let mut item = theirs(&row).with("deleted", true);
                         for (name, part) in [("pkey", Some(key.partition)), ("skey", key.sort)] {
                             item.insert(name, part.unwrap());
                         }
@@ -178,6 +178,25 @@ impl Plugin {
         }
         Ok(())
     }
+}
+
+/// What the plugin keeps of a row that it reads: the attributes it knows.
+fn theirs(row: &Item) -> Item {
+    const KNOWN: [&str; 6] = [
+        "persistence-id",
+        "sequence-nr",
+        "deleted",
+        "message",
+        "ordering",
+        "tags",
+    ];
+    let mut item = Item::new();
+    for name in KNOWN {
+        if let Some(value) = row.get(name) {
+            item.insert(name, value.clone());
+        }
+    }
+    item
 }
 
 pub(crate) fn number(item: &Item) -> u64 {

@@ -241,8 +241,8 @@ async fn a_value_has_the_plugins_attributes() {
     );
     let payload = item.get("payload").and_then(Value::as_bytes).unwrap();
     assert_eq!(&payload[..], b"{}");
-    // And one of ours: who wrote it.
-    assert_eq!(item.len(), 10);
+    // And two of ours: who wrote it, and the checksum.
+    assert_eq!(item.len(), 11);
 }
 
 #[tokio::test]

@@ -288,7 +288,7 @@ async fn swept(both: &Both) -> usize {
         };
         for found in &all {
             assert_eq!((found.problem, found.remedy), (Problem::Orphan, remedy));
-            assert_eq!(found.persistence_id, id());
+            assert_eq!(found.persistence_id, Some(id()));
         }
         assert!(verify == Verify::Look || all.len() == count);
         count = all.len();

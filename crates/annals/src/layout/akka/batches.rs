@@ -63,6 +63,30 @@ impl Batches {
         if is_whole { rows } else { Vec::new() }
     }
 
+    /// A number that a batch of ours has lost, once this row is met and all was read again: the last
+    /// member of ours is put when all others are there, and what we put behind a batch comes behind
+    /// its last member, or in its place. Of what the plugin wrote neither can be said: its batches
+    /// are put in no order, and it goes on behind events that were rejected.
+    pub(super) fn lost(&self, row: &Row) -> Option<u64> {
+        if !row.is_ours() {
+            return None;
+        }
+        let (number, begin, end) = (row.number.get(), row.begin(), row.end());
+        match &self.pending {
+            Some(other) if begin > other.end => {
+                let is_ours = other.rows.iter().any(Row::is_ours);
+                is_ours.then_some(other.end)
+            }
+            pending if row.batch.is_some() && number == end => {
+                let members = pending.as_ref().filter(|pending| pending.end == end);
+                let members = members.map_or(&[][..], |pending| &pending.rows);
+                let mut met = members.iter().map(|row| row.number.get()).peekable();
+                (begin.max(self.low)..end).find(|wanted| met.next_if_eq(wanted).is_none())
+            }
+            _ => None,
+        }
+    }
+
     /// Which rows are to be read again before this one is pushed: not all of a batch was met that
     /// this row ends, or stands behind. Rows are not read all at one moment: while some are, others
     /// may come where has been looked already.

@@ -10,9 +10,10 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::journal::AkkaJournal;
-use super::keys::{Mark, Partition};
+use super::keys::{Keys, Mark, PARTITION, Partition};
 use crate::items::{Item, Query, Scan, TableSpec, Value, query_all, scan_all};
 use crate::journal::IdStream;
+use crate::verify::{Ids, Kept, Met, stray};
 use crate::{PersistenceId, Result};
 
 pub(super) fn all(journal: AkkaJournal, prefix: String) -> IdStream {
@@ -35,6 +36,27 @@ pub(super) fn all(journal: AkkaJournal, prefix: String) -> IdStream {
         }
     });
     Box::pin(ids)
+}
+
+/// Everything there is in the table, as far as it is of this journal or nobody's.
+pub(super) fn met(journal: &AkkaJournal) -> impl stream::Stream<Item = Result<Met>> + Send + use<> {
+    let (keys, table) = (journal.keys.clone(), journal.table.clone());
+    let mut ids = Ids::default();
+    let all = scan_all(journal.items.clone(), table.clone(), Scan::whole());
+    all.try_filter_map(move |item| {
+        let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
+        let place = item.get("num").and_then(Value::as_u64);
+        let met = match (keys.parse(partition), place) {
+            (Some(Partition::Events(id, _)), Some(0..PARTITION)) => Ok(ids.meet(id)),
+            (Some(Partition::Mark(_, id, _)), Some(0)) => Ok(ids.meet(id)),
+            (None, Some(0..PARTITION)) if Keys::is_journals(partition) => Ok(None),
+            _ => table.key_of(&item).map(|key| {
+                let stray = stray(Kept::Event, table.name(), &key);
+                Some(Met::Stray(stray))
+            }),
+        };
+        std::future::ready(met)
+    })
 }
 
 /// Items with keys at least: all that the index has of numbers 0 and 1, or all there are.

@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::keys::Keys;
+use super::keys::{Keys, by_hundreds};
 use super::{deletion, ids, record, replay, verify};
 use crate::items::{Item, Items, TableSpec};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
-    Verify, Window,
+    Verify, Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::Settings;
+use crate::verify::FindingStream;
 use crate::{Clock, PersistenceId, Result, SequenceNumber};
 
 /// What this process knows of an id: by having written or read it.
@@ -120,6 +121,20 @@ impl AkkaJournal {
         let all = crate::items::query_all(self.items.clone(), self.table.clone(), query);
         all.try_collect().await
     }
+
+    /// The items between two numbers.
+    pub(super) async fn items_in(
+        &self,
+        id: &PersistenceId,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Item>> {
+        let mut all = Vec::new();
+        for (from, to) in by_hundreds(from, to) {
+            all.extend(self.items_between(id, from, to).await?);
+        }
+        Ok(all)
+    }
 }
 
 #[async_trait]
@@ -159,6 +174,11 @@ impl JournalLayout for AkkaJournal {
 
     async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
         verify::verify(self, id, verify).await
+    }
+
+    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+        let met = ids::met(&self);
+        verify_met((*self).clone(), met, verify)
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

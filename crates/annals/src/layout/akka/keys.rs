@@ -116,6 +116,17 @@ impl Keys {
         }
     }
 
+    /// Whether a partition is one of any journal's, whatever its name.
+    pub(super) fn is_journals(partition: &str) -> bool {
+        let ends_in_number = || {
+            let number = partition.rsplit_once('-').map(|(_, number)| number);
+            number.is_some_and(|number| number.parse::<u64>().is_ok())
+        };
+        let is_inside = |kind: &str| partition.find(kind).is_some_and(|at| at > 0);
+        partition.ends_with("-annals")
+            || (["-P-", "-SH-", "-SL-"].into_iter().any(is_inside) && ends_in_number())
+    }
+
     /// The number of an event, by its item's key.
     pub(super) fn number_of(&self, item: &Item) -> Result<SequenceNumber> {
         let partition = item.get("par").and_then(Value::as_str);

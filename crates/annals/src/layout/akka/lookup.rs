@@ -12,7 +12,6 @@ use super::keys::{Mark, PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
 use crate::items::Query;
-use crate::layout::jvm::writers::is_ours;
 use crate::{PersistenceId, Result};
 
 /// The end of a history.
@@ -127,8 +126,7 @@ impl AkkaJournal {
     /// went on with the id and stored nothing more in its hundred nor marked the next: then this
     /// answers too little, and an append behind that answer is refused with what is there.
     pub(super) fn is_told(&self, row: &Row) -> bool {
-        let is_ours = row.writer_uuid().is_ok_and(|writer| is_ours(&writer));
-        is_ours && !row.is_gone() && open_end(row).is_none() && !self.settings.jvm_deletes
+        row.is_ours() && !row.is_gone() && open_end(row).is_none() && !self.settings.jvm_deletes
     }
 
     /// The end, unless there is nothing of an id: no mark, and no row in the first hundred. All that

@@ -264,6 +264,8 @@ impl Reader {
         let begin = row.begin();
         if self.next < begin && !self.batches.claims(begin - 1) {
             self.miss((self.next, begin - 1)).await?;
+        } else if let Some(lost) = self.batches.lost(&row) {
+            self.miss((lost, lost)).await?;
         }
         self.next = number + 1;
         self.last = Some(row.clone());

@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use super::keys::Keys;
-use crate::items::{Item, Value};
-use crate::layout::jvm::attributes::{self, ADAPTER, Names, improper};
+use crate::items::{Condition, Item, Value};
+use crate::layout::jvm::attributes::{self, ADAPTER, KEPT, Names, improper};
+use crate::layout::jvm::checksum;
 use crate::layout::jvm::message::Message;
 use crate::layout::jvm::serialization::{self, Serialized};
-use crate::layout::jvm::writers::{token_of, writer_uuid};
+use crate::layout::jvm::writers::{is_ours, token_of, writer_uuid};
 use crate::settings::Format;
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
@@ -24,6 +25,23 @@ const NAMES: Names = Names {
     id: "ev_ser_id",
     manifest: "ev_ser_manifest",
 };
+/// What an event is read from, for its checksum: never in another order.
+const COVERED: [&str; 14] = [
+    "par",
+    "num",
+    "persistence_id",
+    "seq",
+    NAMES.bytes,
+    NAMES.id,
+    NAMES.manifest,
+    "writer_uuid",
+    "manifest",
+    "idx",
+    "cnt",
+    "pay",
+    "time",
+    "tags",
+];
 /// What the plugin adds up for keys and the like.
 const FIXED_BYTES: usize = 26;
 
@@ -92,6 +110,7 @@ impl NewRow<'_> {
         }
         self.add_ours(&mut item, metadata);
         let key_units = keys.name_units() + self.id.as_str().encode_utf16().count();
+        let item = checksum::sealed(item, covered());
         Ok((item, bytes + key_units + FIXED_BYTES))
     }
 
@@ -141,8 +160,16 @@ impl NewRow<'_> {
 
 impl Row {
     /// The row in an item under an event's key.
+    ///
+    /// # Errors
+    /// `Corrupt` where it was altered since we wrote it, or does not tell its place.
     pub(super) fn of(keys: &Keys, item: Item) -> Result<Self> {
         let number = keys.number_of(&item)?;
+        checksum::check(&item, covered()).map_err(|cause| {
+            let par = item.get("par").and_then(Value::as_str).unwrap_or_default();
+            let message = format!("an event is damaged. number=`{number}`, par=`{par}`");
+            Error::corrupt(message).because(cause)
+        })?;
         let place = |name| item.get(name).map(|value: &Value| value.as_u64());
         let batch = match (place("idx"), place("cnt")) {
             (_, None) => None,
@@ -161,6 +188,23 @@ impl Row {
             batch,
             item,
         })
+    }
+
+    /// Where an item came from that is whole, and stands under a key that is not its own.
+    pub(super) fn moved_from(keys: &Keys, item: &Item) -> Option<(String, u64)> {
+        let number = keys.number_of(item).ok()?;
+        let row = Self {
+            number,
+            batch: None,
+            item: item.clone(),
+        };
+        let (Some(told), Some(seq)) = row.told().ok()? else {
+            return None;
+        };
+        let key = keys.event(&told.parse().ok()?, seq);
+        let home = row.item.with("par", key.partition).with("num", key.sort?);
+        let is_whole = checksum::is_sealed(&home) && checksum::check(&home, covered()).is_ok();
+        (is_whole && keys.number_of(&home).is_ok()).then_some((told, seq))
     }
 
     /// The item that keeps the number taken when the event is deleted. The plugin never sees it: it
@@ -217,6 +261,11 @@ impl Row {
         Ok(self.message()?.writer_uuid)
     }
 
+    /// Whether we wrote it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.writer_uuid().is_ok_and(|writer| is_ours(&writer))
+    }
+
     /// When it was appended, as far as anybody noted it.
     pub(super) fn time_ms(&self) -> u64 {
         self.item.get("time").and_then(Value::as_u64).unwrap_or(0)
@@ -225,6 +274,25 @@ impl Row {
     fn message(&self) -> Result<Message> {
         let pay = self.item.get("pay").and_then(Value::as_bytes);
         Message::decode(pay.ok_or_else(|| improper("event"))?)
+    }
+
+    /// The id and the number that it tells besides its key, where it does.
+    pub(super) fn told(&self) -> Result<(Option<String>, Option<u64>)> {
+        let told = self.item.get("persistence_id").and_then(Value::as_str);
+        let seq = self.item.get("seq").and_then(Value::as_u64);
+        if self.is_gone() || self.item.get("event").is_some() {
+            return Ok((told.map(str::to_owned), seq));
+        }
+        let message = self.message()?;
+        Ok((Some(message.persistence_id), Some(message.sequence_number)))
+    }
+
+    /// That it still stands there as it was read, as far as one attribute tells.
+    pub(super) fn unchanged(&self) -> Option<Condition> {
+        [NAMES.bytes, "pay"].into_iter().find_map(|name| {
+            let value = self.item.get(name)?.clone();
+            Some(Condition::Equals(name.to_owned(), value))
+        })
     }
 
     /// The event, and who wrote it; `None` where the JVM side marked it as deleted.
@@ -237,6 +305,7 @@ impl Row {
     }
 
     fn read(&self, id: &PersistenceId) -> Result<Option<(Event, String)>> {
+        self.check_place(id)?;
         let (serialized, adapter, writer, time_ms) = match self.item.get("event") {
             Some(_) => {
                 let (adapter, writer) = (self.text("manifest"), self.text("writer_uuid"));
@@ -266,6 +335,19 @@ impl Row {
         Ok(Some((event, writer)))
     }
 
+    /// That it is of this id: the keys of journals whose names hold a `-` may meet.
+    fn check_place(&self, id: &PersistenceId) -> Result<()> {
+        let (told, seq) = self.told()?;
+        let is_other = told.as_ref().is_some_and(|told| told != id.as_str());
+        if !is_other && seq.is_none_or(|seq| seq == self.number.get()) {
+            return Ok(());
+        }
+        let (told, seq) = (told.unwrap_or_default(), seq.unwrap_or(0));
+        Err(Error::corrupt(format!(
+            "it tells of another place. id=`{told}`, number=`{seq}`"
+        )))
+    }
+
     /// A payload with what the plugin has no place for.
     fn with_ours(&self, payload: Payload, adapter: String) -> Result<NewEvent> {
         let payload = attributes::with_kept_type(&self.item, payload)?;
@@ -279,6 +361,10 @@ impl Row {
         }
         Ok(event)
     }
+}
+
+fn covered() -> impl Iterator<Item = &'static str> {
+    COVERED.into_iter().chain(KEPT)
 }
 
 fn tags_of(value: &Value) -> Option<Vec<String>> {

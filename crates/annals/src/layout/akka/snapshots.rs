@@ -12,14 +12,15 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 
 use crate::items::{
-    Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
-    query_all,
+    Condition, Item, Items, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
+    WriteError, query_all, scan_all,
 };
 use crate::layout::jvm::attributes::{self, Names};
-use crate::layout::jvm::{frame, serialization};
+use crate::layout::jvm::{checksum, frame, serialization};
 use crate::settings::{Format, Settings, SnapshotOrder};
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
-use crate::{Error, Payload, PersistenceId, Result, SequenceNumber};
+use crate::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
+use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
 /// What the plugin adds up for keys and the like.
 const FIXED_BYTES: usize = 253;
@@ -29,6 +30,16 @@ const NAMES: Names = Names {
     id: "ser_id",
     manifest: "ser_manifest",
 };
+/// What a snapshot is read from, for its checksum: never in another order.
+const COVERED: [&str; 7] = [
+    "par",
+    "seq",
+    "ts",
+    NAMES.bytes,
+    NAMES.id,
+    NAMES.manifest,
+    "pay",
+];
 /// The index over time.
 const BY_TIME: &str = "ts-idx";
 
@@ -160,7 +171,31 @@ impl AkkaSnapshots {
                 snapshot.persistence_id
             )));
         }
-        Ok(item)
+        Ok(checksum::sealed(item, covered()))
+    }
+}
+
+impl AkkaSnapshots {
+    /// What is wrong with an item of the table.
+    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
+        let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
+        let rest = partition.strip_prefix(&*self.name);
+        let id = rest.and_then(|rest| rest.strip_prefix("-P-")?.parse::<PersistenceId>().ok());
+        let Some(id) = id else {
+            // Another journal's, in the same table.
+            if partition.find("-P-").is_some_and(|at| at > 0) {
+                return Ok(Vec::new());
+            }
+            let key = self.table.key_of(item)?;
+            return Ok(vec![stray(Kept::Snapshot, self.table.name(), &key)]);
+        };
+        match self.open(&id, item, &Criteria::ALL) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let number = item.get("seq").and_then(Value::as_u64).unwrap_or(0);
+                Ok(unreadable_at(Kept::Snapshot, (&id, number), &error))
+            }
+            opened => opened.map(|_| Vec::new()),
+        }
     }
 }
 
@@ -168,7 +203,12 @@ fn between(low: u64, high: u64) -> SortRange {
     SortRange::Between(KeyPart::from(low), KeyPart::from(high))
 }
 
+fn covered() -> impl Iterator<Item = &'static str> {
+    COVERED.into_iter().chain(attributes::KEPT)
+}
+
 fn payload_of(item: &Item) -> Result<Payload> {
+    checksum::check(item, covered())?;
     let framed = item.get("pay").and_then(Value::as_bytes);
     let serialized = match (item.get(NAMES.bytes), framed) {
         (Some(_), _) => NAMES.read(item)?,
@@ -199,6 +239,16 @@ impl SnapshotLayout for AkkaSnapshots {
         let (snapshots, id) = (self.clone(), id.clone());
         let found = items.map(move |item| snapshots.open(&id, &item?, &criteria));
         Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+    }
+
+    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        let (items, table) = (self.items.clone(), self.table.clone());
+        let all = match whose {
+            None => scan_all(items, table, Scan::whole()).boxed(),
+            Some(id) => query_all(items, table, Query::of(self.partition(id))).boxed(),
+        };
+        let snapshots = self.clone();
+        Box::pin(all.map(move |item| snapshots.check(&item?)))
     }
 
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {

@@ -16,7 +16,9 @@ use super::commit::{BLOB, Commit};
 use super::journal::AnnalsJournal;
 use super::keys;
 use crate::items::limits::WRITE_BATCH_MAX;
-use crate::items::{Condition, Item, KeyPart, Query, SortRange, Write, WriteError, query_pages};
+use crate::items::{
+    Condition, Item, KeyPart, Query, SortRange, Write, WriteError, query_all, query_pages,
+};
 use crate::{Error, PersistenceId, Result, SequenceNumber};
 
 /// How often a commit is replaced while another deletion changes it.
@@ -156,6 +158,32 @@ impl Deletion<'_> {
         }
         Ok(())
     }
+}
+
+/// Deletes commits between two numbers that stand before a mark: they came back, or were never
+/// reached.
+///
+/// # Errors
+/// `Corrupt` where one of them cannot be read; those before it are deleted then.
+pub(super) async fn delete_again(
+    journal: &AnnalsJournal,
+    id: &PersistenceId,
+    (from, to): (SequenceNumber, SequenceNumber),
+) -> Result<()> {
+    let span = journal.span;
+    for bucket in span.bucket(from).0..=span.bucket(to).0 {
+        let range = SortRange::Between(KeyPart::from(from.get()), KeyPart::from(to.get()));
+        let query = Query::of(keys::commits(id, keys::Bucket(bucket))).within(range);
+        let (items, table) = (journal.items.clone(), journal.table.clone());
+        let mut all = query_all(items, table, query);
+        while let Some(item) = all.try_next().await? {
+            let commit = journal.commit_of(id, &item)?;
+            if !commit.is_deleted() {
+                replace(journal, id, commit.first, |commit| commit.without(to)).await?;
+            }
+        }
+    }
+    delete_to(journal, id, to).await
 }
 
 /// Removes every trace of an id, from the last bucket to the first, so that it can be repeated

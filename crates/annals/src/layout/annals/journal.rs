@@ -21,10 +21,11 @@ use super::{deletion, record, replay, verify};
 use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
-    Verify, Window,
+    Verify, Window, verify_met,
 };
 use crate::layout::known::Tries;
 use crate::snapshot::Snapshot;
+use crate::verify::FindingStream;
 use crate::{Clock, Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
@@ -177,6 +178,11 @@ impl JournalLayout for AnnalsJournal {
             std::future::ready(Ok(id))
         });
         Box::pin(ids)
+    }
+
+    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+        let met = verify::met(&self);
+        verify_met((*self).clone(), met, verify)
     }
 
     async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {

@@ -105,6 +105,11 @@ pub(super) fn parse_commits(partition: &str) -> Option<(PersistenceId, Bucket)> 
     Some((id.parse().ok()?, Bucket(bucket.parse().ok()?)))
 }
 
+/// Reads the partition of snapshots, or of a value, back.
+pub(super) fn parse_sealed(partition: &str) -> Option<PersistenceId> {
+    partition.strip_prefix("s:")?.parse().ok()
+}
+
 /// Reads the partition of a commit's or snapshot's parts back.
 pub(super) fn parse_part(partition: &str) -> Option<(PersistenceId, PartsOf)> {
     let (token, rest) = partition.strip_prefix("p:")?.split_once(':')?;

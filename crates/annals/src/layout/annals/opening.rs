@@ -6,16 +6,17 @@
 
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::body::Body;
+use super::keys;
 use super::parts::PartedTable;
 use super::sealed::{Kind, PAYLOAD_BYTES_MAX, Sealed};
-use crate::items::Item;
+use crate::items::{Item, Query, Scan, Value, query_all, scan_all};
 use crate::snapshot::Snapshot;
 use crate::state::State;
-use crate::verify::{Finding, Verify};
-use crate::{Error, ErrorKind, Payload, Result, SequenceNumber};
+use crate::verify::{Finding, FindingStream, Verify, stray, unreadable_at};
+use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
 impl Sealed {
     /// The payload, its parts fetched where it has any; none where it was deleted.
@@ -75,6 +76,66 @@ pub(super) async fn reread(table: &PartedTable, item: &Item, lost: Error) -> Res
     match table.get(table.table.key_of(item)?).await? {
         Some(now) if now == *item => Err(lost),
         now => Ok(now),
+    }
+}
+
+/// What is wrong with what is sealed: of an id, or of all there is, with what is nobody's.
+pub(super) fn verify(
+    (table, kind): (&PartedTable, Kind),
+    whose: Option<&PersistenceId>,
+) -> FindingStream {
+    let (items, spec) = (table.items.clone(), table.table.clone());
+    let all = match (whose, kind) {
+        (None, _) => scan_all(items, spec, Scan::whole()).boxed(),
+        (Some(id), Kind::Snapshot) => {
+            query_all(items, spec, Query::of(keys::snapshots(id))).boxed()
+        }
+        (Some(id), Kind::State) => {
+            let (table, key) = (table.clone(), keys::state(id));
+            let found = stream::once(async move { table.get(key).await });
+            found
+                .try_filter_map(|item| std::future::ready(Ok(item)))
+                .boxed()
+        }
+    };
+    let table = table.clone();
+    Box::pin(all.and_then(move |item| {
+        let table = table.clone();
+        async move { check(&table, kind, item).await }
+    }))
+}
+
+async fn check(table: &PartedTable, kind: Kind, mut item: Item) -> Result<Vec<Finding>> {
+    let partition = item.get("p").and_then(Value::as_str).unwrap_or_default();
+    let Some(id) = keys::parse_sealed(partition) else {
+        let is_part = kind.parse_part()(partition).is_some();
+        if is_part {
+            return Ok(Vec::new());
+        }
+        let key = table.table.key_of(&item)?;
+        return Ok(vec![stray(kind.kept(), table.table.name(), &key)]);
+    };
+    loop {
+        let opened = match kind {
+            Kind::Snapshot => Sealed::snapshot(&id, &item),
+            Kind::State => Sealed::state(&id, &item),
+        };
+        let lost = match opened {
+            Err(lost) => lost,
+            Ok(sealed) => match sealed.payload(table).await {
+                Ok(_) => return Ok(Vec::new()),
+                Err(lost) => lost,
+            },
+        };
+        match reread(table, &item, lost).await {
+            Ok(Some(now)) => item = now,
+            Ok(None) => return Ok(Vec::new()),
+            Err(lost) if lost.kind() == ErrorKind::Corrupt => {
+                let number = kind.number_in(&item);
+                return Ok(unreadable_at(kind.kept(), (&id, number), &lost));
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Condition, Item, Key, Value};
 use crate::snapshot::Snapshot;
 use crate::state::{Revision, State};
+use crate::verify::Kept;
 use crate::{Error, Payload, PersistenceId, Result, SequenceNumber, Token};
 
 const BLOB: &str = "c";
@@ -91,6 +92,23 @@ impl Kind {
             Self::Snapshot => "snapshot",
             Self::State => "value",
         }
+    }
+
+    pub(super) fn kept(self) -> Kept {
+        match self {
+            Self::Snapshot => Kept::Snapshot,
+            Self::State => Kept::Value,
+        }
+    }
+
+    /// The number that an item tells, which may not open; 0 for none.
+    pub(super) fn number_in(self, item: &Item) -> u64 {
+        let names = match self {
+            Self::Snapshot => ["n", "n"],
+            Self::State => [REVISION, REVISION_OF_PARTS],
+        };
+        let number = names.into_iter().find_map(|name| item.get(name)?.as_u64());
+        number.unwrap_or(0)
     }
 
     pub(super) fn orphan(self) -> &'static str {

@@ -19,7 +19,7 @@ use crate::items::{
     Condition, Item, Items, KeyPart, Query, SortRange, TableSpec, Write, WriteError, query_all,
 };
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
-use crate::verify::{Finding, Verify};
+use crate::verify::{Finding, FindingStream, Verify};
 use crate::{Clock, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// How many deletions by time are under way at once: each is a request, on a condition.
@@ -217,6 +217,10 @@ impl SnapshotLayout for AnnalsSnapshots {
             self.clean_up(&gone).await;
         }
         Ok(())
+    }
+
+    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        opening::verify((&self.table, Kind::Snapshot), whose)
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {

@@ -17,7 +17,7 @@ use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
 use crate::items::{Condition, Item, Items, TableSpec, WriteError};
 use crate::state::{State, StateError, StateLayout};
-use crate::verify::{Finding, Verify};
+use crate::verify::{Finding, FindingStream, Verify};
 use crate::{Clock, PersistenceId, Random, Result, Token};
 
 /// Durable state of the `annals` layout.
@@ -121,6 +121,10 @@ impl StateLayout for AnnalsStates {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        opening::verify((&self.table, Kind::State), whose)
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {

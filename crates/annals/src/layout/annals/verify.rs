@@ -1,19 +1,24 @@
 //! Verifying an id of the `annals` layout, commit by commit, and sweeping parts without a commit.
+//!
+//! Promises: every write of a repair replaces a commit by its mark, as a deletion does, on the
+//! condition that its bytes are as they were read, so appends beside it lose nothing.
+//! Never: finds that the last commits of an id are gone. There is no mark of how far it went.
 
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::{Stream, TryStreamExt};
 
 use super::commit::Commit;
 use super::deletion;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use super::parts::Part;
-use crate::items::{Item, Query, Value, query_all};
-use crate::verify::{Finding, Findings, Problem, Verify};
+use crate::items::{Item, Query, Scan, Value, query_all, scan_all};
+use crate::verify::{Finding, Findings, Ids, Kept, LOST, Met, Problem, Verify, stray, told};
 use crate::{ErrorKind, PersistenceId, Result, SequenceNumber};
 
-const LOST: &str = "what was there is not to be had from anywhere here";
+const OTHERS: &str = "which of the two is right is for a person to say";
+const BLOCKED: &str = "events are missing or unreadable among them; see to those first";
 
 struct Checker<'a> {
     journal: &'a AnnalsJournal,
@@ -40,10 +45,12 @@ pub(super) async fn verify(
         whole: None,
         deleted: 0,
     };
-    // Where the end does not parse, the search for it fails: then the last bucket is the one
-    // before an empty one.
-    let known = journal.find_highest(id).await.ok().flatten();
-    let known = known.map_or(0, |known| journal.span.bucket(known).0);
+    let known = match journal.find_highest(id).await {
+        Ok(known) => known.map_or(0, |known| journal.span.bucket(known).0),
+        // The end does not parse: then the last bucket is the one before an empty one.
+        Err(error) if error.kind() == ErrorKind::Corrupt => 0,
+        Err(error) => return Err(error),
+    };
     let mut bucket = Bucket(0);
     while checker.check_bucket(bucket).await? || bucket.0 < known {
         bucket.0 += 1;
@@ -75,7 +82,7 @@ impl Checker<'_> {
         let (last, commit) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                self.leave(Problem::Unreadable, (number, number), error.to_string());
+                self.leave(Problem::Unreadable, (number, number), told(&error));
                 self.next = None;
                 return Ok(());
             }
@@ -84,7 +91,13 @@ impl Checker<'_> {
             let detail = "no event has these numbers".to_owned();
             self.leave(Problem::Gap, (next, number - 1), detail);
         }
-        self.next = Some(last + 1);
+        if let Some(next) = self.next.filter(|next| *next > number) {
+            let detail = "two commits have these numbers".to_owned();
+            let numbers = (number, last.min(next - 1));
+            self.findings
+                .leave(Problem::Collision, numbers, (detail, OTHERS));
+        }
+        self.next = self.next.max(Some(last + 1));
         if commit.is_deleted() {
             self.deleted = last;
         } else if commit.is_touched() {
@@ -99,7 +112,7 @@ impl Checker<'_> {
         let first = commit.first.get();
         match self.journal.events_of(commit).await {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                self.leave(Problem::Unreadable, (first, last), error.to_string());
+                self.leave(Problem::Unreadable, (first, last), told(&error));
                 Ok(())
             }
             other => other.map(|_| ()),
@@ -113,15 +126,44 @@ impl Checker<'_> {
     /// A deletion that was cut off is finished: what stands before a mark is meant to go.
     async fn finish(mut self) -> Result<Vec<Finding>> {
         let left = self.whole.filter(|whole| *whole < self.deleted);
+        let left = left.and_then(SequenceNumber::new);
         if let Some((from, to)) = left.zip(SequenceNumber::new(self.deleted)) {
-            let detail = "a deletion was cut off".to_owned();
-            let numbers = (from, to.get());
+            let detail = "a deletion was cut off, or something came back behind it".to_owned();
+            let numbers = (from.get(), to.get());
             if self.findings.repair(Problem::Leftover, numbers, detail) {
-                deletion::delete_to(self.journal, self.id, to).await?;
+                let deleted = deletion::delete_again(self.journal, self.id, (from, to)).await;
+                match deleted {
+                    Err(error) if error.kind() == ErrorKind::Corrupt => {
+                        self.findings.give_up(BLOCKED);
+                    }
+                    ended => ended?,
+                }
             }
         }
         Ok(self.findings.finish())
     }
+}
+
+/// Everything there is in the table: whose it is, each id once, or that it is nobody's.
+pub(super) fn met(journal: &AnnalsJournal) -> impl Stream<Item = Result<Met>> + Send + use<> {
+    let table = journal.table.clone();
+    let mut ids = Ids::default();
+    let all = scan_all(journal.items.clone(), table.clone(), Scan::whole());
+    all.try_filter_map(move |item| {
+        let key = table.key_of(&item);
+        let partition = item.get("p").and_then(Value::as_str).unwrap_or_default();
+        let place = item.get("n").and_then(Value::as_u64);
+        let met = match (keys::parse_commits(partition), place) {
+            (Some((id, _)), Some(1..)) => Ok(ids.meet(id)),
+            // Whether something speaks for a part is the sweep's to say.
+            _ if keys::parse_part(partition).is_some() => Ok(None),
+            _ => key.map(|key| {
+                let stray = || Met::Stray(stray(Kept::Event, table.name(), &key));
+                (key != keys::record()).then(stray)
+            }),
+        };
+        std::future::ready(met)
+    })
 }
 
 /// Finds parts whose commit cannot land any more, or has not for so long, and deletes them where

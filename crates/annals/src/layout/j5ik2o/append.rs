@@ -20,7 +20,7 @@ use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 /// How often an append is tried while others keep being quicker.
 const TRIES_MAX: usize = 32;
 /// The most events of one append: each is a request.
-const EVENTS_MAX: usize = 10_000;
+pub(super) const EVENTS_MAX: usize = 10_000;
 
 /// How an append ended.
 enum Put {

@@ -6,13 +6,33 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures::TryStreamExt;
+use futures::{Stream, TryStreamExt};
 
 use super::journal::J5ik2oJournal;
 use super::row::owner;
-use crate::PersistenceId;
 use crate::items::{Scan, scan_all};
 use crate::journal::IdStream;
+use crate::verify::{Ids, Kept, Met, stray};
+use crate::{PersistenceId, Result};
+
+/// Everything there is in the table, row by row: whose it is, each id once, or that it is nobody's.
+pub(super) fn met(journal: &J5ik2oJournal) -> impl Stream<Item = Result<Met>> + Send + use<> {
+    let (settings, table) = (journal.settings.clone(), journal.table.clone());
+    let mut ids = Ids::default();
+    let items = scan_all(journal.items.clone(), table.clone(), Scan::whole());
+    items.try_filter_map(move |item| {
+        let columns = &settings.j5ik2o.dynamo_db_journal.columns_def;
+        let owner = owner(&item, columns);
+        let met = match owner.and_then(|id| id.parse::<PersistenceId>().ok()) {
+            Some(id) => Ok(ids.meet(id)),
+            None => table.key_of(&item).map(|key| {
+                let stray = stray(Kept::Event, table.name(), &key);
+                Some(Met::Stray(stray))
+            }),
+        };
+        std::future::ready(met)
+    })
+}
 
 pub(super) fn all(journal: &J5ik2oJournal, prefix: &str) -> IdStream {
     let (settings, prefix) = (journal.settings.clone(), prefix.to_owned());

@@ -23,10 +23,11 @@ use super::{deletion, ids, replay, tables, verify};
 use crate::items::{Item, Items, Query, TableSpec, query_all};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
-    Verify, Window,
+    Verify, Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::{J5ik2oJournal as Section, JournalColumns, Settings};
+use crate::verify::FindingStream;
 use crate::{Clock, PersistenceId, Result, SequenceNumber};
 
 /// What this process knows of an id: by having written or read it.
@@ -301,6 +302,11 @@ impl JournalLayout for J5ik2oJournal {
 
     async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
         verify::verify(self, id, verify).await
+    }
+
+    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+        let met = ids::met(&self);
+        verify_met((*self).clone(), met, verify)
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

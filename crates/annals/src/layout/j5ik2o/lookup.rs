@@ -11,6 +11,7 @@ use super::keys::on_index;
 use super::mark::Mark;
 use super::row::Row;
 use super::rows::{Rows, Step};
+use crate::items::Item;
 use crate::{PersistenceId, Result};
 
 /// The end of a history.
@@ -78,12 +79,23 @@ impl J5ik2oJournal {
     }
 
     /// The last row that the index shows.
-    pub(super) async fn last_in_index(&self, id: &PersistenceId) -> Result<Option<Row>> {
+    async fn last_in_index(&self, id: &PersistenceId) -> Result<Option<Row>> {
+        let found = self.last_item_in_index(id).await?;
+        found.map(|item| self.row(item)).transpose()
+    }
+
+    /// The last number that the index shows.
+    pub(super) async fn last_indexed(&self, id: &PersistenceId) -> Result<Option<u64>> {
+        let found = self.last_item_in_index(id).await?;
+        let name = &self.columns().sequence_nr_column_name;
+        Ok(found.and_then(|item| item.get(name)?.as_u64()))
+    }
+
+    async fn last_item_in_index(&self, id: &PersistenceId) -> Result<Option<Item>> {
         let index = &self.section().get_journal_rows_index_name;
         let query = on_index(index, id, (1, u64::MAX)).descending().limit(1);
         let found = self.items.query(&self.table, query).await?.items;
-        let found = found.into_iter().next();
-        found.map(|item| self.row(item)).transpose()
+        Ok(found.into_iter().next())
     }
 
     /// The end, given what is known to be there.

@@ -10,11 +10,14 @@ use super::journal::J5ik2oJournal;
 use super::row::OWNER;
 use crate::items::{Condition, Item, Value, WriteError};
 use crate::layout::jvm::attributes::improper;
+use crate::layout::jvm::checksum;
 use crate::{Error, PersistenceId, Result};
 
 const LOW: &str = "low";
 const DONE: &str = "done";
 const HIGH: &str = "high";
+/// What a mark is read from, for its checksum, besides its key: never in another order.
+const COVERED: [&str; 4] = [OWNER, LOW, DONE, HIGH];
 /// How often a mark is tried to be raised while others do the same.
 const TRIES_MAX: usize = 16;
 
@@ -29,12 +32,37 @@ pub(super) struct Mark {
     pub(super) high: u64,
 }
 
+/// The mark of an id as it is stored.
+#[derive(Debug, Default)]
+pub(super) struct MarkFound {
+    /// What it says, where that can be read.
+    pub(super) mark: Mark,
+    /// Whether it is known to be as it was written.
+    pub(super) is_proven: bool,
+    pub(super) damaged: Option<(Item, Error)>,
+}
+
 impl Mark {
+    /// What a damaged mark said: where it tells twice that everything below it is deleted, and the
+    /// last number then is one that can be.
+    pub(super) fn told_twice(item: &Item) -> Option<Self> {
+        let number = |name| item.get(name).and_then(Value::as_u64);
+        let (low, done, high) = (number(LOW)?, number(DONE)?, number(HIGH)?);
+        let is_told = done.checked_add(1) == Some(low) && high >= done;
+        is_told.then_some(Self { low, done, high })
+    }
+
+    /// How far a damaged mark says that events are deleted.
+    pub(super) fn low_in(item: &Item) -> u64 {
+        item.get(LOW).and_then(Value::as_u64).unwrap_or(0)
+    }
+
     pub(super) fn of(item: &Item) -> Result<Self> {
         let number = |name| {
             let value = item.get(name).and_then(Value::as_u64);
             value.ok_or_else(|| improper(name))
         };
+        checksum::check(item, COVERED.into_iter())?;
         Ok(Self {
             low: number(LOW)?,
             done: number(DONE)?,
@@ -52,11 +80,49 @@ impl J5ik2oJournal {
         Ok(mark.transpose()?.unwrap_or_default())
     }
 
+    /// The mark of an id as it is stored, also where it is damaged.
+    pub(super) async fn find_mark(&self, id: &PersistenceId) -> Result<MarkFound> {
+        let keys = vec![self.keys.mark(id)];
+        let found = self.items.get(&self.table, keys).await?.items;
+        let Some(item) = found.into_iter().flatten().next() else {
+            return Ok(MarkFound::default());
+        };
+        let is_proven = checksum::is_sealed(&item);
+        Ok(match Mark::of(&item) {
+            Ok(mark) => MarkFound {
+                mark,
+                is_proven,
+                damaged: None,
+            },
+            Err(error) => MarkFound {
+                damaged: Some((item, error)),
+                ..MarkFound::default()
+            },
+        })
+    }
+
+    /// Writes a damaged mark anew where it tells twice how far everything is deleted, unless
+    /// somebody else did; answers whether it is well now.
+    pub(super) async fn mend(
+        &self,
+        id: &PersistenceId,
+        (old, mark): (&Item, Mark),
+    ) -> Result<bool> {
+        let low = old.get(LOW).cloned().unwrap_or(Value::Null);
+        let condition = Condition::Equals(LOW.to_owned(), low);
+        let mended = self.mark_item(id, mark);
+        match self.items.put(&self.table, mended, condition).await {
+            Ok(_) => Ok(true),
+            Err(WriteError::Refused { .. }) => Ok(false),
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    }
+
     fn mark_item(&self, id: &PersistenceId, mark: Mark) -> Item {
         let key = self.keys.mark(id);
         let item = self.table.key().item_of(&key).with(OWNER, id.as_str());
         let item = item.with(LOW, mark.low).with(DONE, mark.done);
-        item.with(HIGH, mark.high)
+        checksum::sealed(item.with(HIGH, mark.high), COVERED.into_iter())
     }
 
     /// Raises the mark; answers what it is then.

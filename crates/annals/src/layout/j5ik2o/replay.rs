@@ -95,17 +95,35 @@ impl Replay {
                 Ok(Vec::new())
             }
             Fate::Deleted => {
+                if row.is_marked_by_us() && row.number >= self.rows.mark().low {
+                    self.check_marked(row.number).await?;
+                }
                 // The plugin marks rows one by one; ours are behind a mark first.
                 if self.last_event > 0 || self.batches.pending().is_some() {
                     self.check_overtaken(row.number).await?;
                 }
                 Ok(Vec::new())
             }
-            Fate::Live => match self.batches.push(row) {
-                Verdict::Alone(row) => self.events(vec![row]),
-                Verdict::Whole(whole) => self.whole(whole).await,
-                Verdict::Waits => Ok(Vec::new()),
-            },
+            // Nobody who replays meets it.
+            Fate::Damaged => Err(Error::corrupt("an event cannot be read")),
+            Fate::Live => {
+                // Whoever of us appends behind a batch that lacks its end closes it first.
+                let pending = self.batches.pending().map(|pending| pending.end);
+                if let Some(end) = pending.filter(|end| *end < row.begin())
+                    && row.is_ours(self.journal.columns())
+                {
+                    self.miss(end, end).await?;
+                }
+                self.push(row).await
+            }
+        }
+    }
+
+    async fn push(&mut self, row: Row) -> Result<Vec<Event>> {
+        match self.batches.push(row) {
+            Verdict::Alone(row) => self.events(vec![row]),
+            Verdict::Whole(whole) => self.whole(whole).await,
+            Verdict::Waits => Ok(Vec::new()),
         }
     }
 
@@ -243,6 +261,17 @@ impl Replay {
         match self.journal.mark(&self.id).await?.low > number {
             true => Err(self.overtaken()),
             false => Ok(()),
+        }
+    }
+
+    /// Fails where a row is marked as deleted and nobody deleted it.
+    async fn check_marked(&mut self, number: u64) -> Result<()> {
+        let id = &self.id;
+        match self.journal.mark(id).await?.low > number {
+            true => Ok(()),
+            false => Err(Error::corrupt(format!(
+                "an event is marked as deleted, and was not deleted; an operator must look. id=`{id}`, number=`{number}`"
+            ))),
         }
     }
 

@@ -6,11 +6,13 @@
 //! Never: shows the plugin a row whose event is deleted: it is marked, or lacks what the plugin's
 //! index goes by.
 
+use super::append::EVENTS_MAX;
 use crate::items::{Item, KeySchema, Value};
-use crate::layout::jvm::attributes::{self, ADAPTER, improper};
+use crate::layout::jvm::attributes::{self, ADAPTER, KEPT, improper};
+use crate::layout::jvm::checksum;
 use crate::layout::jvm::message::Message;
 use crate::layout::jvm::serialization;
-use crate::layout::jvm::writers::{token_of, writer_uuid};
+use crate::layout::jvm::writers::{is_ours, token_of, writer_uuid};
 use crate::settings::{J5ik2oJournal as Section, JournalColumns};
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
@@ -40,6 +42,8 @@ pub(super) enum Fate {
     Deleted,
     /// Of a batch that was given up, or in the place of one of its members.
     Closed,
+    /// It cannot be read. Only who verifies meets such rows.
+    Damaged,
 }
 
 /// An item under the key of a number.
@@ -97,6 +101,7 @@ impl NewRow<'_> {
         }
         attributes::keep_metadata(item, metadata);
         attributes::keep_causes(item, self.causation, self.correlation);
+        *item = checksum::sealed(std::mem::take(item), covered(columns));
         Ok(())
     }
 
@@ -122,6 +127,22 @@ fn show(
     item.insert(&columns.persistence_id_column_name, id.as_str());
     item.insert(&columns.sequence_nr_column_name, number);
     item.insert(&columns.ordering_column_name, time_ms);
+}
+
+/// What an event is read from, for its checksum: never in another order. Not whether it is deleted,
+/// which changes.
+fn covered(columns: &JournalColumns) -> impl Iterator<Item = &str> {
+    let theirs = [
+        &columns.partition_key_column_name,
+        &columns.sort_key_column_name,
+        &columns.persistence_id_column_name,
+        &columns.sequence_nr_column_name,
+        &columns.ordering_column_name,
+        &columns.message_column_name,
+        &columns.tags_column_name,
+    ];
+    let theirs = theirs.into_iter().map(String::as_str);
+    theirs.chain([INDEX, LAST]).chain(KEPT)
 }
 
 /// What keeps a number from a batch that is given up.
@@ -152,6 +173,26 @@ pub(super) fn owner<'a>(item: &'a Item, columns: &JournalColumns) -> Option<&'a 
     told.or_else(|| item.get(OWNER)).and_then(Value::as_str)
 }
 
+/// Whether an item is as we wrote it. The plugin has a message to replace an event in its place,
+/// and leaves our attributes on it then: what it stores so has no writer, no time and no manifest.
+fn check(columns: &JournalColumns, item: &Item) -> Result<()> {
+    let Err(altered) = checksum::check(item, covered(columns)) else {
+        return Ok(());
+    };
+    let message = item.get(&columns.message_column_name);
+    let message = message.and_then(Value::as_bytes);
+    let message = message.and_then(|message| Message::decode(message).ok());
+    let is_replaced = message.is_some_and(|message| {
+        message.writer_uuid.is_empty()
+            && message.timestamp_ms.is_none()
+            && message.adapter_manifest.is_empty()
+    });
+    match is_replaced {
+        true => Ok(()),
+        false => Err(altered),
+    }
+}
+
 impl Row {
     /// The row in an item under a number's key.
     pub(super) fn of(columns: &JournalColumns, item: Item) -> Result<Self> {
@@ -159,10 +200,13 @@ impl Row {
         let number = item.get(NUMBER).or_else(|| item.get(name));
         let number = number.and_then(Value::as_u64);
         let number = number.ok_or_else(|| improper(name))?;
+        check(columns, &item).map_err(|cause| {
+            Error::corrupt(format!("an event is damaged. number=`{number}`")).because(cause)
+        })?;
         let place = |name| item.get(name).map(|value: &Value| value.as_u64());
         let batch = match (place(INDEX), place(LAST)) {
             (None, None) => None,
-            (Some(Some(index)), Some(Some(last))) if index <= last && index < number => {
+            (Some(Some(index)), Some(Some(last))) if can_be(number, index, last) => {
                 Some(Place { index, last })
             }
             _ => {
@@ -185,6 +229,29 @@ impl Row {
             fate,
             item,
         })
+    }
+
+    /// The row in an item that cannot be read as one: its number, as far as that can be told.
+    pub(super) fn damaged(
+        columns: &JournalColumns,
+        item: Item,
+        fits: impl Fn(u64) -> bool,
+    ) -> Self {
+        let name = &columns.sequence_nr_column_name;
+        let told = item.get(NUMBER).or_else(|| item.get(name));
+        let message = item.get(&columns.message_column_name);
+        let message = message.and_then(Value::as_bytes);
+        let message = message.and_then(|message| Message::decode(message).ok());
+        let inside = message.map(|message| message.sequence_number);
+        let numbers = [told.and_then(Value::as_u64), inside];
+        let numbers = || numbers.into_iter().flatten();
+        let number = numbers().find(|number| fits(*number)).or(numbers().next());
+        Self {
+            number: number.unwrap_or(0),
+            batch: None,
+            fate: Fate::Damaged,
+            item,
+        }
     }
 
     /// Where the batch of this row begins, or the row itself.
@@ -216,6 +283,12 @@ impl Row {
         self.fate == Fate::Live
     }
 
+    /// Whether it is marked as deleted, and not by the plugin, which would have rewritten it without
+    /// what is ours. We raise the mark of the id first.
+    pub(super) fn is_marked_by_us(&self) -> bool {
+        self.fate == Fate::Deleted && checksum::is_sealed(&self.item)
+    }
+
     /// When it was appended.
     pub(super) fn time_ms(&self, columns: &JournalColumns) -> u64 {
         let time = self.item.get(&columns.ordering_column_name);
@@ -233,6 +306,12 @@ impl Row {
             Some(writer) => Ok(writer.to_owned()),
             None => Ok(self.message(columns)?.writer_uuid),
         }
+    }
+
+    /// Whether we wrote it.
+    pub(super) fn is_ours(&self, columns: &JournalColumns) -> bool {
+        self.writer_uuid(columns)
+            .is_ok_and(|writer| is_ours(&writer))
     }
 
     /// Whether its bytes are of another id or number than its attributes.
@@ -327,4 +406,12 @@ impl Row {
         };
         Ok(Some((event, message.writer_uuid)))
     }
+}
+
+/// Whether an event of this number can have a place in a batch: one of ours, which has an end, and
+/// begins at 1 or behind it and ends where numbers still are.
+fn can_be(number: u64, index: u64, last: u64) -> bool {
+    let begin = number.checked_sub(index).and_then(SequenceNumber::new);
+    let is_long = usize::try_from(last).is_ok_and(|last| last < EVENTS_MAX);
+    index <= last && is_long && begin.and_then(|begin| begin.plus(last)).is_some()
 }

@@ -21,7 +21,7 @@ use super::keys::on_index;
 use super::mark::Mark;
 use super::row::Row;
 use crate::items::{Item, Query};
-use crate::{PersistenceId, Result, SequenceNumber};
+use crate::{Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 
 /// How many keys are looked up at once.
 const LOOKED_UP: u64 = 100;
@@ -61,6 +61,8 @@ pub(super) struct Range {
     pub(super) page: Option<u32>,
     /// Whether rows below the mark are left out where that is known.
     pub(super) skips_deleted: bool,
+    /// Whether rows that cannot be read are met as such, and a mark is passed over.
+    pub(super) meets_damaged: bool,
 }
 
 impl Range {
@@ -70,6 +72,7 @@ impl Range {
             to: to.min(SequenceNumber::LAST.get()),
             page: None,
             skips_deleted: false,
+            meets_damaged: false,
         }
     }
 }
@@ -167,15 +170,19 @@ impl Rows {
         let (journal, id) = (&self.journal, &self.id);
         let hint = async {
             match is_ordered {
-                true => journal.last_in_index(id).await,
+                true => journal.last_indexed(id).await,
                 false => Ok(None),
             }
         };
         let asked = futures::join!(journal.mark(id), hint, Pin::new(&mut *rows).peek());
-        let (mark, hint) = (asked.0?, asked.1?);
+        let mark = match asked.0 {
+            Err(error) if self.meets(&error) => Mark::default(),
+            mark => mark?,
+        };
+        let hint = asked.1?;
         self.mark = mark;
         self.is_anchored = mark.high > 0 && from <= mark.high + 1;
-        self.indexed = hint.map_or(0, |row| row.number);
+        self.indexed = hint.unwrap_or(0);
         if self.range.skips_deleted && mark.low > from {
             self.next = mark.low;
             rows = match is_ordered {
@@ -257,13 +264,46 @@ impl Rows {
         self.before.as_ref()
     }
 
+    fn meets(&self, error: &Error) -> bool {
+        self.range.meets_damaged && error.kind() == ErrorKind::Corrupt
+    }
+
+    fn row(&self, item: Item) -> Result<Row> {
+        match self.journal.row(item.clone()) {
+            Err(error) if self.meets(&error) => Ok(self.damaged(item)),
+            row => row,
+        }
+    }
+
+    fn damaged(&self, item: Item) -> Row {
+        let (keys, id) = (&self.journal.keys, &self.id);
+        let key = self.journal.table.key_of(&item).ok();
+        let fits = |number| key.is_some() && keys.key(id, number).ok() == key;
+        let mut row = Row::damaged(self.journal.columns(), item.clone(), fits);
+        // Nothing tells its number but where it stands.
+        if row.number == 0 {
+            row.number = self.next;
+        }
+        row
+    }
+
+    /// What stands under the keys of numbers.
+    async fn rows_at(&mut self, from: u64, to: u64) -> Result<Vec<Option<Row>>> {
+        let found = self.journal.get(&self.id, from..=to).await?.into_iter();
+        let rows = found.map(|item| {
+            let item = item.filter(|item| self.journal.is_owned(&self.id, item));
+            item.map(|item| self.row(item)).transpose()
+        });
+        rows.collect()
+    }
+
     fn take_from_table(&mut self, item: Item) -> Result<()> {
         if !self.journal.is_owned(&self.id, &item) {
             return Ok(());
         }
         self.has_rows = true;
         self.is_anchored = true;
-        let row = self.journal.row(item)?;
+        let row = self.row(item)?;
         if row.number > self.next {
             let (from, to) = (self.next, row.number - 1);
             let index = self.index(from, to);
@@ -280,7 +320,7 @@ impl Rows {
             return Ok(());
         }
         self.is_anchored = true;
-        let row = self.journal.row(item)?;
+        let row = self.row(item)?;
         if row.number > self.next {
             let to = row.number - 1;
             self.sources.push(Source::Held(row));
@@ -319,7 +359,7 @@ impl Rows {
     /// Looks numbers up, as many at once as a request takes.
     async fn look_up(&mut self, from: u64, to: u64) -> Result<()> {
         let end = to.min(from + (LOOKED_UP - 1));
-        let rows = self.journal.rows_at(&self.id, from..=end).await?;
+        let rows = self.rows_at(from, end).await?;
         if end < to {
             self.sources.push(Source::Keys(end + 1, to));
         }
@@ -333,7 +373,7 @@ impl Rows {
     async fn look_behind(&mut self, count: u64) -> Result<()> {
         let from = self.next;
         let end = (from + (count - 1)).min(self.range.to);
-        let rows = self.journal.rows_at(&self.id, from..=end).await?;
+        let rows = self.rows_at(from, end).await?;
         let mut is_all = true;
         for row in rows {
             match row {
@@ -353,7 +393,7 @@ impl Rows {
     /// The members of a batch are put in any order, the last one last: where that is there, all are.
     async fn look_for_end(&mut self) -> Result<()> {
         let end = self.open_end;
-        let rows = self.journal.rows_at(&self.id, end..=end).await?;
+        let rows = self.rows_at(end, end).await?;
         if let Some(row) = rows.into_iter().flatten().next() {
             self.sources.push(Source::Behind(1));
             self.sources.push(Source::Held(row));

@@ -19,14 +19,15 @@ use super::keys::{Chosen, Keys, Resolvers, on_index};
 use super::resolvers::collision;
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{
-    Condition, Item, Items, Key, KeyPart, Query, SortRange, TableSpec, Value, Write, WriteError,
-    item_size, query_all,
+    Condition, Item, Items, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
+    WriteError, item_size, query_all, scan_all,
 };
-use crate::layout::jvm::attributes::{self, improper};
-use crate::layout::jvm::{frame, serialization};
+use crate::layout::jvm::attributes::{self, KEPT, improper};
+use crate::layout::jvm::{checksum, frame, serialization};
 use crate::settings::{J5ik2oSnapshot, Settings};
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
-use crate::{Error, Payload, PersistenceId, Result, SequenceNumber};
+use crate::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
+use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
 /// How often a save looks again while others save and delete under its key.
 const TRIES_MAX: usize = 8;
@@ -213,7 +214,22 @@ impl J5ik2oSnapshots {
         }))
     }
 
+    /// What a snapshot is read from, for its checksum: never in another order.
+    fn covered(&self) -> impl Iterator<Item = &str> {
+        let columns = &self.section.columns_def;
+        let theirs = [
+            &columns.partition_key_column_name,
+            &columns.sort_key_column_name,
+            &columns.persistence_id_column_name,
+            &columns.sequence_nr_column_name,
+            &columns.created_column_name,
+            &columns.snapshot_column_name,
+        ];
+        theirs.into_iter().map(String::as_str).chain(KEPT)
+    }
+
     fn payload_of(&self, item: &Item) -> Result<Payload> {
+        checksum::check(item, self.covered())?;
         let name = &self.section.columns_def.snapshot_column_name;
         let framed = item.get(name).and_then(Value::as_bytes);
         let serialized = frame::decode(framed.ok_or_else(|| improper(name))?)?;
@@ -239,7 +255,7 @@ impl J5ik2oSnapshots {
                 "a snapshot on this layout is one item of at most {ITEM_BYTES_MAX} bytes, key and names included; save less. id=`{id}`, bytes=`{bytes}`"
             )));
         }
-        Ok(item)
+        Ok(checksum::sealed(item, self.covered()))
     }
 
     /// On what condition a save goes on that met this item.
@@ -299,6 +315,27 @@ impl J5ik2oSnapshots {
     }
 }
 
+impl J5ik2oSnapshots {
+    /// What is wrong with an item of the table.
+    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
+        let columns = &self.section.columns_def;
+        let id = item.get(&columns.persistence_id_column_name);
+        let id = id.and_then(|id| id.as_str()?.parse::<PersistenceId>().ok());
+        let Some(id) = id else {
+            let key = self.table.key_of(item)?;
+            return Ok(vec![stray(Kept::Snapshot, self.table.name(), &key)]);
+        };
+        match self.open_item(&id, item, &Criteria::ALL) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let number = item.get(&columns.sequence_nr_column_name);
+                let number = number.and_then(Value::as_u64).unwrap_or(0);
+                Ok(unreadable_at(Kept::Snapshot, (&id, number), &error))
+            }
+            opened => opened.map(|_| Vec::new()),
+        }
+    }
+}
+
 fn bounds(criteria: &Criteria) -> (u64, u64) {
     (criteria.min_number.get(), criteria.max_number.get())
 }
@@ -337,6 +374,26 @@ impl SnapshotLayout for J5ik2oSnapshots {
             (Some(own), Some(index)) => Box::pin(or_else(own, index)),
             (own, index) => own.or(index).unwrap_or_else(|| Box::pin(stream::empty())),
         }
+    }
+
+    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        let (items, table) = (self.items.clone(), self.table.clone());
+        let all = match whose {
+            None => scan_all(items, table, Scan::whole()).boxed(),
+            Some(id) => {
+                let index = self.on_index(id, &Criteria::ALL);
+                let query = match index
+                    .map_or_else(|| self.on_table(id, &Criteria::ALL), |q| Ok(Some(q)))
+                {
+                    Ok(query) => query,
+                    Err(error) => return Box::pin(stream::once(std::future::ready(Err(error)))),
+                };
+                let all = query.map(|query| query_all(items, table, query));
+                stream::iter(all).flatten().boxed()
+            }
+        };
+        let snapshots = self.clone();
+        Box::pin(all.map(move |item| snapshots.check(&item?)))
     }
 
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {

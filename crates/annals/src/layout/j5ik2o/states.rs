@@ -33,15 +33,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::{StreamExt, stream};
 
 use super::keys::{Keys, Resolvers};
 use super::resolvers::{PersistenceIdBased, WholeId};
 use super::separator::Separator;
 use super::tables::state_table;
 use super::value::{self, Standing, Values};
-use crate::items::{Condition, Item, Items, Key, TableSpec, Value, WriteError};
+use crate::items::{
+    Condition, Item, Items, Key, KeyPart, Scan, TableSpec, Value, WriteError, scan_all,
+};
 use crate::settings::{Settings, TableNameKind};
 use crate::state::{Revision, State, StateError, StateLayout};
+use crate::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
 use crate::{Error, ErrorKind, PersistenceId, Random, Result, Token};
 
 /// How often a write looks again while others write the same id.
@@ -176,7 +180,7 @@ impl J5ik2oStates {
         let token = Token::draw(&self.random);
         Draft {
             revision,
-            item: value::signed(item, token),
+            item: self.values.signed(item, token),
             writer: value::signature(token),
         }
     }
@@ -200,7 +204,7 @@ impl J5ik2oStates {
     /// The revision of the last deletion that was finished; zero for none.
     async fn marked(&self, place: &Place) -> Result<Revision> {
         let mark = self.one(place, &place.mark).await?;
-        let marked = mark.map(|mark| value::marked_revision(&mark));
+        let marked = mark.map(|mark| self.values.marked_revision(&mark));
         Ok(marked
             .transpose()
             .map_err(|cause| damaged(place, cause))?
@@ -327,7 +331,9 @@ impl J5ik2oStates {
         let closed = self.values.closed(bare, value, state)?;
         let draft = self.draft(closed, state.revision);
         self.take(place, &draft, item).await?;
-        let marked = mark.map(|mark| value::marked_revision(&mark)).transpose()?;
+        let marked = mark
+            .map(|mark| self.values.marked_revision(&mark))
+            .transpose()?;
         let of = (state.revision, state.time_ms);
         Ok(self.finish(place, of, (&draft.writer, marked)).await?)
     }
@@ -349,7 +355,9 @@ impl J5ik2oStates {
             match self.put_if(place, mark, condition).await? {
                 Put::Landed => marked = Some(of.0),
                 Put::Met(met) => {
-                    marked = met.map(|mark| value::marked_revision(&mark)).transpose()?;
+                    marked = met
+                        .map(|mark| self.values.marked_revision(&mark))
+                        .transpose()?;
                 }
             }
         }
@@ -402,11 +410,65 @@ impl StateLayout for J5ik2oStates {
         }
     }
 
+    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
+        let states = self.clone();
+        let Some(id) = whose else {
+            let all = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
+            return Box::pin(all.map(move |item| states.check(&item?)));
+        };
+        let id = id.clone();
+        Box::pin(stream::once(async move {
+            let place = states.place(&id)?;
+            let keys = vec![place.key.clone(), place.mark.clone()];
+            let found = states.read(&place, keys).await?.into_iter().flatten();
+            let checked = found.map(|item| states.check(&item));
+            let checked: Vec<Vec<Finding>> = checked.collect::<Result<_>>()?;
+            Ok(checked.concat())
+        }))
+    }
+
     async fn put(&self, state: State) -> Result<(), StateError> {
         let place = self.place(&state.persistence_id)?;
         match &state.value {
             Some(_) => self.upsert(&place, &state).await,
             None => self.delete(&place, &state).await,
+        }
+    }
+}
+
+impl J5ik2oStates {
+    /// What is wrong with an item of the table.
+    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
+        let key = self.table.key_of(item)?;
+        // A mark tells its id by its sort key alone.
+        let id = match (value::is_mark(&key), &key.sort) {
+            (true, Some(KeyPart::S(id))) => id.parse().ok(),
+            _ => self.values.owner(item),
+        };
+        let Some(id) = id else {
+            return Ok(vec![stray(Kept::Value, self.table.name(), &key)]);
+        };
+        let read = match value::is_mark(&key) {
+            true => self.values.marked_revision(item).map(|_| ()),
+            false => self.values.standing(&id, item).and_then(|standing| {
+                let Standing::Written {
+                    revision,
+                    is_closed,
+                    ..
+                } = standing
+                else {
+                    return Ok(());
+                };
+                let state = self.values.state_in(&id, item, (revision, is_closed));
+                state.map(|_| ())
+            }),
+        };
+        match read {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let number = self.values.revision_in(item);
+                Ok(unreadable_at(Kept::Value, (&id, number), &error))
+            }
+            read => read.map(|()| Vec::new()),
         }
     }
 }

@@ -12,7 +12,8 @@
 
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Condition, Item, Key, KeyPart, Value, item_size};
-use crate::layout::jvm::attributes::{self, improper, text};
+use crate::layout::jvm::attributes::{self, KEPT, improper, text};
+use crate::layout::jvm::checksum;
 use crate::layout::jvm::serialization::{self, Serialized};
 use crate::settings::{J5ik2oState, StateColumns, StoredRevision};
 use crate::state::{Revision, State};
@@ -21,6 +22,8 @@ use crate::{Error, Payload, PersistenceId, Result, Token};
 const WRITER: &str = "writer";
 const REVISION: &str = "revision";
 const CLOSED: &str = "closed";
+/// What the partition of a mark ends in.
+const MARKED: &str = "#deleted";
 /// What is stored as the revision of what is begun. The plugin stores 1 and more, and so do we:
 /// no write waits for it.
 const BEGUN: u64 = 0;
@@ -139,18 +142,48 @@ impl Values {
     /// The mark of a deletion.
     pub(super) fn mark(&self, key: Item, (revision, time_ms): (Revision, u64)) -> Item {
         let item = key.with(REVISION, revision);
-        item.with(&self.columns.ordering_column_name, time_ms)
+        let item = item.with(&self.columns.ordering_column_name, time_ms);
+        checksum::sealed(item, self.covered())
+    }
+
+    /// The revision of a mark.
+    pub(super) fn marked_revision(&self, item: &Item) -> Result<Revision> {
+        checksum::check(item, self.covered())?;
+        self.number(item, REVISION)
     }
 
     /// What a mark says, as a state.
     pub(super) fn marked(&self, id: &PersistenceId, item: &Item) -> Result<State> {
         Ok(State {
             persistence_id: id.clone(),
-            revision: marked_revision(item)?,
+            revision: self.marked_revision(item)?,
             time_ms: self.number(item, &self.columns.ordering_column_name)?,
             tag: String::new(),
             value: None,
         })
+    }
+
+    /// What a value is read from, for its checksum: never in another order.
+    fn covered(&self) -> impl Iterator<Item = &str> {
+        let columns = &self.columns;
+        let theirs = [
+            &columns.partition_key_column_name,
+            &columns.sort_key_column_name,
+            &columns.persistence_id_column_name,
+            &columns.revision_nr_column_name,
+            &columns.payload_column_name,
+            &columns.serializer_id_column_name,
+            &columns.serializer_manifest_column_name,
+            &columns.ordering_column_name,
+            &columns.tags_column_name,
+        ];
+        let theirs = theirs.into_iter().map(String::as_str);
+        theirs.chain([WRITER, REVISION, CLOSED]).chain(KEPT)
+    }
+
+    /// An item as this write's.
+    pub(super) fn signed(&self, item: Item, token: Token) -> Item {
+        checksum::sealed(signed(item, token), self.covered())
     }
 
     fn number(&self, item: &Item, name: &str) -> Result<u64> {
@@ -160,6 +193,7 @@ impl Values {
 
     /// What an item under this id's key means.
     pub(super) fn standing(&self, id: &PersistenceId, item: &Item) -> Result<Standing> {
+        checksum::check(item, self.covered())?;
         let writer = item.get(WRITER).cloned();
         if item.get(REVISION).is_some() {
             return Ok(Standing::Begun(writer.ok_or_else(|| improper(WRITER))?));
@@ -178,6 +212,22 @@ impl Values {
             is_closed: item.get(CLOSED).is_some(),
             writer,
         })
+    }
+
+    /// Whose an item is, where it is a value's; the plugin's and ours both tell.
+    pub(super) fn owner(&self, item: &Item) -> Option<PersistenceId> {
+        let id = item.get(&self.columns.persistence_id_column_name);
+        id.and_then(|id| id.as_str()?.parse().ok())
+    }
+
+    /// The number that an item tells, which may be damaged; 0 for none.
+    pub(super) fn revision_in(&self, item: &Item) -> u64 {
+        let number = item.get(&self.columns.revision_nr_column_name);
+        let number = number.and_then(Value::as_u64).unwrap_or(0);
+        match self.stored {
+            StoredRevision::V1 => number,
+            StoredRevision::V2 => number.saturating_sub(1),
+        }
     }
 
     /// The state in an item that counts.
@@ -219,8 +269,7 @@ impl Values {
     }
 }
 
-/// An item as this write's.
-pub(super) fn signed(item: Item, token: Token) -> Item {
+fn signed(item: Item, token: Token) -> Item {
     item.with(WRITER, signature(token))
 }
 
@@ -238,23 +287,22 @@ fn begun(item: &Item, revision: Revision) -> Item {
     item.clone().with(REVISION, revision)
 }
 
-/// The revision of a mark.
-pub(super) fn marked_revision(item: &Item) -> Result<Revision> {
-    let revision = item.get(REVISION).and_then(Value::as_u64);
-    revision.ok_or_else(|| improper(REVISION))
-}
-
 /// That this mark is there.
 pub(super) fn marked_at(revision: Revision) -> Condition {
     Condition::Equals(REVISION.to_owned(), revision.into())
 }
 
+/// Whether a key is a mark's.
+pub(super) fn is_mark(key: &Key) -> bool {
+    matches!(&key.partition, KeyPart::S(partition) if partition.ends_with(MARKED))
+}
+
 /// The key of the mark of an id's deletions, beside its value's.
 pub(super) fn mark_key(value: &Key) -> Key {
     let partition = match &value.partition {
-        KeyPart::S(partition) => format!("{partition}#deleted"),
+        KeyPart::S(partition) => format!("{partition}{MARKED}"),
         // Resolvers make texts.
-        other => format!("{other}#deleted"),
+        other => format!("{other}{MARKED}"),
     };
     Key {
         partition: KeyPart::from(partition),

@@ -1,17 +1,33 @@
 //! Verifying an id of the `j5ik2o` layout, row by row.
+//!
+//! Promises: every write of a repair is one that an append or a deletion would make next: it takes a
+//! free number, marks rows of a batch whose last number is taken so that it never becomes whole, or
+//! finishes a deletion below the mark. So appends beside it lose nothing.
+//!
+//! A mark that is too high hides events, and to "finish" its deletion would lose them. So events
+//! below it are taken away only where something besides the number in the mark tells that they were
+//! deleted: the mark's checksum, or an event behind them that is deleted.
+//! Never: closes a batch behind which there are others. It was whole then, and has lost its last
+//! event since.
 
 use futures::TryStreamExt;
 
 use super::batches::{Batches, Verdict};
 use super::journal::J5ik2oJournal;
 use super::keys::on_index;
-use super::mark::Mark;
+use super::mark::{Mark, MarkFound};
 use super::row::{Fate, Row, owner};
 use super::rows::{Range, Rows, Step};
-use crate::verify::{Finding, Findings, Problem, Verify};
-use crate::{PersistenceId, Result};
+use crate::items::Item;
+use crate::layout::jvm::{checksum, serialization};
+use crate::verify::{Finding, Findings, LOST, Problem, Verify, told};
+use crate::{Error, PersistenceId, Result};
 
-const LOST: &str = "what was there is not to be had from anywhere here";
+const HIDDEN: &str = "either the mark is wrong or a deletion was cut off, and nothing here tells which; to delete the events remove their items, to have them back put the right number into the mark, without its checksum";
+const UNKNOWN: &str = "how far events are deleted is not told anywhere else; put the right numbers into the mark, without its checksum";
+const MARKED: &str = "either a deletion by the plugin was cut off, or an event was marked by mistake, and nothing here tells which";
+const UNMARKED: &str = "whether it was to be deleted is for a person to say; its bytes are there";
+const CHANGED: &str = "somebody else changed it meanwhile; look again";
 const OTHER_SETTINGS: &str = "it was written with other settings; with those it can be read";
 const OTHERS: &str = "which of the two is right is for a person to say";
 /// How many missing numbers are asked for another id's rows.
@@ -21,11 +37,17 @@ struct Checker<'a> {
     journal: &'a J5ik2oJournal,
     id: &'a PersistenceId,
     mark: Mark,
+    is_proven: bool,
     findings: Findings,
     batches: Batches,
     /// A member of the batch that has not ended.
     member: Option<Row>,
-    leftovers: Option<(u64, u64)>,
+    /// Events below the mark, from and to.
+    hidden: Option<(u64, u64)>,
+    /// The last number below the mark that is known to have been deleted.
+    trace: u64,
+    /// The first event that counts, until one behind it is marked as deleted.
+    live: Option<u64>,
     /// Whether an event was met that counts.
     has_begun: bool,
 }
@@ -41,30 +63,68 @@ pub(super) async fn verify(
         findings.leave(Problem::Unreadable, (1, 1), why);
         return Ok(findings.finish());
     }
+    let MarkFound {
+        mark,
+        is_proven,
+        damaged,
+    } = journal.find_mark(id).await?;
     let mut checker = Checker {
         journal,
         id,
-        mark: journal.mark(id).await?,
+        mark,
+        is_proven,
         findings: Findings::about(id, verify),
         batches: Batches::default(),
         member: None,
-        leftovers: None,
+        hidden: None,
+        trace: 0,
+        live: None,
         has_begun: false,
     };
-    let mut rows = Rows::of(journal, id, Range::between(1, u64::MAX));
+    if let Some(damaged) = damaged {
+        checker.check_mark(damaged).await?;
+    }
+    let range = Range {
+        meets_damaged: true,
+        ..Range::between(1, u64::MAX)
+    };
+    let mut rows = Rows::of(journal, id, range);
     while let Some(step) = rows.next().await? {
         match step {
             Step::Row(row) => checker.check(row).await?,
             Step::Missing(from, to, begin) => checker.missing((from, to), begin).await?,
         }
     }
-    checker.leave_batch().await?;
+    checker.leave_batch(None).await?;
     checker.check_twice().await?;
     checker.finish().await
 }
 
 impl Checker<'_> {
+    /// A mark that is not as it was written.
+    async fn check_mark(&mut self, (item, error): (Item, Error)) -> Result<()> {
+        let detail = told(&error);
+        let Some(right) = Mark::told_twice(&item) else {
+            let said = Mark::low_in(&item);
+            self.findings
+                .leave(Problem::LowMark, (said, said), (detail, UNKNOWN));
+            return Ok(());
+        };
+        let numbers = (right.low, right.low);
+        if self.findings.repair(Problem::LowMark, numbers, detail)
+            && !self.journal.mend(self.id, (&item, right)).await?
+        {
+            self.findings.give_up(CHANGED);
+        }
+        (self.mark, self.is_proven) = (right, true);
+        Ok(())
+    }
+
     async fn check(&mut self, row: Row) -> Result<()> {
+        if row.fate == Fate::Damaged {
+            self.check_damaged(row);
+            return Ok(());
+        }
         if row.fate == Fate::Closed {
             self.batches.pass(&row);
             if row.is_closing() && self.member.is_none() {
@@ -76,15 +136,32 @@ impl Checker<'_> {
             self.check_deleted(&row);
             return Ok(());
         }
-        if !row.is_live() {
+        if row.is_marked_by_us() && self.is_unmarked(row.number).await? {
+            let detail = "it is marked as deleted, and is not below the mark".to_owned();
+            // Deletions go from the first event on: behind one that counts it is no deletion's.
+            let problem = match self.live {
+                None => Problem::LowMark,
+                Some(_) => Problem::Unreadable,
+            };
+            let numbers = (row.number, row.number);
+            self.findings.leave(problem, numbers, (detail, UNMARKED));
             return Ok(());
         }
+        if !row.is_live() {
+            if let Some(live) = self.live.take() {
+                let detail = "an event is deleted, and some before it are not".to_owned();
+                self.findings
+                    .leave(Problem::Leftover, (live, row.number), (detail, MARKED));
+            }
+            return Ok(());
+        }
+        self.live = self.live.or(Some(row.number));
         self.check_content(&row);
         let is_member = self.member.as_ref().is_some_and(|member| {
             row.batch.is_some() && (member.begin(), member.end()) == (row.begin(), row.end())
         });
         if !is_member {
-            self.leave_batch().await?;
+            self.leave_batch(Some(row.number)).await?;
         }
         self.member = (!row.is_end()).then(|| row.clone());
         match self.batches.push(row) {
@@ -101,22 +178,49 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Whether the mark is known not to reach as far, by now.
+    async fn is_unmarked(&self, number: u64) -> Result<bool> {
+        let now = self.journal.find_mark(self.id).await?;
+        Ok(now.damaged.is_none() && now.mark.low <= number)
+    }
+
+    /// A row that does not tell what it is. Where it may be the end of a batch, the batch is left in
+    /// peace.
+    fn check_damaged(&mut self, row: Row) {
+        let number = row.number;
+        let why = self.journal.row(row.item).err();
+        let detail = why.map_or_else(String::new, |error| told(&error));
+        self.findings
+            .leave(Problem::Unreadable, (number, number), (detail, LOST));
+        if self.member.take_if(|it| it.end() == number).is_some() {
+            self.batches.give_up();
+        }
+        self.has_begun = true;
+    }
+
     /// Below the mark every row is marked or emptied.
     fn check_deleted(&mut self, row: &Row) {
-        if !row.is_live() || self.mark.done < row.number {
+        if !row.is_live() {
+            self.trace = row.number;
             return;
         }
-        let from = self.leftovers.map_or(row.number, |(from, _)| from);
-        self.leftovers = Some((from, row.number));
+        let from = self.hidden.map_or(row.number, |(from, _)| from);
+        self.hidden = Some((from, row.number));
     }
 
     fn check_content(&mut self, row: &Row) {
         let numbers = (row.number, row.number);
-        let Err(error) = row.event(self.id, self.journal.section()) else {
-            return;
+        let detail = match row.event(self.id, self.journal.section()) {
+            Err(error) => told(&error),
+            Ok(Some((event, _))) if !checksum::is_sealed(&row.item) => {
+                let data = &event.data;
+                match serialization::malformed(&data.codec, &data.payload) {
+                    None => return,
+                    Some(fault) => fault.to_owned(),
+                }
+            }
+            Ok(_) => return,
         };
-        let detail = std::error::Error::source(&error)
-            .map_or_else(|| error.to_string(), |cause| cause.to_string());
         let is_other = row.tells_another(self.id, self.journal.columns());
         let (problem, why) = match is_other {
             true => (Problem::Collision, OTHERS),
@@ -126,7 +230,11 @@ impl Checker<'_> {
     }
 
     async fn missing(&mut self, (from, to): (u64, u64), begin: u64) -> Result<()> {
-        if self.batches.miss(from, to, begin) || to < self.mark.low {
+        if to < self.mark.low {
+            self.trace = to;
+            return Ok(());
+        }
+        if self.batches.miss(from, to, begin) {
             return Ok(());
         }
         self.gap(from.max(self.mark.low), to).await
@@ -158,19 +266,26 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// A batch is left that has no end.
-    async fn leave_batch(&mut self) -> Result<()> {
+    /// A batch is left that has no end, for a row of this number or because no more comes.
+    async fn leave_batch(&mut self, next: Option<u64>) -> Result<()> {
         self.batches.give_up();
         let Some(member) = self.member.take() else {
             return Ok(());
         };
-        let detail = "its last event is not there; the plugin replays the others".to_owned();
         let numbers = (member.begin(), member.end());
+        // Whoever appends behind a batch that lacks its end closes it first.
+        if next.is_some_and(|next| next > member.end()) && !member.is_closing() {
+            let detail = "its last event is gone; replay passes the others over".to_owned();
+            self.findings
+                .leave(Problem::IncompleteBatch, numbers, (detail, LOST));
+            return Ok(());
+        }
+        let detail = "its last event is not there; the plugin replays the others".to_owned();
         let is_wanted = self
             .findings
             .repair(Problem::IncompleteBatch, numbers, detail);
-        if is_wanted {
-            self.journal.close(self.id, &member).await?;
+        if is_wanted && !self.journal.close(self.id, &member).await? {
+            self.findings.give_up("it has become whole meanwhile");
         }
         Ok(())
     }
@@ -182,7 +297,10 @@ impl Checker<'_> {
         let mut rows = self.journal.query(query);
         let mut last = 0;
         while let Some(item) = rows.try_next().await? {
-            let number = self.journal.row(item).map_or(0, |row| row.number);
+            // One that cannot be read has been told already, and may not be of this number.
+            let Ok(number) = self.journal.row(item).map(|row| row.number) else {
+                continue;
+            };
             if number == last && number > 0 {
                 let detail = "two rows have this number, under two keys".to_owned();
                 self.findings
@@ -194,22 +312,31 @@ impl Checker<'_> {
     }
 
     async fn finish(mut self) -> Result<Vec<Finding>> {
-        if let Some(numbers) = self.leftovers {
-            let detail = "events below the mark were not deleted".to_owned();
-            if self.findings.repair(Problem::Leftover, numbers, detail) {
-                let again = Mark {
-                    done: numbers.0 - 1,
-                    ..self.mark
-                };
-                self.journal.finish_deletion(self.id, again).await?;
-            }
+        let (done, low) = (self.mark.done, self.mark.low);
+        let is_told = |(_, to): &(u64, u64)| self.is_proven || self.trace > *to;
+        if let Some((from, _)) = self.hidden.filter(|hidden| !is_told(hidden)) {
+            let detail = format!("it is {low}, and events below it are not deleted");
+            self.findings
+                .leave(Problem::LowMark, (from, low - 1), (detail, HIDDEN));
+            return Ok(self.findings.finish());
         }
-        if self.mark.done + 1 < self.mark.low {
-            let numbers = (self.mark.done + 1, self.mark.low - 1);
-            let detail = "a deletion was cut off".to_owned();
-            if self.findings.repair(Problem::Leftover, numbers, detail) {
-                self.journal.finish_deletion(self.id, self.mark).await?;
+        let is_cut_off = done + 1 < low;
+        let again = match self.hidden {
+            Some(hidden) if hidden.0 <= done => {
+                let detail = "events below the mark were not deleted".to_owned();
+                Some((hidden, hidden.0 - 1, detail))
             }
+            _ if is_cut_off => {
+                let detail = "a deletion was cut off".to_owned();
+                Some(((done + 1, low - 1), done, detail))
+            }
+            _ => None,
+        };
+        if let Some((numbers, done, detail)) = again
+            && self.findings.repair(Problem::Leftover, numbers, detail)
+        {
+            let again = Mark { done, ..self.mark };
+            self.journal.finish_deletion(self.id, again).await?;
         }
         Ok(self.findings.finish())
     }

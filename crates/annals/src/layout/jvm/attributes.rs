@@ -20,6 +20,8 @@ const SCHEMA: &str = "schema";
 const METADATA: &str = "metadata";
 const CAUSATION: &str = "causation";
 const CORRELATION: &str = "correlation";
+/// All of these, for checksums: never in another order.
+pub(in crate::layout) const KEPT: [&str; 5] = [MANIFEST, SCHEMA, METADATA, CAUSATION, CORRELATION];
 
 /// Under which names a serialized payload is kept.
 pub(in crate::layout) struct Names {

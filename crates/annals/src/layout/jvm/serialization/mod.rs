@@ -9,8 +9,11 @@
 mod jackson;
 mod java;
 mod registry;
+mod shape;
 
 use bytes::Bytes;
+
+pub(in crate::layout) use shape::malformed;
 
 use crate::{Codec, Error, Payload, Result};
 
