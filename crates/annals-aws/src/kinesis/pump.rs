@@ -123,7 +123,8 @@ impl Pump {
     /// told.
     ///
     /// # Errors
-    /// `Invalid` where there is no such stream, or another stream had its name when the pump began.
+    /// `Invalid` where there is no such stream, another stream had its name when the pump began, or it
+    /// is to begin at a time to come.
     /// Otherwise as the stream or the store fails.
     pub async fn open(
         kinesis: Arc<Kinesis>,
@@ -183,8 +184,16 @@ impl Pump {
     /// read from their first record on.
     async fn begin(&mut self, described: &Described, begin: Begin) -> Result<()> {
         let shards = self.shared.kinesis.shards(&self.shared.stream).await?;
-        let now = self.shared.kinesis.clock().now_ms();
-        let now = Time::from_ms(now.saturating_sub(CLOCKS_DIFFER_MS))?;
+        let now_ms = self.shared.kinesis.clock().now_ms();
+        // Kept, it would make every step fail until that time has come.
+        if let Begin::At(time) = begin
+            && time.ms() > now_ms.saturating_add(CLOCKS_DIFFER_MS)
+        {
+            return Err(Error::invalid(format!(
+                "a pump begins at a time that has been; say latest for what is to come. begin=`{time}`"
+            )));
+        }
+        let now = Time::from_ms(now_ms.saturating_sub(CLOCKS_DIFFER_MS))?;
         let position = |shard: &Shard| match begin {
             Begin::TrimHorizon => Position::TrimHorizon,
             Begin::At(time) => Position::At(time),

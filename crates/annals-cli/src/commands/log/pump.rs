@@ -27,7 +27,8 @@ pub(crate) struct Pump {
         long,
         value_name = "WHERE",
         default_value = "trim-horizon",
-        requires = "kinesis"
+        requires = "kinesis",
+        conflicts_with = "journal"
     )]
     begin: Begin,
     /// Look again so often, until this is ended: 60s, 500ms, 5m [default: once]
