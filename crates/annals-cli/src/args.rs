@@ -11,8 +11,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, bench, config, delete, export, highest, ids, import, log, replay, serve, snapshot,
-    state, tables, verify,
+    append, bench, config, copy, delete, export, highest, ids, import, log, replay, serve,
+    snapshot, state, tables, verify,
 };
 
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
@@ -190,6 +190,8 @@ pub(crate) enum Command {
     Export(export::Export),
     /// Put items from DynamoDB JSON lines into a table, overwriting nothing
     Import(import::Import),
+    /// Copy journals, snapshots and durable state from one layout or store to another
+    Copy(copy::Copy),
     /// Look at every event and print what is wrong
     Verify(verify::Verify),
     /// Show the settings in force, or import those of a JVM plugin

@@ -15,6 +15,7 @@ mod progress;
 mod records;
 mod serve;
 mod shown;
+mod side;
 
 use std::process::ExitCode;
 

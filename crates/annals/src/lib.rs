@@ -172,6 +172,7 @@
 //! | append, replay, follow, delete events | [`journal`] |
 //! | keep a state beside its events | [`snapshot`] |
 //! | keep only the current value | [`state`] |
+//! | copy all of it to another layout or store | [`copy`] |
 //! | know what it costs | [`counting`] |
 //! | look for damage | [`verify`] |
 //! | choose names, limits, layouts | [`settings`] |
@@ -192,6 +193,7 @@ mod random;
 pub mod bench;
 #[cfg(feature = "testing")]
 pub mod conformance;
+pub mod copy;
 pub mod counting;
 #[cfg(feature = "embedded")]
 pub mod embedded;

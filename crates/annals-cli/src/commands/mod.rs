@@ -5,6 +5,7 @@
 pub(crate) mod append;
 pub(crate) mod bench;
 pub(crate) mod config;
+pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod export;
 pub(crate) mod highest;
@@ -57,6 +58,13 @@ impl Context {
             return self.existing_store().await;
         }
         let store = self.store().await?;
+        self.make_tables(&store).await?;
+        store.take();
+        Ok(store)
+    }
+
+    /// Makes the layout's tables where they are missing, on this machine.
+    async fn make_tables(&self, store: &Counting) -> Result<()> {
         if self.settings.store == StoreKind::Embedded {
             for table in self.settings.layout.tables(&self.settings)?.all() {
                 if store.describe_table(table.name()).await?.is_none() {
@@ -64,8 +72,13 @@ impl Context {
                 }
             }
         }
-        store.take();
-        Ok(store)
+        Ok(())
+    }
+
+    /// The journal in a store that is open.
+    pub(crate) async fn journal_in(&self, store: &Arc<Counting>) -> Result<Journal> {
+        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
+        Journal::open(store.clone(), &self.settings, clock, random).await
     }
 
     /// The journal, and the store to ask for the cost: opening is not part of it.
@@ -158,6 +171,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Tables(command) => command.run(&context).await,
         Command::Export(command) => command.run(&context).await,
         Command::Import(command) => command.run(&context).await,
+        Command::Copy(command) => command.run(&context).await,
         Command::Verify(command) => command.run(&context).await,
         Command::Config(command) => command.run(&context),
         Command::Serve(command) => command.run(&context).await,

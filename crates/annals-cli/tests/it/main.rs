@@ -10,6 +10,8 @@ mod bad_lines;
 mod bench;
 mod codecs;
 mod config;
+mod copy;
+mod copy_killed;
 mod copying;
 mod costs;
 #[path = "../../../annals/tests/it/example_run.rs"]

@@ -10,10 +10,12 @@
 mod append;
 mod follow;
 mod recovery;
+mod skip;
 
 pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use recovery::Recovered;
+pub use skip::Skip;
 
 use std::fmt;
 use std::pin::Pin;
@@ -252,6 +254,21 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether an append whose writer dies is there whole or leaves nothing; otherwise some of its
+    /// events may be, which count for nothing and keep their numbers taken.
+    fn lands_whole(&self) -> bool {
+        false
+    }
+
+    /// Takes every number up to one that none has yet, without an event: the next append gets the
+    /// number behind it. Safe to repeat and to be cut off. A layout that cannot refuses.
+    async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
+        let to = skip.to;
+        Err(Error::invalid(format!(
+            "this layout cannot leave numbers out. id=`{id}`, to=`{to}`"
+        )))
+    }
+
     /// Removes every trace of an id, whose numbers begin anew.
     async fn purge(&self, id: &PersistenceId) -> Result<()>;
 
@@ -415,17 +432,12 @@ impl Journal {
         append: impl Into<Append>,
     ) -> Result<Appended, AppendError> {
         let append = append.into();
-        append.check(id)?;
         let stamped = Stamped {
             token: append.token.unwrap_or_else(|| Token::draw(&self.random)),
             time_ms: self.clock.now_ms(),
             append,
         };
-        let appended = self.layout.append(id, expected, stamped).await;
-        appended.map_err(|error| match error {
-            AppendError::Store(error) => told("append", id)(error).into(),
-            conflict @ AppendError::Conflict(_) => conflict,
-        })
+        self.append_stamped(id, expected, stamped).await
     }
 
     /// The events in the window, in order, as they come.
@@ -460,6 +472,32 @@ impl Journal {
     /// Up to which number an id's events are deleted, on a layout that may leave numbers out.
     pub(crate) async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
         self.layout.deleted_to(id).await
+    }
+
+    /// As [`append`](Self::append), by a time and a token that were given before.
+    pub(crate) async fn append_stamped(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        stamped: Stamped,
+    ) -> Result<Appended, AppendError> {
+        stamped.append.check(id)?;
+        let appended = self.layout.append(id, expected, stamped).await;
+        appended.map_err(|error| match error {
+            AppendError::Store(error) => told("append", id)(error).into(),
+            conflict @ AppendError::Conflict(_) => conflict,
+        })
+    }
+
+    /// Whether an append whose writer dies is there whole or leaves nothing.
+    pub(crate) fn lands_whole(&self) -> bool {
+        self.layout.lands_whole()
+    }
+
+    /// Takes every number up to one, without an event.
+    pub(crate) async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
+        let outcome = self.layout.skip(id, skip).await;
+        outcome.map_err(told("skip", id))
     }
 
     /// Removes every trace of an id: events, marks, and that there ever were any. Its numbers begin

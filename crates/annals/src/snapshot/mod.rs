@@ -238,6 +238,11 @@ impl Snapshots {
         self.layout.save(snapshot).await
     }
 
+    /// Saves a snapshot that was saved elsewhere, with the time it has.
+    pub(crate) async fn save_as(&self, snapshot: Snapshot) -> Result<()> {
+        self.layout.save(snapshot).await
+    }
+
     /// The newest, by sequence number, that meets the criteria and decodes.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::items::Items;
+use crate::journal::IdStream;
 use crate::layout::Layout;
 use crate::settings::Settings;
 use crate::verify::{Finding, FindingStream, Verify};
@@ -228,6 +229,25 @@ pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     /// Writes the state, if the revision before it is there.
     async fn put(&self, state: State) -> Result<(), StateError>;
 
+    /// Writes a state that was written elsewhere, if `before` is the revision that is there; 0 for
+    /// none. A layout that cannot leave revisions out refuses.
+    async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
+        if before.checked_add(1) == Some(state.revision) {
+            return self.put(state).await;
+        }
+        let (id, revision) = (state.persistence_id, state.revision);
+        let message =
+            format!("this layout cannot leave revisions out. id=`{id}`, revision=`{revision}`");
+        Err(Error::invalid(message).into())
+    }
+
+    /// Every id that ever had a value and begins so, each once. A layout that cannot tell refuses.
+    fn ids(&self, prefix: &str) -> IdStream {
+        let message = format!("this layout cannot list values; name their ids. prefix=`{prefix}`");
+        let refusal = Error::invalid(message);
+        Box::pin(futures::stream::once(async { Err(refusal) }))
+    }
+
     /// Finds what large values left behind, and deletes it where that is wanted. A layout whose
     /// values leave nothing has nothing to do.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
@@ -341,6 +361,37 @@ impl States {
     pub async fn revision(&self, id: &PersistenceId) -> Result<Revision> {
         let last = self.last(id).await?;
         Ok(last.map_or(0, |state| state.revision))
+    }
+
+    /// Every id that ever had a value, deleted or not, and begins with `prefix`; each once, in no
+    /// order. Reads the whole table.
+    ///
+    /// ```
+    /// use annals::{Codec, Payload, PersistenceId};
+    /// use futures::TryStreamExt;
+    ///
+    /// # use annals::Annals;
+    /// # use annals::memory::Memory;
+    /// # use annals::settings::Settings;
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> annals::Result<()> {
+    /// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+    /// # let states = annals.states()?;
+    /// states.upsert(&"Cart|42".parse()?, 1, Payload::new(Codec::Text, "open")).await?;
+    /// let carts: Vec<PersistenceId> = states.ids("Cart|").try_collect().await?;
+    /// assert_eq!(carts, ["Cart|42".parse()?]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ids(&self, prefix: &str) -> IdStream {
+        self.layout.ids(prefix)
+    }
+
+    /// Writes a state that was written elsewhere, with the revision and time it has, if `before` is
+    /// the revision that is there; 0 for none.
+    pub(crate) async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
+        self.layout.put_over(state, before).await
     }
 
     /// Writes the value as this revision, if the one before it is there: 1 where nothing is.

@@ -125,7 +125,7 @@ async fn replay(journal: &Journal, id: &PersistenceId) -> Result<Vec<Event>, Err
 #[tokio::test]
 async fn golden_commits_are_read() {
     let all = golden();
-    assert_eq!(all.len(), 7);
+    assert_eq!(all.len(), 8);
     for golden in all {
         let commits = golden.items.iter().filter_map(|item| item.get("c"));
         let blobs: Vec<_> = commits.map(|blob| blob.as_bytes().unwrap()).collect();

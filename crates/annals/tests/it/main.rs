@@ -11,6 +11,7 @@ mod akka_plugin;
 mod akka_snapshot_hazards;
 mod bench;
 mod conformance;
+mod copy;
 mod counting;
 mod crash;
 mod default_settings;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::keys::{Keys, by_hundreds};
-use super::{deletion, ids, record, replay, verify};
+use super::{deletion, ids, record, replay, skipping, verify};
 use crate::items::{Item, Items, TableSpec};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
     Verify, Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
@@ -166,6 +166,10 @@ impl JournalLayout for AkkaJournal {
 
     async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
         Ok(Some(self.marks(id).await?.low.saturating_sub(1)))
+    }
+
+    async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
+        skipping::skip(self, id, skip).await
     }
 
     async fn purge(&self, id: &PersistenceId) -> Result<()> {

@@ -13,6 +13,7 @@ mod proof;
 mod record;
 mod replay;
 mod row;
+mod skipping;
 mod snapshots;
 mod verify;
 

@@ -31,6 +31,8 @@ pub(super) enum Body {
     Parts(PartsRecord),
     /// Nowhere: they were deleted.
     Deleted,
+    /// Nowhere: there never were any. Of commits alone.
+    LeftOut,
 }
 
 /// The bytes, packed or not.

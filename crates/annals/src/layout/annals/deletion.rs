@@ -186,6 +186,24 @@ pub(super) async fn delete_again(
     delete_to(journal, id, to).await
 }
 
+/// The last number that is deleted, 0 for none: behind the low mark a commit may have been cut.
+pub(super) async fn deleted_to(journal: &AnnalsJournal, id: &PersistenceId) -> Result<u64> {
+    let cut = |commit: &Commit| match commit.is_deleted() {
+        true => commit.last().map(SequenceNumber::get),
+        false => Ok(commit.first.get() + commit.blob.header.gone - 1),
+    };
+    let Some(first) = journal.commit_at(id, SequenceNumber::FIRST).await? else {
+        return Ok(0);
+    };
+    let low = first.low().map_or(0, SequenceNumber::get).max(cut(&first)?);
+    let next = SequenceNumber::new(low + 1).filter(|_| first.is_deleted());
+    let Some(next) = next else { return Ok(low) };
+    match journal.commit_at(id, next).await? {
+        Some(commit) => cut(&commit),
+        None => Ok(low),
+    }
+}
+
 /// Removes every trace of an id, from the last bucket to the first, so that it can be repeated
 /// where it was cut off.
 pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result<()> {

@@ -27,6 +27,7 @@ const KIND_PLAIN: u8 = 0;
 const KIND_ZSTD: u8 = 1;
 const KIND_PARTS: u8 = 2;
 const KIND_DELETED: u8 = 3;
+const KIND_LEFT_OUT: u8 = 4;
 
 /// The bytes to be stored under `key`.
 pub(super) fn frame(
@@ -39,6 +40,7 @@ pub(super) fn frame(
         Body::Here(body) => (KIND_PLAIN, &body.bytes),
         Body::Parts(_) => (KIND_PARTS, &[]),
         Body::Deleted => (KIND_DELETED, &[]),
+        Body::LeftOut => (KIND_LEFT_OUT, &[]),
     };
     let mut bytes = Vec::with_capacity(ROOM_BYTES + body.len());
     bytes.extend_from_slice(&[FORMAT, kind]);
@@ -86,6 +88,7 @@ pub(super) fn unframe<H>(
         (KIND_ZSTD, None, _) => here(true),
         (KIND_PARTS, Some(parts), []) => Body::Parts(parts),
         (KIND_DELETED, None, []) => Body::Deleted,
+        (KIND_LEFT_OUT, None, []) => Body::LeftOut,
         _ => return Err(damaged("contradicts itself")),
     };
     Ok((header, body))

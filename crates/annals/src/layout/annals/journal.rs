@@ -17,10 +17,10 @@ use super::commit::Commit;
 use super::heads::Heads;
 use super::keys::{self, Bucket, Span};
 use super::parts::PartedTable;
-use super::{deletion, record, replay, verify};
+use super::{deletion, record, replay, skipping, verify};
 use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
     Verify, Window, verify_met,
 };
 use crate::layout::known::Tries;
@@ -157,6 +157,19 @@ impl JournalLayout for AnnalsJournal {
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
         deletion::delete_to(self, id, to).await
+    }
+
+    async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
+        deletion::deleted_to(self, id).await.map(Some)
+    }
+
+    /// One put decides over all events of an append.
+    fn lands_whole(&self) -> bool {
+        true
+    }
+
+    async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
+        skipping::skip(self, id, skip).await
     }
 
     async fn purge(&self, id: &PersistenceId) -> Result<()> {

@@ -123,6 +123,11 @@ pub(super) fn parse_part(partition: &str) -> Option<(PersistenceId, PartsOf)> {
     Some((id.parse().ok()?, of))
 }
 
+/// Reads the partition of a value back.
+pub(super) fn parse_state(partition: &str) -> Option<PersistenceId> {
+    partition.strip_prefix("s:")?.parse().ok()
+}
+
 /// Reads the partition of a value's part back.
 pub(super) fn parse_state_part(partition: &str) -> Option<(PersistenceId, PartsOf)> {
     let (attempt, rest) = partition.strip_prefix("p:")?.split_once(':')?;
@@ -231,6 +236,9 @@ mod tests {
                 }
             }
             assert_eq!(parse_state_part(partition(&state(&id))), None);
+            assert_eq!(parse_state(partition(&state(&id))), Some(id.clone()));
+            let part = state_part(&id, parts_of(1), 0);
+            assert_eq!(parse_state(partition(&part)), None);
             states.push(state(&id));
         }
         let distinct: std::collections::HashSet<_> = states.iter().collect();

@@ -16,6 +16,7 @@ mod parts;
 mod record;
 mod replay;
 mod sealed;
+mod skipping;
 mod snapshots;
 mod states;
 mod verify;

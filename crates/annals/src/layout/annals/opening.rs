@@ -22,7 +22,7 @@ impl Sealed {
     /// The payload, its parts fetched where it has any; none where it was deleted.
     async fn payload(&self, table: &PartedTable) -> Result<Option<Payload>> {
         let body = match &self.body {
-            Body::Deleted => return Ok(None),
+            Body::Deleted | Body::LeftOut => return Ok(None),
             Body::Here(body) => body.clone(),
             Body::Parts(record) => {
                 let (name, id, number) = (self.kind.name(), &self.id, self.number);

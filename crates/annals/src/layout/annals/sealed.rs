@@ -259,7 +259,7 @@ impl Sealed {
         let (header, body) = unframe((kind.name(), &key), bytes, read_header)?;
         let (number, tag) = match (kind, header.label, &body) {
             (Kind::Snapshot, None, Body::Here(_) | Body::Parts(_)) => (number, String::new()),
-            (Kind::State, Some(label), _) => label,
+            (Kind::State, Some(label), body) if *body != Body::LeftOut => label,
             _ => return Err(damaged("contradicts itself")),
         };
         let sealed = Self {

@@ -10,13 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::TryStreamExt;
 
 use super::body::Written;
 use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
-use crate::items::{Condition, Item, Items, TableSpec, WriteError};
-use crate::state::{State, StateError, StateLayout};
+use crate::items::{Condition, Item, Items, Scan, TableSpec, Value, WriteError, scan_all};
+use crate::journal::IdStream;
+use crate::state::{Revision, State, StateError, StateLayout};
 use crate::verify::{Finding, FindingStream, Verify};
 use crate::{Clock, PersistenceId, Random, Result, Token};
 
@@ -51,11 +53,10 @@ impl AnnalsStates {
     /// Puts the item if the revision before it is there; answers what that was, if it had parts.
     async fn replace(
         &self,
-        (state, token): (&State, Token),
+        (state, before, token): (&State, Revision, Token),
         item: Item,
     ) -> Result<Option<Sealed>, StateError> {
         let (items, table) = (&self.table.items, &self.table.table);
-        let before = state.revision - 1;
         let mut condition = match before {
             0 => Condition::Absent,
             _ => sealed::at_revision(before, false),
@@ -103,11 +104,16 @@ impl StateLayout for AnnalsStates {
     }
 
     async fn put(&self, state: State) -> Result<(), StateError> {
+        let before = state.revision - 1;
+        self.put_over(state, before).await
+    }
+
+    async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
         let token = Token::draw(&self.random);
         let begun = self.table.begin(state.time_ms);
         let Written { item, parts } = Sealed::of_state(&state, token)?.write()?;
         self.table.write(&parts, begun).await?;
-        match self.replace((&state, token), item).await {
+        match self.replace((&state, before, token), item).await {
             Ok(replaced) => {
                 self.table.settle(&parts, begun, false).await?;
                 if let Some(old) = replaced {
@@ -125,6 +131,19 @@ impl StateLayout for AnnalsStates {
 
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
         opening::verify((&self.table, Kind::State), whose)
+    }
+
+    fn ids(&self, prefix: &str) -> IdStream {
+        let (items, table) = (self.table.items.clone(), self.table.table.clone());
+        let prefix = prefix.to_owned();
+        let all = scan_all(items, table, Scan::whole());
+        let ids = all.try_filter_map(move |item| {
+            let partition = item.get("p").and_then(Value::as_str);
+            let id = partition.and_then(keys::parse_state);
+            let id = id.filter(|id| id.as_str().starts_with(&prefix));
+            std::future::ready(Ok(id))
+        });
+        Box::pin(ids)
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {

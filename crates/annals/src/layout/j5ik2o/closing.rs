@@ -63,7 +63,7 @@ impl J5ik2oJournal {
         Ok(true)
     }
 
-    fn tombstone_at(&self, tombstone: Tombstone<'_>, number: u64) -> Result<Row> {
+    pub(super) fn tombstone_at(&self, tombstone: Tombstone<'_>, number: u64) -> Result<Row> {
         let key = self.keys.key(tombstone.id, number)?;
         let mut item = self.table.key().item_of(&key);
         tombstone.fill(&mut item, self.columns(), number);

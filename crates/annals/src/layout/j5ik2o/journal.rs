@@ -19,10 +19,10 @@ use super::keys::{Chosen, Keys, Resolvers};
 use super::resolvers::collision;
 use super::row::{Row, owner};
 use super::rows::{Range, Rows, Step};
-use super::{deletion, ids, replay, tables, verify};
+use super::{deletion, ids, replay, skipping, tables, verify};
 use crate::items::{Item, Items, Query, TableSpec, query_all};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Stamped,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
     Verify, Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
@@ -294,6 +294,10 @@ impl JournalLayout for J5ik2oJournal {
 
     async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
         Ok(Some(self.mark(id).await?.low.saturating_sub(1)))
+    }
+
+    async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
+        skipping::skip(self, id, skip).await
     }
 
     async fn purge(&self, id: &PersistenceId) -> Result<()> {

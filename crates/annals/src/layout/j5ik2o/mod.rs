@@ -19,6 +19,7 @@ mod resolvers;
 mod row;
 mod rows;
 mod separator;
+mod skipping;
 mod snapshots;
 mod states;
 mod tables;

@@ -30,10 +30,11 @@
 //! Never: takes a value for deleted that the plugin wrote behind a deletion of ours, though it
 //! counts from 1 again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::keys::{Keys, Resolvers};
 use super::resolvers::{PersistenceIdBased, WholeId};
@@ -43,6 +44,7 @@ use super::value::{self, Standing, Values};
 use crate::items::{
     Condition, Item, Items, Key, KeyPart, Scan, TableSpec, Value, WriteError, scan_all,
 };
+use crate::journal::IdStream;
 use crate::settings::{Settings, TableNameKind};
 use crate::state::{Revision, State, StateError, StateLayout};
 use crate::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
@@ -92,6 +94,8 @@ struct Place {
 /// A write: what decides it, and whose it is.
 struct Draft {
     revision: Revision,
+    /// The revision that must be there.
+    before: Revision,
     item: Item,
     writer: Value,
 }
@@ -176,10 +180,11 @@ impl J5ik2oStates {
         Ok(Arc::new(state_table(name, &self.settings)?))
     }
 
-    fn draft(&self, item: Item, revision: Revision) -> Draft {
+    fn draft(&self, item: Item, (revision, before): (Revision, Revision)) -> Draft {
         let token = Token::draw(&self.random);
         Draft {
             revision,
+            before,
             item: self.values.signed(item, token),
             writer: value::signature(token),
         }
@@ -238,7 +243,7 @@ impl J5ik2oStates {
         draft: &Draft,
         mut met: Option<Item>,
     ) -> Result<(), StateError> {
-        let before = draft.revision - 1;
+        let before = draft.before;
         for _ in 0..TRIES_MAX {
             let ended = match self.standing(place, &met)? {
                 // Our own, whose answer was lost.
@@ -279,12 +284,12 @@ impl J5ik2oStates {
             let item = draft.item.clone();
             return Ok(self.put_if(place, item, value::by(writer)).await?);
         }
-        if draft.revision > 1 {
+        if draft.before > 0 {
             // So that the plugin does not see what is refused in any case.
             self.check_mark(place, draft).await?;
         }
         let begun = self.values.begun(&draft.item, draft.revision);
-        let begun = self.draft(begun, draft.revision);
+        let begun = self.draft(begun, (draft.revision, draft.before));
         let ended = self.put_if(place, begun.item, Condition::Absent).await?;
         if let Put::Met(met) = ended {
             let ours = Some(Standing::Begun(begun.writer.clone()));
@@ -302,26 +307,36 @@ impl J5ik2oStates {
 
     async fn check_mark(&self, place: &Place, draft: &Draft) -> Result<(), StateError> {
         match self.marked(place).await? {
-            marked if marked == draft.revision - 1 => Ok(()),
+            marked if marked == draft.before => Ok(()),
             marked => Err(conflict(place, draft, marked)),
         }
     }
 
-    async fn upsert(&self, place: &Place, state: &State) -> Result<(), StateError> {
+    async fn upsert(
+        &self,
+        place: &Place,
+        state: &State,
+        before: Revision,
+    ) -> Result<(), StateError> {
         let item = place.table.key().item_of(&place.key);
         let item = self.values.item_of(item, state)?;
-        let draft = self.draft(item, state.revision);
-        if state.revision == 1 {
+        let draft = self.draft(item, (state.revision, before));
+        if before == 0 {
             return self.take(place, &draft, None).await;
         }
-        let condition = self.values.at(state.revision - 1);
+        let condition = self.values.at(before);
         match self.put_if(place, draft.item.clone(), condition).await? {
             Put::Landed => Ok(()),
             Put::Met(met) => self.take(place, &draft, met).await,
         }
     }
 
-    async fn delete(&self, place: &Place, state: &State) -> Result<(), StateError> {
+    async fn delete(
+        &self,
+        place: &Place,
+        state: &State,
+        before: Revision,
+    ) -> Result<(), StateError> {
         let keys = vec![place.key.clone(), place.mark.clone()];
         let mut found = self.read(place, keys).await?;
         let (mark, item) = (found.pop().flatten(), found.pop().flatten());
@@ -329,7 +344,7 @@ impl J5ik2oStates {
         let value = item.clone().filter(|_| is_written);
         let bare = place.table.key().item_of(&place.key);
         let closed = self.values.closed(bare, value, state)?;
-        let draft = self.draft(closed, state.revision);
+        let draft = self.draft(closed, (state.revision, before));
         self.take(place, &draft, item).await?;
         let marked = mark
             .map(|mark| self.values.marked_revision(&mark))
@@ -428,24 +443,53 @@ impl StateLayout for J5ik2oStates {
     }
 
     async fn put(&self, state: State) -> Result<(), StateError> {
+        let before = state.revision - 1;
+        self.put_over(state, before).await
+    }
+
+    async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
         let place = self.place(&state.persistence_id)?;
         match &state.value {
-            Some(_) => self.upsert(&place, &state).await,
-            None => self.delete(&place, &state).await,
+            Some(_) => self.upsert(&place, &state, before).await,
+            None => self.delete(&place, &state, before).await,
         }
+    }
+
+    fn ids(&self, prefix: &str) -> IdStream {
+        let section = &self.settings.j5ik2o.dynamo_db_state;
+        if section.table_name_resolver_class_name == TableNameKind::Prefix {
+            let message = "values are in a table for each prefix of an id; name their ids";
+            return Box::pin(stream::once(async move { Err(Error::invalid(message)) }));
+        }
+        let (states, prefix) = (self.clone(), prefix.to_owned());
+        let mut seen: HashSet<PersistenceId> = HashSet::new();
+        let items = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
+        let ids = items.try_filter_map(move |item| {
+            let id = states.whose(&item).map(|id| {
+                let id = id.filter(|id| id.as_str().starts_with(&prefix));
+                id.filter(|id| seen.insert(id.clone()))
+            });
+            std::future::ready(id)
+        });
+        Box::pin(ids)
     }
 }
 
 impl J5ik2oStates {
+    /// Whose value or mark an item is, where it tells.
+    fn whose(&self, item: &Item) -> Result<Option<PersistenceId>> {
+        let key = self.table.key_of(item)?;
+        // A mark tells its id by its sort key alone, unless somebody's own resolver made that.
+        Ok(match (value::is_mark(&key), &key.sort) {
+            (true, Some(KeyPart::S(id))) => id.parse().ok(),
+            _ => self.values.owner(item),
+        })
+    }
+
     /// What is wrong with an item of the table.
     fn check(&self, item: &Item) -> Result<Vec<Finding>> {
         let key = self.table.key_of(item)?;
-        // A mark tells its id by its sort key alone.
-        let id = match (value::is_mark(&key), &key.sort) {
-            (true, Some(KeyPart::S(id))) => id.parse().ok(),
-            _ => self.values.owner(item),
-        };
-        let Some(id) = id else {
+        let Some(id) = self.whose(item)? else {
             return Ok(vec![stray(Kept::Value, self.table.name(), &key)]);
         };
         let read = match value::is_mark(&key) {

@@ -1,0 +1,230 @@
+//! `annals copy`: between layouts and stores, and what it refuses.
+
+use serde_json::{Value as Json, json};
+
+use crate::run::{Annals, Outcome, dynamodb, on_every_store};
+
+/// Events, a snapshot and a deletion on the side of these flags.
+fn fill(annals: &Annals, flags: &[&str]) {
+    let run = |args: &[&str]| annals.run(&[flags, args].concat()).ok();
+    for id in ["Cart-1", "Cart-2"] {
+        run(&[
+            "append",
+            id,
+            "{\"n\":1}",
+            "{\"n\":2}",
+            "--tag",
+            "t",
+            "--manifest",
+            "Added",
+        ]);
+        run(&["append", id, "{\"n\":3}", "--metadata", "by=alice"]);
+    }
+    run(&["snapshot", "save", "Cart-2", "--at", "2", "\"two\""]);
+    run(&["delete", "Cart-2", "--to", "2"]);
+}
+
+fn replay(annals: &Annals, flags: &[&str], id: &str) -> String {
+    annals.run(&[flags, &["replay", id]].concat()).ok().out
+}
+
+fn last(outcome: &Outcome) -> Json {
+    outcome.json().pop().unwrap()
+}
+
+#[test]
+fn a_journal_goes_to_every_layout_and_back_on_every_store() {
+    on_every_store(|annals| {
+        for layout in ["akka", "j5ik2o"] {
+            let run = |args: &[&str]| annals.run(&[&["--layout", layout], args].concat());
+            run(&["tables", "create"]);
+        }
+        annals.run(&["tables", "create"]);
+        fill(annals, &["--layout", "akka"]);
+        for (from, to) in [("akka", "annals"), ("annals", "j5ik2o")] {
+            let copied = annals.run(&["copy", "--from", from, "--to", to]).ok();
+            let copied = last(&copied)["copied"].clone();
+            for (name, count) in [("ids", 2), ("events", 4), ("verified", 4), ("snapshots", 1)] {
+                assert_eq!(copied[name], json!(count), "{from} to {to}: {copied}");
+            }
+            for id in ["Cart-1", "Cart-2"] {
+                let there = replay(annals, &["--layout", to], id);
+                assert_eq!(there, replay(annals, &["--layout", from], id));
+                assert_eq!(there.lines().count(), if id == "Cart-1" { 3 } else { 1 });
+            }
+            let again = annals.run(&["copy", "--from", from, "--to", to]).ok();
+            let again = last(&again)["copied"].clone();
+            assert_eq!(
+                (&again["events"], &again["present"]),
+                (&json!(0), &json!(4))
+            );
+        }
+    });
+}
+
+#[test]
+fn a_folder_goes_to_dynamodb_and_costs_are_of_both_sides() {
+    let annals = Annals::embedded();
+    let endpoint = dynamodb();
+    fill(&annals, &[]);
+    let away = format!("dynamodb=true,endpoint={endpoint},region=eu-west-1");
+    let to = [
+        "--dynamodb",
+        "--endpoint",
+        &endpoint,
+        "--region",
+        "eu-west-1",
+    ];
+    let missing = annals.run(&["copy", "--from", "annals", "--to", &away]);
+    missing.fails(2, "table=`annals-journal`");
+    annals.run(&[&to[..], &["tables", "create"]].concat()).ok();
+    let copied = annals.run(&[
+        "copy",
+        "--from",
+        "data=./annals-data",
+        "--to",
+        &away,
+        "--cost",
+    ]);
+    let cost = last(&copied.ok())["cost"].clone();
+    assert!(cost["write_units"].as_u64().unwrap() >= 4, "{cost}");
+    assert!(cost["read_units"].as_f64().unwrap() >= 4.0, "{cost}");
+    for id in ["Cart-1", "Cart-2"] {
+        assert_eq!(replay(&annals, &to, id), replay(&annals, &[], id));
+    }
+}
+
+#[test]
+fn ids_and_a_prefix_say_what_is_copied() {
+    let annals = Annals::embedded();
+    fill(&annals, &[]);
+    let copy = |data: &str, more: &[&str]| {
+        let to = format!("data={data}");
+        annals.run(&[&["copy", "--from", "annals", "--to", &to], more].concat())
+    };
+    let ids = |data: &str| {
+        let out = annals.run(&["--data", data, "ids"]).ok();
+        out.json().len()
+    };
+    copy("one", &["Cart-1"]).ok();
+    assert_eq!(ids("one"), 1);
+    copy("two", &["--prefix", "Cart-2", "--no-snapshots"]).ok();
+    assert_eq!(ids("two"), 1);
+    let snapshot = annals.run(&["--data", "two", "snapshot", "load", "Cart-2"]);
+    assert_eq!(snapshot.code, Some(1));
+    let absent = copy("three", &["Cart-1", "Nobody"]);
+    assert_eq!(absent.code, Some(1), "{absent:?}");
+    assert_eq!(last(&absent)["copied"]["absent"], json!(1));
+    copy("four", &["Cart-1", "--prefix", "Cart"]).fails(2, "cannot be used with");
+}
+
+#[test]
+fn settings_files_are_sides() {
+    let annals = Annals::embedded();
+    annals.write(
+        "old.toml",
+        "layout = \"akka\"\ndata = \"old\"\njournal-table = \"theirs\"\n",
+    );
+    fill(&annals, &["--config", "old.toml"]);
+    annals
+        .run(&["copy", "--from", "old.toml", "--to", "annals"])
+        .ok();
+    assert_eq!(
+        replay(&annals, &[], "Cart-1"),
+        replay(&annals, &["--config", "old.toml"], "Cart-1")
+    );
+    annals.write("bad.toml", "layot = \"akka\"\n");
+    let bad = annals.run(&["copy", "--from", "bad.toml", "--to", "annals"]);
+    bad.fails(2, "layot");
+}
+
+#[test]
+fn what_the_target_has_of_its_own_is_told_and_left() {
+    let annals = Annals::embedded();
+    fill(&annals, &["--layout", "akka"]);
+    annals.run(&["append", "Cart-1", "\"mine\""]).ok();
+    let before = replay(&annals, &[], "Cart-1");
+    let copied = annals.run(&["copy", "--from", "akka", "--to", "annals"]);
+    let copied = copied.fails(3, "different events under one number");
+    assert!(copied.err.contains("id=`Cart-1`"), "{copied:?}");
+    assert_eq!(last(&copied)["copied"]["failed"], json!(1));
+    assert_eq!(replay(&annals, &[], "Cart-1"), before);
+    assert_eq!(
+        replay(&annals, &[], "Cart-2"),
+        replay(&annals, &["--layout", "akka"], "Cart-2")
+    );
+}
+
+#[test]
+fn deletions_go_along_where_that_is_said() {
+    let annals = Annals::embedded();
+    fill(&annals, &["--layout", "akka"]);
+    annals
+        .run(&["copy", "--from", "akka", "--to", "annals"])
+        .ok();
+    annals
+        .run(&["--layout", "akka", "delete", "Cart-1", "--to", "2"])
+        .ok();
+    let kept = annals
+        .run(&["copy", "--from", "akka", "--to", "annals"])
+        .ok();
+    assert_eq!(last(&kept)["copied"]["kept"], json!(2));
+    assert_eq!(replay(&annals, &[], "Cart-1").lines().count(), 3);
+    let with = ["copy", "--from", "akka", "--to", "annals", "--deletions"];
+    annals.run(&with).ok();
+    assert_eq!(replay(&annals, &[], "Cart-1").lines().count(), 1);
+}
+
+#[test]
+fn durable_state_goes_along_and_where_it_cannot_that_is_said() {
+    let annals = Annals::embedded();
+    annals
+        .run(&["state", "put", "Cart-1", "--revision", "1", "\"open\""])
+        .ok();
+    annals
+        .run(&["copy", "--from", "annals", "--to", "j5ik2o"])
+        .ok();
+    let state = annals
+        .run(&["--layout", "j5ik2o", "state", "get", "Cart-1"])
+        .ok();
+    assert_eq!(state.json()[0]["payload"], json!("open"), "{state:?}");
+    let copied = annals.run(&["copy", "--from", "annals", "--to", "akka"]);
+    assert_eq!(copied.code, Some(0), "{copied:?}");
+    assert!(copied.err.contains("layout akka has none"), "{copied:?}");
+    annals
+        .run(&["copy", "--from", "annals", "--to", "akka", "--no-states"])
+        .ok();
+}
+
+#[test]
+fn bad_sides_are_refused_before_anything_is_made() {
+    let annals = Annals::embedded();
+    let copy = |from: &str, to: &str| annals.run(&["copy", "--from", from, "--to", to]);
+    copy("annals", "annals").fails(2, "both sides are one table");
+    copy("annals", "layout=annals,data=./annals-data").fails(2, "both sides are one table");
+    copy("annals", "annals,x").fails(2, "a side is");
+    copy("annals", "nolayout").fails(2, "no such file");
+    copy("akka", "jornal-table=x").fails(2, "key=`jornal-table`");
+    copy("akka", "").fails(2, "a side is");
+    copy("akka", "annals").fails(2, "table=`akka-persistence`");
+    annals.run(&["copy", "--from", "akka"]).fails(2, "--to");
+    assert_eq!(std::fs::read_dir(annals.folder()).unwrap().count(), 0);
+
+    fill(&annals, &[]);
+    copy("annals", "journal-table=other").fails(2, "table=`annals-snapshot`");
+    copy("akka", "annals").fails(2, "table=`akka-persistence`");
+}
+
+#[test]
+fn people_see_one_line_at_the_end() {
+    let annals = Annals::embedded();
+    fill(&annals, &[]);
+    let args = ["copy", "--from", "annals", "--to", "akka", "--no-states"];
+    let Some(shown) = annals.run_at_terminal(&args, "") else {
+        return;
+    };
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let says = "2 ids: 4 events copied, 0 were there, 4 verified; 1 snapshots";
+    assert!(shown.out.contains(says), "{shown:?}");
+    assert!(!shown.out.contains("persistence_id"), "{shown:?}");
+}

@@ -1,0 +1,113 @@
+//! Taking numbers that no event has, as what is there anyway: rows of a batch that was given up.
+//!
+//! Between events every number gets one. Of numbers that count as deleted the first and the last have
+//! a row, of an event that was deleted, and the mark tells of all of them: a writer that was frozen
+//! since before wants the first, and the plugin goes by the last.
+//!
+//! Promises: safe to repeat and to be cut off.
+//! Trusts: whoever calls the numbers deleted to have no event among them.
+//! Never: overwrites a key.
+
+use super::closing::refused_for_nothing;
+use super::journal::{Head, J5ik2oJournal};
+use super::lookup::Tail;
+use super::mark::Mark;
+use super::row::{NewRow, Tombstone};
+use crate::items::{Condition, Item, WriteError};
+use crate::journal::Skip;
+use crate::{Error, NewEvent, PersistenceId, Result, SequenceNumber};
+
+pub(super) async fn skip(journal: &J5ik2oJournal, id: &PersistenceId, skip: Skip) -> Result<()> {
+    let to = skip.to.get();
+    let tail = journal.tail(id).await?;
+    if tail.open().is_some() || tail.highest > to {
+        return Err(taken(id, to));
+    }
+    match skip.is_deleted {
+        true => journal.skip_deleted(id, skip, &tail).await,
+        false => journal.skip_between(id, skip, &tail).await,
+    }
+}
+
+impl J5ik2oJournal {
+    async fn skip_deleted(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<()> {
+        let to = skip.to.get();
+        if tail.highest < to {
+            self.take_deleted(id, tail.highest + 1, skip).await?;
+        }
+        // Before the last row is there: numbers before a row that nothing explains would be missing.
+        let mark = Mark {
+            low: to + 1,
+            done: to,
+            high: to,
+        };
+        self.raise(id, mark, tail.mark).await?;
+        self.heads.forget(id);
+        self.take_deleted(id, to, skip).await
+    }
+
+    async fn skip_between(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<()> {
+        let to = skip.to.get();
+        if tail.highest < to {
+            let rows = Tombstone {
+                id,
+                begin: tail.highest + 1,
+                end: to,
+                time_ms: skip.time_ms,
+            };
+            let first = self.tombstone_at(rows, rows.begin)?;
+            // Nobody who wants the first number is to be taken for a member.
+            let item = first.closed(self.columns());
+            self.take(id, rows.begin, item).await?;
+            if rows.begin < to {
+                self.close(id, &first).await?;
+            }
+        }
+        let head = Head {
+            last: to,
+            next: to + 1,
+        };
+        self.learn(id, head);
+        Ok(())
+    }
+
+    /// Takes a number with a row of an event that was deleted.
+    async fn take_deleted(&self, id: &PersistenceId, number: u64, skip: Skip) -> Result<()> {
+        let key = self.keys.key(id, number)?;
+        let mut item = self.table.key().item_of(&key);
+        let row = NewRow {
+            id,
+            number: SequenceNumber::new(number).unwrap_or(skip.to),
+            batch: None,
+            token: skip.token,
+            time_ms: skip.time_ms,
+            causation: None,
+            correlation: None,
+            event: &NewEvent::default(),
+        };
+        row.fill(&mut item, self.section())?;
+        let item = self.row(item)?.marked(self.columns());
+        self.take(id, number, item).await
+    }
+
+    /// Puts a row that does not count, unless one is there.
+    async fn take(&self, id: &PersistenceId, number: u64, item: Item) -> Result<()> {
+        let existing = match self.items.put(&self.table, item, Condition::Absent).await {
+            Ok(_) => return Ok(()),
+            Err(WriteError::Failed(error)) => return Err(error),
+            Err(WriteError::Refused { existing, .. }) => existing,
+        };
+        let existing = existing.ok_or_else(refused_for_nothing)?;
+        self.check_owner(id, number, &existing)?;
+        match self.row(*existing)?.is_live() {
+            false => Ok(()),
+            true => Err(taken(id, number)),
+        }
+    }
+}
+
+fn taken(id: &PersistenceId, number: u64) -> Error {
+    Error::conflict(format!(
+        "somebody else appends meanwhile; do it again when nobody does. id=`{id}`, number=`{number}`"
+    ))
+}

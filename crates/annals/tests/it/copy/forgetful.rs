@@ -1,0 +1,95 @@
+//! A target that does not keep what it is given: reading back finds it out.
+
+use std::sync::Arc;
+
+use annals::copy::{Copier, Side};
+use annals::journal::{
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, Journal, JournalLayout, Skip,
+    Stamped, Verify, Window,
+};
+use annals::layout::Layout;
+use annals::layout::j5ik2o::J5ik2oJournal;
+use annals::memory::Memory;
+use annals::{Annals, ErrorKind, ManualClock, PersistenceId, Random, Result, SequenceNumber};
+
+use super::stage::{Stage, failure, settings};
+use crate::journals::text;
+
+/// Loses the metadata of the event with a number.
+#[derive(Debug)]
+struct Forgetful(J5ik2oJournal, u64);
+
+#[async_trait::async_trait]
+impl JournalLayout for Forgetful {
+    async fn prepare(&self) -> Result<()> {
+        self.0.prepare().await
+    }
+
+    async fn append(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        mut stamped: Stamped,
+    ) -> Result<Appended, AppendError> {
+        if expected == crate::journals::after(self.1 - 1) {
+            stamped.append.events[0].metadata.clear();
+        }
+        self.0.append(id, expected, stamped).await
+    }
+
+    fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
+        self.0.replay(id, window)
+    }
+
+    async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
+        self.0.highest(id).await
+    }
+
+    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
+        self.0.delete_to(id, to).await
+    }
+
+    async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
+        self.0.skip(id, skip).await
+    }
+
+    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+        self.0.purge(id).await
+    }
+
+    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
+        self.0.verify(id, verify).await
+    }
+
+    fn persistence_ids(&self, prefix: &str) -> IdStream {
+        self.0.persistence_ids(prefix)
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_read_back_as_it_was_written_is_told() {
+    let source = Stage::new(Layout::Annals).await;
+    for _ in 0..7 {
+        source
+            .append("Cart-1", text("x").metadata("by", "alice"))
+            .await;
+    }
+    let items = Arc::new(Memory::new());
+    let settings = settings(Layout::J5ik2o);
+    Annals::create(items.clone(), &settings).await.unwrap();
+    let clock = Arc::new(ManualClock::at_ms(0));
+    let layout = J5ik2oJournal::open(items, &settings, clock.clone()).unwrap();
+    let journal = Journal::of(Arc::new(Forgetful(layout, 5)), clock, Random::seeded(1));
+    let target = Side {
+        journal,
+        snapshots: None,
+        states: None,
+    };
+    let (kind, message) = failure(&Copier::new(Side::from(&source.annals), target)).await;
+    assert_eq!(kind, ErrorKind::Corrupt);
+    assert!(message.contains("does not read back"), "{message}");
+    assert!(
+        message.contains("number=`5`, differs=`metadata`"),
+        "{message}"
+    );
+}

@@ -1,0 +1,8 @@
+//! Copying between layouts and stores: what arrives, what is refused, and what a crash leaves.
+
+mod differences;
+mod faults;
+mod forgetful;
+mod holes;
+mod pairs;
+mod stage;
