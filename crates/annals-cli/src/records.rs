@@ -6,6 +6,8 @@ use annals::log::{EventId, Record, Time};
 use annals::{Error, Result};
 use serde_json::Value as Json;
 
+use crate::payload;
+
 /// The record in a line, of this source; `now` where it tells no time.
 pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
     let json: Json = serde_json::from_slice(line)
@@ -26,6 +28,11 @@ pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
     let time: Time = match members.remove("time") {
         None | Some(Json::Null) => now,
         Some(Json::String(text)) => text.parse()?,
+        // JSON may have a whole number as `7.0` as well.
+        Some(Json::Number(number)) => match payload::whole(&number) {
+            Some(whole) => whole.to_string().parse()?,
+            None => number.to_string().parse()?,
+        },
         Some(other) => other.to_string().parse()?,
     };
     let missing = || Error::invalid("line has no payload; what did happen?");

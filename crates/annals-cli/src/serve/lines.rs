@@ -31,6 +31,13 @@ pub(super) async fn answer(
     Ok(Some(of_body(Body::from_stream(frames(lines)))))
 }
 
+/// The lines as they come, of which the first may be long in coming.
+pub(super) fn at_once(
+    lines: impl Stream<Item = Result<String>> + Send + Unpin + 'static,
+) -> Response {
+    of_body(Body::from_stream(frames(lines)))
+}
+
 /// An answer without a line.
 pub(super) fn none() -> Response {
     of_body(Body::empty())

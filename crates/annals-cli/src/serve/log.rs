@@ -216,8 +216,11 @@ pub(super) async fn playback(State(app): State<App>, uri: Uri, headers: HeaderMa
     let events = events.take_until(Box::pin(closing));
     if !sse::are_wanted(&headers) {
         let lines = events.map_ok(|event| shown::log_event(&event).to_string());
-        let answer = lines::answer(Box::pin(lines)).await?;
-        return Ok(answer.unwrap_or_else(lines::none));
+        let lines = Box::pin(lines);
+        return match follows {
+            true => Ok(lines::at_once(lines)),
+            false => Ok(lines::answer(lines).await?.unwrap_or_else(lines::none)),
+        };
     }
     let frames = events.map_ok(|event| {
         let (place, line) = (event.place(), shown::log_event(&event));

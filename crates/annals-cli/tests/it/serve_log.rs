@@ -52,7 +52,8 @@ fn a_pixel_is_an_event() {
 #[test]
 fn records_are_ingested_one_or_many_and_played_back_in_order() {
     on_every_server(|server| {
-        let one = r#"{"event_id":"b","time":2000,"payload":{"n":2}}"#;
+        // A whole number, however JSON has it.
+        let one = r#"{"event_id":"b","time":2000.0,"payload":{"n":2}}"#;
         let report = server.post("/events", one).json(200);
         assert_eq!(
             (&report["stored"], &report["present"]),

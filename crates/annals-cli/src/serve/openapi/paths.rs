@@ -329,7 +329,7 @@ fn log() -> Json {
             {"name": "end", "in": "query", "description": "The first time that is not; without it, now", "schema": time},
             {"name": "speed", "in": "query", "description": "max, or times as fast as it happened", "schema": {"type": "string", "pattern": "^(max|[1-9][0-9]{0,8})$"}},
             {"name": "follow", "in": "query", "description": "Then every event that comes", "schema": {"type": "string", "enum": ["false", "true"]}},
-            {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "pattern": "^[0-9]{1,13}/[A-Za-z0-9]+$"}},
+            {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "minLength": 3, "pattern": "^[0-9]{1,13}/[A-Za-z0-9]+$"}},
         ]))},
         "/v1/log/aside": {"get": Operation {
             id: "aside", summary: "The records that could not become events", problems: &[],

@@ -83,7 +83,7 @@ fn log() -> Json {
     json!({
         "Time": {"type": "string", "pattern": LOG_TIME},
         "Record": object(&["payload"], json!({
-            "event_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 200},
+            "event_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024, "description": "1 to 1,024 bytes in UTF-8"},
             "time": {"anyOf": [{"type": "null"}, {"type": "integer", "minimum": 0, "maximum": 32_503_679_999_999_u64}, {"type": "string", "pattern": LOG_TIME}]},
             "payload": true,
         })),
