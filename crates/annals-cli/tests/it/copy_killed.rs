@@ -69,7 +69,7 @@ async fn fill(library: &Library, events: u64) {
                 .last
                 .get();
         }
-        if n % 4 == 0 {
+        if n.is_multiple_of(4) {
             let to = SequenceNumber::new(1 + random.below(EACH)).unwrap();
             let state = Payload::new(Codec::Text, "state");
             library.snapshots().save(&id, to, state).await.unwrap();
