@@ -8,6 +8,7 @@
 //! Trusts: whoever calls the numbers deleted to have no event among them.
 //! Never: overwrites a key.
 
+use super::append::EVENTS_MAX;
 use super::closing::refused_for_nothing;
 use super::journal::{Head, J5ik2oJournal};
 use super::lookup::Tail;
@@ -48,18 +49,20 @@ impl J5ik2oJournal {
 
     async fn skip_between(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<()> {
         let to = skip.to.get();
-        if tail.highest < to {
+        // As many at once as a batch may have.
+        for begin in (tail.highest + 1..=to).step_by(EVENTS_MAX) {
+            let end = to.min(begin + (EVENTS_MAX as u64 - 1));
             let rows = Tombstone {
                 id,
-                begin: tail.highest + 1,
-                end: to,
+                begin,
+                end,
                 time_ms: skip.time_ms,
             };
-            let first = self.tombstone_at(rows, rows.begin)?;
+            let first = self.tombstone_at(rows, begin)?;
             // Nobody who wants the first number is to be taken for a member.
             let item = first.closed(self.columns());
-            self.take(id, rows.begin, item).await?;
-            if rows.begin < to {
+            self.take(id, begin, item).await?;
+            if begin < end {
                 self.close(id, &first).await?;
             }
         }
