@@ -46,3 +46,4 @@ pub mod template;
 
 pub use client::DynamoDb;
 pub use facade::{create, open};
+pub use tables::TableCare;

@@ -134,6 +134,82 @@ impl DynamoDb {
     }
 }
 
+/// How a table is set up on DynamoDB, besides its keys.
+///
+/// ```no_run
+/// use annals::settings::Settings;
+/// use annals::{Random, SystemClock};
+/// use annals_aws::DynamoDb;
+/// use std::sync::Arc;
+///
+/// # async fn example() -> annals::Result<()> {
+/// let clock = Arc::new(SystemClock::new());
+/// let items = DynamoDb::open(&Settings::default(), clock, Random::from_machine()).await?;
+/// if let Some(found) = items.table_care(&"annals-journal".parse()?).await? {
+///     println!("{:?}, can be restored: {:?}", found.billing, found.is_recoverable);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableCare {
+    /// How it is paid for.
+    pub billing: Billing,
+    /// Whether it is protected from being dropped.
+    pub is_protected: bool,
+    /// Whether it can be restored to a point in time; `None` where that may not be asked.
+    pub is_recoverable: Option<bool>,
+    /// The attribute that says when items go of themselves, if one does; also `None` where that may
+    /// not be asked.
+    pub expires_by: Option<String>,
+}
+
+impl DynamoDb {
+    /// How a table is paid for and cared for; `None` where there is no such table. What the role may
+    /// not ask is left open.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn table_care(&self, name: &TableName) -> Result<Option<TableCare>> {
+        let Some(table) = self.look(name).await? else {
+            return Ok(None);
+        };
+        let mode = table.billing_mode_summary();
+        let mode = mode.and_then(|summary| summary.billing_mode());
+        let units = table.provisioned_throughput();
+        let unit = |units: Option<i64>| u32::try_from(units.unwrap_or(0)).unwrap_or(u32::MAX);
+        let reserved = units.map(|units| Billing::Provisioned {
+            read_units: unit(units.read_capacity_units()),
+            write_units: unit(units.write_capacity_units()),
+        });
+        let nothing = Billing::Provisioned {
+            read_units: 0,
+            write_units: 0,
+        };
+        let is_on_demand = mode == Some(&BillingMode::PayPerRequest);
+        let reserved = reserved.filter(|units| !is_on_demand && *units != nothing);
+        let backups = self.client.describe_continuous_backups();
+        let backups = backups.table_name(name.as_str()).send().await.ok();
+        let backups = backups.and_then(|answer| answer.continuous_backups_description);
+        let backups = backups.and_then(|found| found.point_in_time_recovery_description);
+        let expiry = self.client.describe_time_to_live();
+        let expiry = expiry.table_name(name.as_str()).send().await.ok();
+        let expiry = expiry.and_then(|answer| answer.time_to_live_description);
+        let is_expiring = |found: &sdk::TimeToLiveDescription| {
+            found.time_to_live_status() == Some(&sdk::TimeToLiveStatus::Enabled)
+        };
+        Ok(Some(TableCare {
+            billing: reserved.unwrap_or(Billing::OnDemand),
+            is_protected: table.deletion_protection_enabled().unwrap_or(false),
+            is_recoverable: backups.map(|found| {
+                let status = found.point_in_time_recovery_status();
+                status == Some(&sdk::PointInTimeRecoveryStatus::Enabled)
+            }),
+            expires_by: expiry.filter(is_expiring).and_then(|it| it.attribute_name),
+        }))
+    }
+}
+
 fn is_usable(table: &TableDescription) -> bool {
     let indexes = table.global_secondary_indexes();
     let is_ready = |status: Option<&IndexStatus>| status.is_none_or(|s| *s == IndexStatus::Active);

@@ -3,13 +3,15 @@
 //!
 //! Promises: the same members under the same names wherever something is shown, on one line.
 
-use annals::items::item_to_json;
+use annals::items::{Billing, item_to_json};
 use annals::journal::Appended;
+use annals::layout::Hint;
 use annals::log::{Aside, Data, Log, LogEvent, LogStats, SweepReport};
 use annals::snapshot::Snapshot;
 use annals::state::{Revision, State};
 use annals::verify::{Finding, Remedy};
 use annals::{Event, Payload, PersistenceId, SequenceNumber};
+use annals_aws::TableCare;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
@@ -153,6 +155,42 @@ pub(crate) fn table(name: &str, status: &str, differences: &[String]) -> Json {
     let mut object = json!({"table": name, "status": status});
     if let (Json::Object(members), false) = (&mut object, differences.is_empty()) {
         members.insert("differences".to_owned(), json!(differences));
+    }
+    object
+}
+
+/// A table as `tables check` shows it: how it is, what its settings get wrong, and on DynamoDB how it
+/// is paid for and cared for.
+pub(crate) fn checked_table(table: Json, hints: &[&Hint], care: Option<&TableCare>) -> Json {
+    let mut object = table;
+    let Json::Object(members) = &mut object else {
+        return object;
+    };
+    let hints = hints
+        .iter()
+        .map(|hint| json!({"wrong": hint.is_wrong, "detail": hint.detail}));
+    let hints: Vec<Json> = hints.collect();
+    if !hints.is_empty() {
+        members.insert("hints".to_owned(), json!(hints));
+    }
+    if let Some(care) = care {
+        let (billing, units) = match care.billing {
+            Billing::OnDemand => ("on-demand", None),
+            Billing::Provisioned {
+                read_units,
+                write_units,
+            } => ("provisioned", Some((read_units, write_units))),
+        };
+        members.insert("billing".to_owned(), json!(billing));
+        if let Some((read, write)) = units {
+            members.insert("read_units".to_owned(), json!(read));
+            members.insert("write_units".to_owned(), json!(write));
+        }
+        let is_protected = json!(care.is_protected);
+        members.insert("deletion_protection".to_owned(), is_protected);
+        let recovery = json!(care.is_recoverable);
+        members.insert("point_in_time_recovery".to_owned(), recovery);
+        members.insert("expires_by".to_owned(), json!(care.expires_by));
     }
     object
 }

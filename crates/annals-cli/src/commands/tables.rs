@@ -2,13 +2,17 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use annals::counting::Counting;
 use annals::items::{Billing, Items, TableSpec};
+use annals::layout::{self, Hint};
 use annals::log::{LogTables, Span, Time};
-use annals::{Error, ErrorKind, Result};
+use annals::settings::StoreKind;
+use annals::{Error, ErrorKind, Random, Result, SystemClock};
 use annals_aws::kinesis::StreamName;
 use annals_aws::template::{LogParts, Template};
+use annals_aws::{DynamoDb, TableCare};
 use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
@@ -30,7 +34,8 @@ pub(crate) enum Tables {
         #[arg(long)]
         log: bool,
     },
-    /// Check that the tables are there and have the right keys and indexes
+    /// Check that the tables are there and have the right keys and indexes, and what the settings
+    /// would get wrong with them
     Check {
         /// The tables of the time-ordered log as well
         #[arg(long)]
@@ -102,7 +107,7 @@ impl Tables {
                 context.print_cost(&store)?;
                 Ok(ExitCode::SUCCESS)
             }
-            Self::Check { .. } => check(context, &specs).await,
+            Self::Check { log } => check(context, &specs, log).await,
             Self::Template {
                 format,
                 without_log,
@@ -177,16 +182,21 @@ pub(crate) async fn found(
     store: &dyn Items,
     spec: &TableSpec,
 ) -> Result<(&'static str, Vec<String>)> {
-    let Some(found) = store.describe_table(spec.name()).await? else {
-        return Ok(("missing", Vec::new()));
+    let found = store.describe_table(spec.name()).await?;
+    Ok(compared(spec, found.as_ref()))
+}
+
+fn compared(spec: &TableSpec, found: Option<&TableSpec>) -> (&'static str, Vec<String>) {
+    let Some(found) = found else {
+        return ("missing", Vec::new());
     };
-    let differences = spec.differences(&found);
+    let differences = spec.differences(found);
     let status = if differences.is_empty() {
         "ok"
     } else {
         "differs"
     };
-    Ok((status, differences))
+    (status, differences)
 }
 
 fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
@@ -227,27 +237,49 @@ fn print_template(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
+async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<ExitCode> {
     let store = context.existing_store().await?;
-    let (mut missing, mut differing) = (Vec::new(), Vec::new());
+    let cares = cares(context, specs).await?;
+    let mut tables = Vec::new();
     for spec in specs {
+        tables.extend(store.describe_table(spec.name()).await?);
+    }
+    let mut hints = layout::hints(&*store, &context.settings, &tables).await?;
+    if log {
+        hints.extend(annals::log::hints(&*store, &context.settings.log, &tables).await?);
+    }
+    let (mut missing, mut differing, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    for (spec, care) in specs.iter().zip(&cares) {
         let name = spec.name();
-        let (status, differences) = found(&*store, spec).await?;
-        if differences.is_empty() {
-            print_status(context, spec, status)?;
-            missing.extend((status == "missing").then_some(name.as_str()));
-            continue;
-        }
+        let (status, differences) = compared(spec, tables.iter().find(|it| it.name() == name));
+        let hints: Vec<&Hint> = hints.iter().filter(|hint| hint.table == *name).collect();
         let object = shown::table(name.as_str(), status, &differences);
-        let text = format!("{:<40} differs: {}", name.as_str(), differences.join("; "));
+        let object = shown::checked_table(object, &hints, care.as_ref());
+        let text = checked_text(
+            name.as_str(),
+            (status, &differences),
+            (&hints, care.as_ref()),
+        );
         context.output.line(&object, &text)?;
-        differing.push(name.as_str());
+        if !differences.is_empty() {
+            differing.push(name.as_str());
+        } else if status == "missing" {
+            missing.push(name.as_str());
+        } else if hints.iter().any(|hint| hint.is_wrong) {
+            wrong.push(name.as_str());
+        }
     }
     context.print_cost(&store)?;
     if !differing.is_empty() {
         return Err(Error::invalid(format!(
             "tables have another schema; choose other names or another layout. tables=`{}`",
             differing.join(", ")
+        )));
+    }
+    if !wrong.is_empty() {
+        return Err(Error::invalid(format!(
+            "the settings would get something wrong; set what the hints say. tables=`{}`",
+            wrong.join(", ")
         )));
     }
     if missing.is_empty() {
@@ -258,6 +290,63 @@ async fn check(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
         missing.join(", ")
     );
     Ok(ExitCode::from(ABSENT))
+}
+
+/// How each table is paid for and cared for, where that can be asked.
+async fn cares(context: &Context, specs: &[&TableSpec]) -> Result<Vec<Option<TableCare>>> {
+    let mut cares = Vec::new();
+    let items = match context.settings.store {
+        StoreKind::Embedded => None,
+        StoreKind::DynamoDb => {
+            let clock = Arc::new(SystemClock::new());
+            let opened = DynamoDb::open(&context.settings, clock, Random::from_machine());
+            Some(opened.await?)
+        }
+    };
+    for spec in specs {
+        cares.push(match &items {
+            None => None,
+            Some(items) => items.table_care(spec.name()).await?,
+        });
+    }
+    Ok(cares)
+}
+
+fn checked_text(
+    name: &str,
+    (status, differences): (&str, &[String]),
+    (hints, care): (&[&Hint], Option<&TableCare>),
+) -> String {
+    let mut text = format!("{name:<40} {status}");
+    if !differences.is_empty() {
+        text.push_str(&format!(": {}", differences.join("; ")));
+    }
+    if let Some(care) = care {
+        let billing = match care.billing {
+            Billing::OnDemand => "on demand".to_owned(),
+            Billing::Provisioned {
+                read_units,
+                write_units,
+            } => format!("{read_units} read and {write_units} write units reserved"),
+        };
+        let recovery = match care.is_recoverable {
+            None => "not known",
+            Some(true) => "on",
+            Some(false) => "off",
+        };
+        let protection = if care.is_protected { "on" } else { "off" };
+        text.push_str(&format!(
+            "  {billing}, point-in-time recovery {recovery}, deletion protection {protection}"
+        ));
+        if let Some(attribute) = &care.expires_by {
+            text.push_str(&format!(", items expire by `{attribute}`"));
+        }
+    }
+    for hint in hints {
+        let kind = if hint.is_wrong { "wrong" } else { "hint" };
+        text.push_str(&format!("\n  {kind}: {}", hint.detail));
+    }
+    text
 }
 
 /// Asks the person at the terminal; without one, nobody can have meant it.

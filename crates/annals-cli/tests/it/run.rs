@@ -87,6 +87,10 @@ impl Annals {
         annals
     }
 
+    pub(crate) fn is_dynamodb(&self) -> bool {
+        self.store.iter().any(|flag| flag == "--dynamodb")
+    }
+
     fn with(store: Vec<String>) -> Self {
         Self {
             folder: TempDir::new().unwrap(),

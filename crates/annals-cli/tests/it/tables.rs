@@ -252,3 +252,95 @@ fn the_template_of_every_layout_passes_cfn_lint() {
         }
     }
 }
+
+/// The hints of a check that fails with exit code 2, those that say that something is wrong.
+fn wrong(annals: &Annals, args: &[&str]) -> String {
+    let outcome = annals.run(&[&["tables", "check"], args].concat());
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    let lines = outcome.json();
+    let hints = lines.iter().filter_map(|line| line["hints"].as_array());
+    let wrong = hints.flatten().filter(|hint| hint["wrong"] == true);
+    let wrong: Vec<&str> = wrong.map(|hint| hint["detail"].as_str().unwrap()).collect();
+    wrong.join("; ")
+}
+
+#[test]
+fn what_the_settings_would_get_wrong_is_told() {
+    on_every_store(|annals| {
+        let akka = ["--layout", "akka"];
+        annals
+            .run(&[&akka[..], &["tables", "create"]].concat())
+            .ok();
+        let appended = annals.run(&[&akka[..], &["append", "a", "1"]].concat());
+        appended.ok();
+        let checked = annals.run(&[&["tables", "check"], &akka[..]].concat()).ok();
+        let advice = &checked.json()[0]["hints"][0];
+        assert_eq!(advice["wrong"], false, "{checked:?}");
+        assert!(advice["detail"].as_str().unwrap().contains("whole table"));
+
+        let told = wrong(annals, &["--layout", "akka", "--journal-name", "other"]);
+        assert!(
+            told.contains("set journal-name to what is there: journal"),
+            "{told}"
+        );
+        annals.write("few.toml", "layout = \"akka\"\nsequence-shards = 3\n");
+        let told = wrong(annals, &["--config", "few.toml"]);
+        assert!(told.contains("set sequence-shards to 10"), "{told}");
+        annals.write(
+            "large.toml",
+            "layout = \"akka\"\n[aws-api-limits]\nmax-item-size = 500000\n",
+        );
+        let told = wrong(annals, &["--config", "large.toml"]);
+        assert!(told.contains("set it to 409600 or less"), "{told}");
+        let told = wrong(annals, &["--journal-table", "akka-persistence"]);
+        assert!(told.contains("set layout to akka"), "{told}");
+    });
+}
+
+#[test]
+fn keys_that_other_resolvers_made_are_told() {
+    on_every_store(|annals| {
+        let j5ik2o = ["--layout", "j5ik2o"];
+        annals
+            .run(&[&j5ik2o[..], &["tables", "create"]].concat())
+            .ok();
+        annals
+            .run(&[&j5ik2o[..], &["append", "a-1", "1"]].concat())
+            .ok();
+        annals
+            .run(&[&["tables", "check"], &j5ik2o[..]].concat())
+            .ok();
+        annals.write(
+            "other.toml",
+            "layout = \"j5ik2o\"\n[j5ik2o.dynamo-db-journal]\nshard-count = 7\n",
+        );
+        let told = wrong(annals, &["--config", "other.toml"]);
+        assert!(told.contains("1 of 1 rows"), "{told}");
+    });
+}
+
+#[test]
+fn a_log_of_another_time_unit_is_told() {
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create", "--log"]).ok();
+    annals.run_with(&["log", "ingest"], "{\"payload\":1}").ok();
+    annals.run(&["log", "sweep"]).ok();
+    annals.run(&["tables", "check", "--log"]).ok();
+    annals.write("unit.toml", "[log]\ntime-unit-ms = 60000\n");
+    let told = wrong(&annals, &["--log", "--config", "unit.toml"]);
+    assert!(told.contains("set log.time-unit-ms to 1000"), "{told}");
+}
+
+#[test]
+fn how_a_table_is_paid_for_is_told_on_dynamodb() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        let line = annals.run(&["tables", "check"]).ok().json().remove(0);
+        let billing = line["billing"].as_str();
+        assert!(
+            billing.is_none_or(|billing| billing == "on-demand"),
+            "{line}"
+        );
+        assert_eq!(billing.is_some(), annals.is_dynamodb(), "{line}");
+    });
+}

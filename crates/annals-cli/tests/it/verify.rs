@@ -131,3 +131,95 @@ fn a_journal_alone_is_verified() {
     let said = annals.run(&[&absent[..], &["verify"]].concat()).ok();
     assert_eq!(said.out, "");
 }
+
+/// Items of a table, altered, in another store.
+fn altered(annals: &Annals, table: &str, alter: impl Fn(&mut serde_json::Value)) -> Annals {
+    let other = Annals::embedded();
+    other.run(&["tables", "create"]).ok();
+    other.run(&["--layout", "akka", "tables", "create"]).ok();
+    let all = annals.run(&["export", table]).ok().out;
+    let lines = all.lines().map(|line| {
+        let mut item: serde_json::Value = serde_json::from_str(line).unwrap();
+        alter(&mut item["Item"]);
+        item.to_string()
+    });
+    let lines: Vec<String> = lines.collect();
+    other.run_with(&["import", table], lines.join("\n")).ok();
+    other
+}
+
+/// A lost mark is repaired with exit code 0; a flipped byte is left with exit code 5 and a reason.
+#[test]
+fn what_is_repaired_and_why_the_rest_is_left_is_told() {
+    let annals = Annals::embedded();
+    with_five(&annals, "akka");
+    annals
+        .run(&["--layout", "akka", "delete", "Cart|1", "--to", "2"])
+        .ok();
+    let lost = altered(&annals, "akka-persistence", |item| {
+        if item["par"]["S"].as_str().unwrap().contains("-SL-") {
+            *item =
+                json!({"par": {"S": "journal-SL-another-0"}, "num": {"N": "0"}, "seq": {"N": "1"}});
+        }
+    });
+    let verify = ["--layout", "akka", "verify"];
+    let seen = lost.run(&verify);
+    assert_eq!(seen.code, Some(5), "{seen:?}");
+    let told = lost.run(&[&verify[..], &["--repair"]].concat()).ok().json();
+    let told: Vec<_> = told
+        .iter()
+        .map(|line| (&line["problem"], &line["remedy"]))
+        .collect();
+    let repaired = (&json!("low-mark"), &json!("repaired"));
+    assert_eq!(told, [repaired, repaired]);
+    lost.run(&verify).ok();
+
+    let flipped = altered(&annals, "akka-persistence", |item| {
+        if item["num"]["N"] == "4" {
+            item["event"]["B"] = json!("eyJuIjo1fQ==");
+        }
+    });
+    let left = flipped.run(&[&verify[..], &["--repair"]].concat());
+    assert_eq!(left.code, Some(5), "{left:?}");
+    let line = &left.json()[0];
+    assert_eq!(
+        (&line["problem"], &line["from"]),
+        (&json!("unreadable"), &json!(4))
+    );
+    assert_eq!(
+        (&line["remedy"], &line["of"]),
+        (&json!("left"), &json!("event"))
+    );
+    assert!(line["why"].as_str().is_some_and(|why| !why.is_empty()));
+    flipped
+        .run(&["--layout", "akka", "replay", "Cart|1"])
+        .fails(5, "an event is damaged");
+}
+
+/// Snapshots, values and what is nobody's are looked at too.
+#[test]
+fn damaged_snapshots_and_values_and_strays_are_told() {
+    let annals = Annals::embedded();
+    annals
+        .run(&["snapshot", "save", "Cart|1", "--at", "7", "1"])
+        .ok();
+    annals
+        .run(&["state", "put", "Cart|2", "--revision", "1", "1"])
+        .ok();
+    for (table, of) in [("annals-snapshot", "snapshot"), ("annals-state", "value")] {
+        let damaged = altered(&annals, table, |item| item["c"]["B"] = json!("AQID"));
+        let said = damaged.run(&["verify"]);
+        assert_eq!(said.code, Some(5), "{said:?}");
+        let lines = said.json();
+        assert_eq!(
+            (&lines[0]["of"], &lines[0]["problem"]),
+            (&json!(of), &json!("unreadable"))
+        );
+        let strays = altered(&annals, table, |item| item["p"]["S"] = json!("?"));
+        let lines = strays.run(&["verify"]).json();
+        assert_eq!(
+            (&lines[0]["problem"], &lines[0]["persistence_id"]),
+            (&json!("stray"), &json!(null))
+        );
+    }
+}

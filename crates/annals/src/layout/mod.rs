@@ -2,12 +2,14 @@
 
 mod akka;
 mod annals;
+mod hints;
 pub mod j5ik2o;
 mod jvm;
 mod known;
 
 pub use akka::{AkkaJournal, AkkaSnapshots};
 pub use annals::{AnnalsJournal, AnnalsSnapshots, AnnalsStates};
+pub use hints::{Hint, hints};
 
 use std::fmt;
 use std::str::FromStr;

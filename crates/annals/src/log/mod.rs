@@ -54,6 +54,7 @@ pub use stats::LogStats;
 pub use sweep::SweepReport;
 pub use tables::LogTables;
 pub use time::{Span, Time};
+pub use written::hints;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

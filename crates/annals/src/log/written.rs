@@ -9,8 +9,12 @@ use std::sync::atomic::Ordering;
 
 use futures::TryStreamExt;
 
-use super::{Log, tables};
-use crate::items::{Condition, Item, Number, Scan, Value, WriteError, scan_pages};
+use super::{Log, LogTables, tables};
+use crate::items::{
+    Condition, Item, Items, Number, Scan, TableSpec, Value, WriteError, scan_pages,
+};
+use crate::layout::Hint;
+use crate::settings::LogSettings;
 use crate::{Error, Result};
 
 /// What the table says.
@@ -148,4 +152,52 @@ impl Log {
         }
         Ok(self.written().await?.is_indexed)
     }
+}
+
+/// What the settings would get wrong with the log's tables, which were `found` so. Tables that are
+/// missing have no hints.
+///
+/// ```
+/// use annals::items::Items;
+/// use annals::log::{LogTables, hints};
+/// use annals::memory::Memory;
+/// use annals::settings::LogSettings;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let (items, settings) = (Memory::new(), LogSettings::default());
+/// let tables: Vec<_> = LogTables::of(&settings)?.all().cloned().collect();
+/// for table in &tables {
+///     items.create_table(table, Default::default()).await?;
+/// }
+/// assert_eq!(hints(&items, &settings, &tables).await?, []);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As the store fails.
+pub async fn hints(
+    items: &dyn Items,
+    settings: &LogSettings,
+    found: &[TableSpec],
+) -> Result<Vec<Hint>> {
+    let table = LogTables::of(settings)?.event;
+    let is_same = |found: &TableSpec| found.name() == table.name() && found.key() == table.key();
+    if !found.iter().any(is_same) {
+        return Ok(Vec::new());
+    }
+    let got = items.get(&table, vec![tables::written_key()]).await?;
+    let written = got.items.into_iter().flatten().next();
+    let unit = written.and_then(|item| item.get(tables::TIME_UNIT)?.as_u64());
+    Ok(match unit {
+        Some(unit) if unit != settings.time_unit_ms => vec![Hint::wrong(
+            &table,
+            format!(
+                "its slots have {unit} ms and the settings {} ms: events would not be found; set log.time-unit-ms to {unit}",
+                settings.time_unit_ms
+            ),
+        )],
+        _ => Vec::new(),
+    })
 }

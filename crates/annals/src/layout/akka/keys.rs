@@ -145,6 +145,10 @@ impl Keys {
         })
     }
 
+    pub(super) fn is_record(&self, partition: &str) -> bool {
+        self.record().partition == KeyPart::from(partition)
+    }
+
     /// Where what was fixed for this journal is recorded. The plugin never looks there.
     pub(super) fn record(&self) -> Key {
         Key::new(format!("{}-annals", self.name)).sorted(0u64)

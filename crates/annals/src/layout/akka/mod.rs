@@ -4,6 +4,7 @@
 mod append;
 mod batches;
 mod deletion;
+mod hints;
 mod ids;
 mod journal;
 mod keys;
@@ -17,6 +18,7 @@ mod skipping;
 mod snapshots;
 mod verify;
 
+pub(super) use hints::hints;
 pub use journal::AkkaJournal;
 pub use snapshots::AkkaSnapshots;
 

@@ -14,13 +14,22 @@ use crate::{Error, Result};
 
 const SHARDS: &str = "shards";
 
-/// Refuses fewer shards than are recorded.
-pub(super) async fn check(items: &dyn Items, table: &TableSpec, keys: &Keys) -> Result<()> {
+/// How many shards are recorded.
+pub(super) async fn shards(
+    items: &dyn Items,
+    table: &TableSpec,
+    keys: &Keys,
+) -> Result<Option<u32>> {
     let found = items.get(table, vec![keys.record()]).await?.items;
     let found = found.into_iter().flatten().next();
     let shards = found.and_then(|record| record.get(SHARDS).and_then(Value::as_u64));
-    match shards.map(u32::try_from) {
-        Some(Ok(shards)) if shards > keys.shards => Err(too_few_shards(keys.shards, shards)),
+    Ok(shards.and_then(|shards| u32::try_from(shards).ok()))
+}
+
+/// Refuses fewer shards than are recorded.
+pub(super) async fn check(items: &dyn Items, table: &TableSpec, keys: &Keys) -> Result<()> {
+    match shards(items, table, keys).await? {
+        Some(shards) if shards > keys.shards => Err(too_few_shards(keys.shards, shards)),
         _ => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ mod append;
 mod batches;
 mod closing;
 mod deletion;
+mod hints;
 mod ids;
 mod journal;
 mod keys;
@@ -26,6 +27,7 @@ mod tables;
 mod value;
 mod verify;
 
+pub(super) use hints::hints;
 pub use journal::J5ik2oJournal;
 pub use keys::Resolvers;
 pub use resolvers::{PartitionKeyResolver, SortKeyResolver};

@@ -152,7 +152,6 @@ async fn damaged(layout: Layout, damage: Damage) -> Bed {
         _ => &[1, 1, 3, 1, 1],
     };
     let bed = Bed::with(layout, appends).await;
-    let low = bed.low_mark();
     match damage {
         Gap => bed.remove(&bed.row(2).await).await,
         IncompleteBatch => bed.remove(&bed.row(4).await).await,
@@ -166,6 +165,33 @@ async fn damaged(layout: Layout, damage: Damage) -> Bed {
             let high = unsealed(bed.get(mark("SH", 1)).await.unwrap());
             bed.put(high.with("seq", 1_100u64)).await;
         }
+        LowMarkTooHigh
+        | LowMarkTooHighOfThePlugins
+        | LowMarkTooLow
+        | LostLowMark
+        | LowMarkWithAnotherChecksum => harm_low_mark(&bed, damage).await,
+        Collision | CollisionOfThePlugins => collide(&bed, damage).await,
+        FlippedByte => flip(&bed).await,
+        Leftover => {
+            let old = bed.row(2).await;
+            bed.delete_to(5).await;
+            bed.put(old).await;
+        }
+        CutOffDeletion => {
+            let cut = Arc::new(Faulty::scripted(bed.items.clone()));
+            cut.fail_next(Verb::Write, 1, ErrorKind::Unavailable);
+            let journal = bed.journal_on(cut).await;
+            let deleted = journal.delete_to(&id(), number(5)).await;
+            assert_eq!(deleted.unwrap_err().kind(), ErrorKind::Unavailable);
+        }
+    }
+    bed
+}
+
+/// The mark of deletions says something else, or nothing.
+async fn harm_low_mark(bed: &Bed, damage: Damage) {
+    let (layout, low) = (bed.settings.layout, bed.low_mark());
+    match damage {
         LowMarkTooHigh => {
             bed.delete_to(2).await;
             let low = bed.get(low).await.unwrap();
@@ -174,7 +200,7 @@ async fn damaged(layout: Layout, damage: Damage) -> Bed {
         LowMarkTooHighOfThePlugins => {
             bed.delete_to(2).await;
             let item = unsealed(bed.get(low).await.unwrap());
-            let whole = Bed::with(layout, appends).await;
+            let whole = Bed::with(layout, &[1, 1, 3, 1, 1]).await;
             bed.put(item).await;
             for n in [1, 2] {
                 bed.put(whole.row(n).await).await;
@@ -194,35 +220,20 @@ async fn damaged(layout: Layout, damage: Damage) -> Bed {
             let item = bed.get(low).await.unwrap();
             bed.put(item.with("crc", vec![1u8, 2, 3, 4])).await;
         }
-        Collision | CollisionOfThePlugins => collide(&bed, damage).await,
-        FlippedByte => {
-            let item = bed.row(2).await;
-            let name = ["c", "event", "message"].into_iter();
-            let name = name.into_iter().find(|name| item.get(name).is_some());
-            let mut bytes = item
-                .get(name.unwrap())
-                .unwrap()
-                .as_bytes()
-                .unwrap()
-                .to_vec();
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
-            bed.put(item.with(name.unwrap(), bytes)).await;
-        }
-        Leftover => {
-            let old = bed.row(2).await;
-            bed.delete_to(5).await;
-            bed.put(old).await;
-        }
-        CutOffDeletion => {
-            let cut = Arc::new(Faulty::scripted(bed.items.clone()));
-            cut.fail_next(Verb::Write, 1, ErrorKind::Unavailable);
-            let journal = bed.journal_on(cut).await;
-            let deleted = journal.delete_to(&id(), number(5)).await;
-            assert_eq!(deleted.unwrap_err().kind(), ErrorKind::Unavailable);
-        }
+        other => panic!("{other:?} is not of low marks"),
     }
-    bed
+}
+
+/// A bit in the middle of an event.
+async fn flip(bed: &Bed) {
+    let item = bed.row(2).await;
+    let names = ["c", "event", "message"].into_iter();
+    let name = names.into_iter().find(|name| item.get(name).is_some());
+    let name = name.unwrap();
+    let mut bytes = item.get(name).unwrap().as_bytes().unwrap().to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bed.put(item.with(name, bytes)).await;
 }
 
 fn with_low(layout: Layout, item: Item, low: u64) -> Item {
@@ -344,8 +355,8 @@ async fn a_missing_part_is_found() {
         .append(&id(), annals::journal::Expected::Any, large)
         .await;
     appended.unwrap();
-    let parts = bed.items().await.into_iter();
-    let part = parts.filter(|item| item.get("b").is_some()).next_back();
+    let mut parts = bed.items().await.into_iter();
+    let part = parts.rfind(|item| item.get("b").is_some());
     bed.remove(&part.unwrap()).await;
     assert_eq!(bed.found().await, [(Problem::Unreadable, 1, 1, false)]);
     assert_eq!(bed.numbers().await, CORRUPT);
