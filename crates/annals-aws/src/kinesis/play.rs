@@ -5,14 +5,17 @@
 //! is before it in the stream, so that a playback goes on from there.
 //! Trusts: Kinesis to put a request's records or to say which it did not. Where an answer is lost,
 //! the request is repeated, and its records are in the stream twice.
-//! Never: waits for more events while some can be sent.
+//! Never: waits for more events while some can be sent; sends anything more once it is told to stop.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use annals::Error;
 use annals::log::{Data, LogEvent, LogStream, Place};
 use aws_sdk_kinesis::primitives::Blob;
 use aws_sdk_kinesis::types::PutRecordsRequestEntry;
+use futures::future::{self, Either};
 use futures::{FutureExt, StreamExt};
 use sha2::{Digest, Sha256};
 
@@ -39,8 +42,38 @@ pub struct Played {
     /// Everything up to this place is in the stream. A playback goes on
     /// [behind it](annals::log::Playback::after).
     pub last: Option<Place>,
+    /// Whether it was stopped before all events were in.
+    pub is_cut: bool,
     /// Why it did not get through, where it did not.
     pub failure: Option<Error>,
+}
+
+/// What a playback is told to stop by.
+struct Stop<'a>(Pin<&'a mut (dyn Future<Output = ()> + Send)>);
+
+impl Stop<'_> {
+    /// Whether it is told to by now. Not asked again once it was.
+    fn is_told(&mut self) -> bool {
+        (&mut self.0).now_or_never().is_some()
+    }
+
+    /// What comes, unless it is told to stop before.
+    async fn or<T>(&mut self, coming: impl Future<Output = T> + Unpin) -> Option<T> {
+        match future::select(&mut self.0, coming).await {
+            Either::Left(_) => None,
+            Either::Right((came, _)) => Some(came),
+        }
+    }
+}
+
+/// How far the events have been taken in.
+enum Filled {
+    /// There may be more.
+    SoFar,
+    /// They have ended.
+    Ended,
+    /// It was told to stop while there was nothing to do but to wait.
+    Stopped,
 }
 
 impl Kinesis {
@@ -65,15 +98,57 @@ impl Kinesis {
     pub async fn play(
         &self,
         stream: &StreamName,
-        mut events: LogStream,
+        events: LogStream,
+        tell: impl FnMut(&Played),
+    ) -> Played {
+        let stop = Stop(std::pin::pin!(future::pending()));
+        self.play_all(stream, (events, stop), tell).await
+    }
+
+    /// As [`play`](Self::play), until `stop` is ready: the request that is under way then is the
+    /// last one. What was looked ahead is let go, so [`last`](Played::last) is where to go on, and
+    /// what is in the stream behind it comes once more.
+    ///
+    /// ```no_run
+    /// use annals::log::{Log, Playback};
+    /// use annals_aws::kinesis::Kinesis;
+    ///
+    /// # async fn example(kinesis: Kinesis, log: Log) -> annals::Result<()> {
+    /// let events = log.playback(Playback::since("2018-03-16T19:56:03Z".parse()?));
+    /// let mut stop = Box::pin(async { /* until somebody has enough */ });
+    /// let played = kinesis.play_until(&"replay".parse()?, events, stop.as_mut()).await;
+    /// if played.is_cut {
+    ///     println!("go on behind {:?}", played.last);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn play_until(
+        &self,
+        stream: &StreamName,
+        events: LogStream,
+        stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
+    ) -> Played {
+        self.play_all(stream, (events, Stop(stop)), |_| ()).await
+    }
+
+    async fn play_all(
+        &self,
+        stream: &StreamName,
+        (mut events, mut stop): (LogStream, Stop<'_>),
         mut tell: impl FnMut(&Played),
     ) -> Played {
         let (mut played, mut window) = (Played::default(), Window::default());
         let mut is_over = false;
         loop {
             if !is_over {
-                match fill(&mut window, &mut events).await {
-                    Ok(ended) => is_over = ended,
+                match fill(&mut window, &mut events, &mut stop).await {
+                    Ok(Filled::SoFar) => {}
+                    Ok(Filled::Ended) => is_over = true,
+                    Ok(Filled::Stopped) => {
+                        played.is_cut = true;
+                        return played;
+                    }
                     // What came before it is still played.
                     Err(error) => {
                         played.failure = Some(error);
@@ -82,6 +157,12 @@ impl Kinesis {
                 }
             }
             if window.is_empty() {
+                return played;
+            }
+            if stop.is_told() {
+                played.is_cut = true;
+                // Whoever goes on meets it again.
+                played.failure = None;
                 return played;
             }
             if let Err(error) = self.send(stream, &mut window, &mut played).await {
@@ -128,21 +209,27 @@ impl Kinesis {
     }
 }
 
-/// Takes in what is there, and waits only where nothing else is to be done; answers whether the
-/// events have ended.
-async fn fill(window: &mut Window, events: &mut LogStream) -> annals::Result<bool> {
+/// Takes in what is there, and waits only where nothing else is to be done.
+async fn fill(
+    window: &mut Window,
+    events: &mut LogStream,
+    stop: &mut Stop<'_>,
+) -> annals::Result<Filled> {
     while !window.is_full() {
         let next = match window.is_empty() {
-            true => Some(events.next().await),
+            true => match stop.or(events.next()).await {
+                None => return Ok(Filled::Stopped),
+                came => came,
+            },
             false => events.next().now_or_never(),
         };
         match next {
-            None => return Ok(false),
-            Some(None) => return Ok(true),
+            None => return Ok(Filled::SoFar),
+            Some(None) => return Ok(Filled::Ended),
             Some(Some(event)) => window.push(outgoing_of(event?)),
         }
     }
-    Ok(false)
+    Ok(Filled::SoFar)
 }
 
 fn entry_of(outgoing: &Outgoing) -> PutRecordsRequestEntry {

@@ -211,7 +211,7 @@ impl Function {
             Step::Sweep => Box::pin(sweep::handle(&self.log, working(left))).await,
             Step::Playback => {
                 let (clock, limit) = (self.clock.clone(), working(left));
-                let stop = async move { clock.sleep(limit).await };
+                let stop = async move { clock.passes(limit).await };
                 Box::pin(playback::handle(self, event, stop)).await
             }
         }

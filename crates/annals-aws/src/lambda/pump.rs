@@ -16,8 +16,24 @@ pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
             "an event for the pump has Records; check what invokes the function",
         ));
     };
-    let records: Result<Vec<Record>> = entries.into_iter().map(record_of_event).collect();
-    let records = records?;
+    // Another source's records are not ours to be done with: it would delete them.
+    if !entries.iter().all(is_of_a_stream) {
+        return Err(Error::invalid(
+            "an event for the pump has Records, each a record of a Kinesis stream; check what invokes the function",
+        ));
+    }
+    let mut records = Vec::with_capacity(entries.len());
+    let mut malformed = 0_u64;
+    for entry in entries {
+        // Handed over again it would be no better, and hold up its shard until it expires.
+        match record_of_event(entry) {
+            Ok(record) => records.push(record),
+            Err(problem) => {
+                malformed += 1;
+                tracing::warn!(%problem, "a record is not in the log: it is no event");
+            }
+        }
+    }
     let numbers: Vec<String> = records.iter().map(number_of).collect();
     let landing = Landing::of(log, records).await;
     for problem in &landing.problems {
@@ -27,6 +43,7 @@ pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
         stored = landing.stored,
         present = landing.present,
         without_data = landing.without_data,
+        malformed,
         "pumped"
     );
     let failed = landing.unknown.as_ref().map(|(place, error)| {
@@ -36,6 +53,10 @@ pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
     });
     let failures: Vec<Json> = failed.into_iter().collect();
     Ok(json!({"batchItemFailures": failures}))
+}
+
+fn is_of_a_stream(entry: &Json) -> bool {
+    entry.get("eventSource").and_then(Json::as_str) == Some("aws:kinesis")
 }
 
 /// The sequence number by which Lambda knows a record.

@@ -23,7 +23,14 @@ const APPLICATION: [&str; 7] = [
 const PUMP_BUFFER: [&str; 4] = ["BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"];
 const READ_ITEMS: [&str; 2] = ["BatchGetItem", "GetItem"];
 const SWEEP_BUFFER: [&str; 2] = ["BatchWriteItem", "Scan"];
-const SWEEP_EVENTS: [&str; 4] = ["BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"];
+/// `Scan`: the first sweep of a table looks whether it is empty.
+const SWEEP_EVENTS: [&str; 5] = [
+    "BatchGetItem",
+    "BatchWriteItem",
+    "GetItem",
+    "PutItem",
+    "Scan",
+];
 const PLAYBACK_EVENTS: [&str; 3] = ["BatchGetItem", "GetItem", "Query"];
 /// What an event source mapping does in the function's name.
 const READ_STREAM: [&str; 5] = [

@@ -7,14 +7,14 @@ use std::time::Duration;
 use annals::counting::Verb;
 use annals::faulty::Faulty;
 use annals::items::Items;
-use annals::log::{Data, Log, LogEvent, Span};
+use annals::log::{Data, Log, LogEvent, LogTables, Span};
 use annals::memory::Memory;
 use annals::settings::{LogSettings, Settings};
 use annals::{Clock, ErrorKind, ManualClock};
 use annals_aws::kinesis::Begin;
 use annals_aws::lambda::{Environment, Function, Step};
 use annals_aws::template::{LogParts, Template};
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt};
 use serde_json::{Value as Json, json};
 
 use crate::kinesis::place::{Place, drain, numbered};
@@ -121,14 +121,31 @@ async fn what_may_not_be_stored_is_handed_over_again() {
 async fn an_event_for_somebody_else_is_refused() {
     let stage = Stage::on(Arc::new(Memory::new())).await;
     let pump = stage.function(Step::Pump).await;
-    let mut broken = kinesis_event();
-    broken["Records"][1]["kinesis"]["approximateArrivalTimestamp"] = json!("soon");
     let sqs = json!({"Records": [{"messageId": "1", "body": "x", "eventSource": "aws:sqs"}]});
-    for event in [scheduled_event(), json!({"Records": [1]}), sqs, broken] {
+    for event in [scheduled_event(), json!({"Records": [1]}), sqs] {
         let error = pump.handle(event.clone(), MINUTE).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{event}: {error}");
     }
     assert_eq!(stage.log.stats().await.unwrap().buffered, 0);
+}
+
+#[tokio::test]
+async fn a_record_that_is_no_event_does_not_hold_up_the_others() {
+    let stage = Stage::on(Arc::new(Memory::new())).await;
+    let pump = stage.function(Step::Pump).await;
+    // Handed over again it would be the same, until it expires.
+    for (n, name, broken) in [
+        (0, "approximateArrivalTimestamp", json!("soon")),
+        (1, "approximateArrivalTimestamp", json!(null)),
+        (0, "sequenceNumber", json!(1e300)),
+    ] {
+        let mut event = kinesis_event();
+        event["Records"][n]["kinesis"][name] = broken;
+        event["Records"][1 - n]["eventID"] = json!(format!("shardId-000000000006:{n}{name}"));
+        let answer = pump.handle(event, MINUTE).await.unwrap();
+        assert_eq!(answer, json!({"batchItemFailures": []}));
+    }
+    assert_eq!(stage.log.stats().await.unwrap().buffered, 3);
 }
 
 #[tokio::test]
@@ -162,48 +179,112 @@ async fn a_sweep_that_fails_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
-/// A place whose log holds so many events, and the playback's function on it.
-async fn playback(count: usize) -> (Place, Function) {
+/// A place whose log holds events of these records, and the playback's function on it.
+async fn playback(records: Vec<(String, String)>) -> (Place, Function) {
     let place = Place::here().await;
     place.create(1).await;
     place.create_named(&"replay".parse().unwrap(), 1).await;
-    place.put(numbered("a", count)).await;
+    place.put(records).await;
     drain(&mut place.pump(Begin::TrimHorizon).await).await;
     place.events().await;
-    let (items, kinesis) = (place.items.clone(), Some(place.kinesis.clone()));
-    let environment = environment(Step::Playback);
-    let function = Function::on(environment, items, kinesis, place.clock.clone());
-    let function = function.await.unwrap();
+    let function = played_by(&place, place.items.clone()).await;
     (place, function)
+}
+
+async fn played_by(place: &Place, items: Arc<dyn Items>) -> Function {
+    let (kinesis, clock) = (Some(place.kinesis.clone()), place.clock.clone());
+    let function = Function::on(environment(Step::Playback), items, kinesis, clock);
+    function.await.unwrap()
+}
+
+/// Every so many requests to the stream a minute is over.
+fn a_minute_passes(place: &Place, requests: u64) {
+    let (clock, mut n) = (place.clock.clone(), 0);
+    place.fake().fault(move |_, _| {
+        n += 1;
+        if n % requests == 0 {
+            let _ = clock.sleep(MINUTE).now_or_never();
+        }
+        None
+    });
+}
+
+/// Calls a playback with its own answer until there is no more; the answers.
+async fn play_through(function: &Function, mut event: Json) -> Vec<Json> {
+    let mut answers = Vec::new();
+    loop {
+        event = function.handle(event, MINUTE).await.unwrap();
+        answers.push(event.clone());
+        assert!(answers.len() < 100, "{event}");
+        if event["more"] == false {
+            return answers;
+        }
+    }
 }
 
 #[tokio::test]
 async fn a_playback_goes_on_with_its_own_answer() {
-    let (place, function) = playback(30).await;
-    // This clock moves when somebody sleeps, so that every call's time is soon over.
-    let mut answer = json!({"start": "2023-11-14T22:00:00Z", "end": 1_700_000_900_000u64});
-    let (mut played, mut calls) = (0, 0);
-    loop {
-        answer = function.handle(answer, MINUTE).await.unwrap();
-        played += answer["played"].as_u64().unwrap();
-        calls += 1;
-        assert!(calls < 100, "{answer}");
-        if answer["more"] == false {
-            break;
+    // Of one key a request has one record; of many keys it has many.
+    let hot = (0..30).map(|n| ("key".to_owned(), format!("{n}")));
+    for (records, requests) in [(numbered("a", 30), 1), (hot.collect(), 7)] {
+        let (place, function) = playback(records).await;
+        a_minute_passes(&place, requests);
+        let start = json!({"start": "2023-11-14T22:00:00Z", "end": 1_700_000_900_000u64});
+        let answers = play_through(&function, start).await;
+        assert!(answers.len() > 1, "one call was enough");
+        let played = answers.iter().map(|answer| answer["played"].as_u64());
+        let put = place.fake().state().records("replay");
+        let mut found: Vec<_> = put.iter().map(|record| record.data.clone()).collect();
+        let first = place.fake().state().records(place.stream.as_str());
+        let want: Vec<_> = first.iter().map(|record| record.data.clone()).collect();
+        assert_eq!(played.sum::<Option<u64>>(), Some(found.len() as u64));
+        match requests {
+            // What was ahead of the place that is told comes once more.
+            1 => assert!((30..60).contains(&found.len()), "{answers:?}"),
+            // A call ends with the request during which its time was over.
+            _ => assert_eq!(answers[0]["played"], 7, "{answers:?}"),
         }
+        let mut seen = std::collections::HashSet::new();
+        found.retain(|data| seen.insert(data.clone()));
+        found.sort_by_key(|data| want.iter().position(|other| other == data));
+        assert_eq!(found, want);
     }
-    assert_eq!(played, 30);
-    assert!(calls > 1, "one call was enough");
-    let put = place.fake().state().records("replay");
-    let numbers: Vec<_> = put.iter().map(|record| record.data.clone()).collect();
-    let first = place.fake().state().records(place.stream.as_str());
-    let want: Vec<_> = first.iter().map(|record| record.data.clone()).collect();
-    assert_eq!(numbers, want);
+}
+
+#[tokio::test]
+async fn a_playback_gets_through_years_of_slots_without_events() {
+    let (place, _) = playback(Vec::new()).await;
+    let behind = crate::server::emulator().await;
+    let (clock, mut n) = (place.clock.clone(), 0);
+    // A minute is over with so many requests.
+    let script = Script::in_front_of(&behind, move |_, _| {
+        n += 1;
+        if n % 140 == 0 {
+            let _ = clock.sleep(MINUTE).now_or_never();
+        }
+        Act::Forward
+    })
+    .await;
+    let items = crate::server::open_at(&script.endpoint, place.clock.clone()).await;
+    // Without an index, as the original has them: every slot is asked.
+    let tables = LogTables::of(&LogSettings::default()).unwrap();
+    for table in [&tables.buffer, &tables.event] {
+        items.create_table(table, Default::default()).await.unwrap();
+    }
+    let function = played_by(&place, Arc::new(items)).await;
+    let end = place.clock.now_ms();
+    let span = json!({"start": end - 350_000, "end": end});
+    let answers = play_through(&function, span).await;
+    // The last one says from where it went on.
+    let cut = answers.iter().filter(|answer| answer["more"] == true);
+    let starts: Vec<_> = cut.map(|answer| answer["start"].as_str()).collect();
+    assert!(starts.len() > 1, "{answers:?}");
+    assert!(starts.is_sorted_by(|a, b| a < b), "{answers:?}");
 }
 
 #[tokio::test]
 async fn a_playback_without_more_is_of_the_last_quarter_of_an_hour() {
-    let (place, function) = playback(10).await;
+    let (place, function) = playback(numbered("a", 10)).await;
     let answer = function.handle(json!({}), MINUTE).await.unwrap();
     let now = place.log().await.now();
     let end: annals::log::Time = answer["end"].as_str().unwrap().parse().unwrap();
@@ -256,29 +337,41 @@ async fn each_function_makes_the_requests_that_its_role_allows() {
         playback_stream: "replay".parse().unwrap(),
     };
     let template = Template::of(&Settings::default(), Default::default(), Some(&parts)).unwrap();
+    let mut large = kinesis_event();
+    large["Records"][1]["kinesis"]["data"] = json!("A".repeat(500_000));
+    large["Records"][1]["eventID"] = json!("shardId-000000000006:large");
+    let pump = || (Step::Pump, vec![kinesis_event(), large.clone()]);
+    let sweep = || (Step::Sweep, vec![scheduled_event(), scheduled_event()]);
+    // Each of them is the first that has to do with the tables.
+    for calls in [
+        vec![pump(), sweep(), (Step::Playback, vec![json!({"start": 0})])],
+        vec![sweep(), pump(), sweep()],
+        vec![(Step::Playback, vec![json!({})]), pump(), sweep()],
+    ] {
+        stays_within(&template, calls).await;
+    }
+}
+
+/// Calls functions on fresh tables, and compares what they do with what their roles allow.
+async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
     // An emulator of its own: the tables have the default names.
     let behind = crate::server::emulator().await;
     let script = Script::in_front_of(&behind, |_, _| Act::Forward).await;
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(1_545_084_720_000));
     let items = Arc::new(crate::server::open_at(&script.endpoint, clock.clone()).await);
     let settings = LogSettings::default();
-    let log = Log::create(items.clone(), &settings, clock.clone())
-        .await
-        .unwrap();
-    let (place, _) = playback(1).await;
-    let mut large = kinesis_event();
-    large["Records"][1]["kinesis"]["data"] = json!("A".repeat(500_000));
-    large["Records"][1]["eventID"] = json!("shardId-000000000006:large");
-    let calls = [
-        (Step::Pump, "PumpRole", vec![kinesis_event(), large]),
-        (
-            Step::Sweep,
-            "SweepRole",
-            vec![scheduled_event(), scheduled_event()],
-        ),
-        (Step::Playback, "PlaybackRole", vec![json!({"start": 0})]),
-    ];
-    for (step, role, events) in calls {
+    // As CloudFormation makes them: there is nothing in them.
+    let tables = LogTables::of(&settings).unwrap();
+    for table in [&tables.buffer, &tables.event] {
+        items.create_table(table, Default::default()).await.unwrap();
+    }
+    let (place, _) = playback(numbered("a", 1)).await;
+    for (step, events) in calls {
+        let role = match step {
+            Step::Pump => "PumpRole",
+            Step::Sweep => "SweepRole",
+            Step::Playback => "PlaybackRole",
+        };
         let before = script.seen().len();
         let kinesis = Some(place.kinesis.clone());
         let function = Function::on(environment(step), items.clone(), kinesis, clock.clone());
@@ -302,5 +395,6 @@ async fn each_function_makes_the_requests_that_its_role_allows() {
             );
         }
     }
+    let log = Log::open(items, &settings, clock).await.unwrap();
     assert_eq!(log.stats().await.unwrap().buffered, 0);
 }
