@@ -52,7 +52,8 @@ pub(crate) struct Copy {
     /// Leave durable state out
     #[arg(long)]
     no_states: bool,
-    /// Delete in the target what was deleted in the source since it was copied
+    /// Delete in the target what the source has not: events and snapshots that it has deleted since
+    /// they were copied, and ids that it has purged, wherever they came from
     #[arg(long)]
     deletions: bool,
 }
@@ -236,6 +237,10 @@ impl Told {
         );
         for (count, what) in [
             (all.kept, "events kept that the source has deleted"),
+            (all.snapshots_kept, "snapshots kept that the source has not"),
+            (all.ids_kept, "ids kept that the source has not"),
+            (all.snapshots_deleted, "snapshots deleted"),
+            (all.ids_purged, "ids purged"),
             (ended.absent, "ids are not there"),
             (ended.failed, "ids failed"),
         ] {
@@ -309,8 +314,12 @@ fn object(copied: &Copied) -> Map<String, Json> {
         ("present", copied.present),
         ("verified", copied.verified),
         ("kept", copied.kept),
+        ("ids_kept", copied.ids_kept),
+        ("ids_purged", copied.ids_purged),
         ("snapshots", copied.snapshots),
         ("snapshots_present", copied.snapshots_present),
+        ("snapshots_kept", copied.snapshots_kept),
+        ("snapshots_deleted", copied.snapshots_deleted),
         ("states", copied.states),
         ("states_present", copied.states_present),
     ]

@@ -176,6 +176,32 @@ fn deletions_go_along_where_that_is_said() {
 }
 
 #[test]
+fn ids_and_snapshots_that_are_gone_are_told_and_follow_where_that_is_said() {
+    let annals = Annals::embedded();
+    fill(&annals, &["--layout", "akka"]);
+    let akka = |args: &[&str]| annals.run(&[&["--layout", "akka"], args].concat()).ok();
+    akka(&["snapshot", "save", "Gone-7", "--at", "3", "{}"]);
+    akka(&["snapshot", "save", "Only-8", "--at", "3", "{}"]);
+    akka(&["append", "Gone-7", "{}"]);
+    let copy = ["copy", "--from", "akka", "--to", "annals"];
+    annals.run(&copy).ok();
+    let only = annals.run(&["snapshot", "list", "Only-8"]).ok();
+    assert_eq!(only.json().len(), 1, "{only:?}");
+    akka(&["delete", "Gone-7", "--purge"]);
+    akka(&["snapshot", "delete", "Gone-7", "--max-seq", "9"]);
+    let kept = last(&annals.run(&copy).ok());
+    assert_eq!(kept["copied"]["ids_kept"], json!(1), "{kept}");
+    assert_eq!(kept["copied"]["snapshots_kept"], json!(1), "{kept}");
+    assert_eq!(replay(&annals, &[], "Gone-7").lines().count(), 1);
+    let with = ["copy", "--from", "akka", "--to", "annals", "--deletions"];
+    let gone = last(&annals.run(&with).ok());
+    assert_eq!(gone["copied"]["ids_purged"], json!(1), "{gone}");
+    assert_eq!(gone["copied"]["snapshots_deleted"], json!(1), "{gone}");
+    let ids = annals.run(&["ids"]).ok();
+    assert!(!ids.out.contains("Gone-7"), "{ids:?}");
+}
+
+#[test]
 fn durable_state_goes_along_and_where_it_cannot_that_is_said() {
     let annals = Annals::embedded();
     annals

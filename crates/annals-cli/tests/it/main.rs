@@ -23,6 +23,7 @@ mod j5ik2o_settings;
 mod journal;
 mod log;
 mod log_kinesis;
+mod moving;
 mod piped;
 mod run;
 mod serve_client;

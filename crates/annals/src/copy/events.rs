@@ -25,10 +25,12 @@ const TOLD: u64 = 500;
 const ANEW: &str = "copy into other tables, or purge the id in the target and copy again";
 
 impl Work<'_> {
-    pub(super) async fn events(&mut self) -> Result<()> {
+    /// Answers the source's last number.
+    pub(super) async fn events(&mut self) -> Result<Option<SequenceNumber>> {
         let (from, to) = (&self.copier.from.journal, &self.copier.to.journal);
         let Some(highest) = from.highest(self.id).await? else {
-            return Ok(());
+            self.lacking().await?;
+            return Ok(None);
         };
         self.is_found = true;
         let mut source: Source = from.replay(self.id, Window::ALL).peekable();
@@ -42,7 +44,29 @@ impl Work<'_> {
         };
         let reached = to.highest(self.id).await?.map_or(0, SequenceNumber::get);
         let reached = self.compare(&mut source, (begin, reached)).await?;
-        self.append(source, reached).await
+        self.append(source, reached).await?;
+        Ok(Some(highest))
+    }
+
+    /// The source has never had an event of it, or has purged it.
+    async fn lacking(&mut self) -> Result<()> {
+        let to = &self.copier.to.journal;
+        if to.highest(self.id).await?.is_none() {
+            return Ok(());
+        }
+        if !self.copier.deletions {
+            self.done(Copied {
+                ids_kept: 1,
+                ..Copied::default()
+            });
+            return Ok(());
+        }
+        to.purge(self.id).await?;
+        self.done(Copied {
+            ids_purged: 1,
+            ..Copied::default()
+        });
+        Ok(())
     }
 
     /// Compares what the target has, which begins like the source then; answers its last number.

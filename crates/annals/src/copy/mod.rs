@@ -8,13 +8,16 @@
 //! Promises: the same events under the same numbers, with the same times, manifests, tags, metadata,
 //! causes and bytes; what is deleted in the source does not come back, and its numbers stay taken.
 //! Nothing that is in the target is overwritten, and nothing is deleted there unless that is asked
-//! for. What ends the copy of one id does not end that of others.
+//! for: what it has and the source has not is counted as kept. What ends the copy of one id does not
+//! end that of others.
 //! Trusts: nobody to write the ids in the target meanwhile. Whoever does is told, or tells the copy.
-//! Never: keeps more of an id in memory than one append and the digests of a few.
+//! Never: keeps more of an id in memory than one append, the digests of a few, and the numbers of
+//! its snapshots.
 
 mod difference;
 mod events;
 mod groups;
+mod listing;
 mod outcome;
 mod snapshots;
 mod states;
@@ -26,6 +29,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use self::listing::Listed;
 use crate::journal::{IdStream, Journal};
 use crate::snapshot::Snapshots;
 use crate::state::States;
@@ -135,8 +139,9 @@ impl Copier {
         self
     }
 
-    /// Deletes in the target what was deleted in the source since it was copied. Without it the
-    /// target keeps what it has.
+    /// Deletes in the target what the source has not: events and snapshots that were deleted since
+    /// they were copied, and ids that were purged, wherever they came from. Without it the target
+    /// keeps what it has, which is counted. Snapshots behind the source's last event stay.
     #[must_use]
     pub fn with_deletions(mut self) -> Self {
         self.deletions = true;
@@ -151,15 +156,22 @@ impl Copier {
     }
 
     /// Copies every id of the source that begins with `prefix`: its events and snapshots, and then
-    /// the values of durable state.
+    /// the values of durable state. Ids that only the target has come in between: kept, or
+    /// [deleted](Self::with_deletions).
     pub fn all(&self, prefix: &str) -> OutcomeStream {
-        let journals = self.each(self.from.journal.persistence_ids(prefix), What::Journal);
+        let listed = Listed::default();
+        let journals = self.each(listed.of(&self.from, prefix), What::Journal);
+        let lacking = match self.deletions {
+            true => listed.of_lacking(&self.to, prefix),
+            false => listed.of(&self.to, prefix),
+        };
+        let lacking = self.each(lacking, What::Lacking);
         let values: IdStream = match (&self.from.states, &self.to.states) {
             (Some(states), Some(_)) => states.ids(prefix),
             _ => Box::pin(stream::empty()),
         };
         let values = self.each(values, What::State);
-        Box::pin(journals.chain(values))
+        Box::pin(journals.chain(lacking).chain(values))
     }
 
     /// Copies these ids: their events, snapshots and values.
@@ -201,6 +213,8 @@ impl Copier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Journal,
+    /// The same of an id that only the target has.
+    Lacking,
     State,
     Both,
 }
@@ -210,7 +224,7 @@ struct Work<'a> {
     copier: &'a Copier,
     id: &'a PersistenceId,
     copied: Copied,
-    /// Whether the source has anything of it.
+    /// Whether the source has anything of it, or it was met in the target.
     is_found: bool,
     /// The source's token of the last event that the target has.
     last: Option<Token>,
@@ -218,11 +232,12 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn run(&mut self, what: What) -> Result<()> {
+        self.is_found = what == What::Lacking;
         if what != What::State {
-            self.events().await?;
-            self.snapshots().await?;
+            let highest = self.events().await?;
+            self.snapshots(highest).await?;
         }
-        if what != What::Journal {
+        if matches!(what, What::State | What::Both) {
             self.state().await?;
         }
         Ok(())

@@ -26,10 +26,19 @@ pub struct Copied {
     pub verified: u64,
     /// Events that the target still has and the source has deleted.
     pub kept: u64,
+    /// Ids of whose events the source has none, never had any or has purged them, and that the
+    /// target still has.
+    pub ids_kept: u64,
+    /// Such ids that were purged in the target.
+    pub ids_purged: u64,
     /// Snapshots that were written; they were read back as well.
     pub snapshots: u64,
     /// Snapshots that were there.
     pub snapshots_present: u64,
+    /// Snapshots that the target still has and the source has not.
+    pub snapshots_kept: u64,
+    /// Such snapshots that were deleted in the target.
+    pub snapshots_deleted: u64,
     /// Values of durable state that were written; they were read back as well.
     pub states: u64,
     /// Values that were there.
@@ -42,8 +51,12 @@ impl AddAssign for Copied {
         self.present += more.present;
         self.verified += more.verified;
         self.kept += more.kept;
+        self.ids_kept += more.ids_kept;
+        self.ids_purged += more.ids_purged;
         self.snapshots += more.snapshots;
         self.snapshots_present += more.snapshots_present;
+        self.snapshots_kept += more.snapshots_kept;
+        self.snapshots_deleted += more.snapshots_deleted;
         self.states += more.states;
         self.states_present += more.states_present;
     }
@@ -58,7 +71,7 @@ pub struct Outcome {
     pub persistence_id: PersistenceId,
     /// What was done, also where it failed then.
     pub copied: Copied,
-    /// Whether the source has anything of it.
+    /// Whether the source has anything of it; also of an id that was met in the target.
     pub is_found: bool,
     /// What ended it before its end.
     pub failure: Option<Error>,

@@ -1,31 +1,74 @@
 //! The snapshots of an id. Events may be deleted up to one, so they go along.
 
-use futures::TryStreamExt;
+use std::collections::HashSet;
+
+use futures::{StreamExt, TryStreamExt};
 
 use super::{Copied, Work};
 use crate::snapshot::{Criteria, Snapshot, Snapshots};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result, SequenceNumber};
 
 impl Work<'_> {
-    /// Copies every snapshot that is there, and the one that rides in the last append.
-    pub(super) async fn snapshots(&mut self) -> Result<()> {
+    /// Copies every snapshot that is there, and the one that rides in the last append; then sees to
+    /// those that only the target has. `highest` is the source's last event.
+    pub(super) async fn snapshots(&mut self, highest: Option<SequenceNumber>) -> Result<()> {
         let (from, to) = (&self.copier.from, &self.copier.to);
         let (Some(source), Some(target)) = (&from.snapshots, &to.snapshots) else {
             return Ok(());
         };
         let mut found = source.find(self.id, Criteria::ALL);
-        let mut newest = None;
+        let (mut newest, mut numbers) = (None, HashSet::new());
         while let Some(snapshot) = found.try_next().await? {
             self.is_found = true;
             newest = newest.max(Some(snapshot.sequence_number));
+            numbers.insert(snapshot.sequence_number);
             self.snapshot(target, snapshot).await?;
         }
-        match from.journal.last_snapshot(self.id).await? {
-            Some(riding) if Some(riding.sequence_number) > newest => {
-                self.snapshot(target, riding).await
-            }
-            _ => Ok(()),
+        if let Some(riding) = from.journal.last_snapshot(self.id).await?
+            && Some(riding.sequence_number) > newest
+        {
+            newest = Some(riding.sequence_number);
+            numbers.insert(riding.sequence_number);
+            self.snapshot(target, riding).await?;
         }
+        // Behind all that the source has is what somebody else saved in the target.
+        let end = highest.max(newest).unwrap_or(SequenceNumber::LAST);
+        self.lacking_snapshots(target, &numbers, end).await
+    }
+
+    /// Snapshots that the target has and the source has not.
+    async fn lacking_snapshots(
+        &mut self,
+        target: &Snapshots,
+        numbers: &HashSet<SequenceNumber>,
+        end: SequenceNumber,
+    ) -> Result<()> {
+        let mut found = target.find(self.id, Criteria::ALL);
+        let mut lacking = Vec::new();
+        while let Some(snapshot) = found.next().await {
+            match snapshot {
+                Ok(snapshot) => lacking.push(snapshot.sequence_number),
+                // What it is nobody can tell; `verify` does tell of it.
+                Err(error) if error.kind() == ErrorKind::Corrupt => {}
+                Err(error) => return Err(error),
+            }
+        }
+        lacking.retain(|number| !numbers.contains(number));
+        for number in lacking {
+            if !self.copier.deletions || number > end {
+                self.done(Copied {
+                    snapshots_kept: 1,
+                    ..Copied::default()
+                });
+                continue;
+            }
+            target.delete(self.id, Criteria::at(number)).await?;
+            self.done(Copied {
+                snapshots_deleted: 1,
+                ..Copied::default()
+            });
+        }
+        Ok(())
     }
 
     async fn snapshot(&mut self, target: &Snapshots, snapshot: Snapshot) -> Result<()> {

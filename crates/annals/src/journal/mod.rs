@@ -29,7 +29,7 @@ use crate::items::Items;
 use crate::layout::Layout;
 use crate::settings::Settings;
 use crate::snapshot::Snapshot;
-use crate::verify::{self, FindingStream, Kept, Met};
+use crate::verify::{self, FindingStream, Kept, Looks, Met, Repairs};
 use crate::{Clock, Error, ErrorKind, Event, PersistenceId, Random, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
@@ -272,20 +272,20 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Removes every trace of an id, whose numbers begin anew.
     async fn purge(&self, id: &PersistenceId) -> Result<()>;
 
-    /// What is wrong with the events of an id; what is safe is repaired if that is wanted.
-    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>>;
+    /// What is wrong with the events of an id, by one look; what is wanted and safe is repaired.
+    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>>;
 
     /// Every id that has ever had an event and begins so, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
-    /// What is wrong with everything there is, id by id, also where an id has lost what it is
-    /// listed by, and with items that belong to none. A layout that does not say otherwise looks at
-    /// the ids it lists.
-    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+    /// What is wrong with everything there is, by one look, id by id, also where an id has lost what
+    /// it is listed by, and with items that belong to none; nothing is changed. A layout that does
+    /// not say otherwise looks at the ids it lists.
+    fn verify_all(self: Arc<Self>) -> FindingStream {
         let ids = self.persistence_ids("");
         Box::pin(ids.and_then(move |id| {
             let layout = self.clone();
-            async move { layout.verify(&id, verify).await }
+            async move { layout.verify(&id, &Verify::Look.into()).await }
         }))
     }
 
@@ -302,24 +302,32 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 pub(crate) fn verify_met<L: JournalLayout>(
     layout: L,
     met: impl Stream<Item = Result<Met>> + Send + 'static,
-    verify: Verify,
 ) -> FindingStream {
-    let layout = Arc::new(layout);
+    let looked = Arc::new(Looked(Arc::new(layout)));
     Box::pin(met.and_then(move |met| {
-        let layout = layout.clone();
+        let looked = looked.clone();
         async move {
-            let id = match met {
-                Met::Stray(finding) => return Ok(vec![finding]),
-                Met::Id(id) => id,
-            };
-            match layout.verify(&id, verify).await {
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    Ok(vec![verify::unreadable(Kept::Event, &id, &error)])
-                }
-                ended => ended.map_err(told("verify", &id)),
+            match met {
+                Met::Stray(finding) => Ok(vec![finding]),
+                Met::Id(id) => looked.look(&id, &Verify::Look.into()).await,
             }
         }
     }))
+}
+
+/// The events of ids, to be looked at again.
+struct Looked(Arc<dyn JournalLayout>);
+
+#[async_trait]
+impl Looks for Looked {
+    async fn look(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
+        match self.0.verify(id, repairs).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                Ok(vec![verify::unreadable(Kept::Event, id, &error)])
+            }
+            ended => ended.map_err(told("verify", id)),
+        }
+    }
 }
 
 /// Errors with what was asked of the journal, and about whom.
@@ -533,20 +541,24 @@ impl Journal {
     }
 
     /// What is wrong with the events of an id. Reads all of them, also behind one that does not
-    /// parse; with [`Verify::Repair`] what is safe is repaired, which wants nobody to delete events
-    /// of the id meanwhile.
+    /// parse. What it finds it looks at again two seconds later, and tells what still stands then:
+    /// an append or a deletion that is under way is nothing wrong. With [`Verify::Repair`] what
+    /// stands and is safe is repaired, which wants nobody to delete events of the id meanwhile.
     ///
     /// # Errors
     /// As the store fails. What is wrong is no error.
     pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        let outcome = self.layout.verify(id, verify).await;
-        outcome.map_err(told("verify", id))
+        let looked = Looked(self.layout.clone());
+        verify::one(&looked, &*self.clock, (id, verify)).await
     }
 
     /// What is wrong with the events of every id, and with what belongs to none: a list for each of
-    /// them, empty where nothing is. Reads the whole table, and then every id that it met.
+    /// them, empty where nothing is. Reads the whole table, and then every id that it met; what it
+    /// finds it looks at again, as [`verify`](Self::verify) does.
     pub fn verify_all(&self, verify: Verify) -> FindingStream {
-        self.layout.clone().verify_all(verify)
+        let looked = Arc::new(Looked(self.layout.clone()));
+        let first = self.layout.clone().verify_all();
+        verify::all(looked, self.clock.clone(), (first, verify))
     }
 
     /// Finds what large appends left behind that were cut off before they landed, if it is older

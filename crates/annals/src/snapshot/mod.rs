@@ -10,18 +10,20 @@ mod place;
 pub use criteria::Criteria;
 pub use place::Place;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::Stream;
+use futures::{Stream, TryStreamExt};
 
 use crate::items::Items;
+use crate::journal::IdStream;
 use crate::layout::Layout;
 use crate::settings::Settings;
-use crate::verify::{Finding, FindingStream, Verify};
+use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
 use crate::{Clock, Payload, PersistenceId, Random, Result, SequenceNumber};
 
 /// Snapshots as they come, newest first. An error ends it.
@@ -135,6 +137,13 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     /// Deletes those that meet the criteria.
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()>;
 
+    /// Every id that has a snapshot and begins so, each once. A layout that cannot list them lists
+    /// none, and a copy leaves out the snapshots of ids without events then.
+    fn ids(&self, prefix: &str) -> IdStream {
+        let _ = prefix;
+        Box::pin(futures::stream::empty())
+    }
+
     /// Finds what large snapshots left behind, and deletes it where that is wanted. A layout whose
     /// snapshots leave nothing has nothing to do.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
@@ -147,6 +156,29 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
         let _ = whose;
         Box::pin(futures::stream::empty())
+    }
+}
+
+/// The ids that snapshots were found of, each once.
+pub(crate) fn each_once(
+    ids: impl Stream<Item = Result<Option<PersistenceId>>> + Send + 'static,
+    prefix: &str,
+) -> IdStream {
+    let (prefix, mut met) = (prefix.to_owned(), HashSet::new());
+    Box::pin(ids.try_filter_map(move |id| {
+        let id = id.filter(|id| id.as_str().starts_with(&prefix));
+        let id = id.filter(|id| met.insert(Arc::<str>::from(id.as_str())));
+        std::future::ready(Ok(id))
+    }))
+}
+
+/// The snapshots of ids, to be looked at again.
+struct Looked(Arc<dyn SnapshotLayout>);
+
+#[async_trait]
+impl Looks for Looked {
+    async fn look(&self, id: &PersistenceId, _: &Repairs) -> Result<Vec<Finding>> {
+        self.0.verify(Some(id)).try_concat().await
     }
 }
 
@@ -294,11 +326,19 @@ impl Snapshots {
         self.layout.delete(id, criteria).await
     }
 
+    /// Every id that has a snapshot and begins so, each once. Reads the whole table; all ids fit in
+    /// memory.
+    pub fn ids(&self, prefix: &str) -> IdStream {
+        self.layout.ids(prefix)
+    }
+
     /// What is wrong with the snapshots of an id, or with all there are and what is nobody's: a list
     /// for each, empty where nothing is. Reads them all, and changes nothing: a snapshot that does
     /// not open is passed over by whoever recovers.
     pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        self.layout.verify(whose)
+        let (first, looked) = (self.layout.verify(whose), Looked(self.layout.clone()));
+        let clock = self.clock.clone();
+        verify::all(Arc::new(looked), clock, (first, Verify::Look))
     }
 
     /// Finds what large snapshots left behind that were cut off before they were saved, replaced or

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::TryStreamExt;
 
 use crate::items::Items;
 use crate::journal::IdStream;
 use crate::layout::Layout;
 use crate::settings::Settings;
-use crate::verify::{Finding, FindingStream, Verify};
+use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
 use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
 
 /// The count of an entity's writes: 1 for the first, one more for each, deletions included.
@@ -263,6 +264,16 @@ pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// The values of ids, to be looked at again.
+struct Looked(Arc<dyn StateLayout>);
+
+#[async_trait]
+impl Looks for Looked {
+    async fn look(&self, id: &PersistenceId, _: &Repairs) -> Result<Vec<Finding>> {
+        self.0.verify(Some(id)).try_concat().await
+    }
+}
+
 /// Where durable state is kept.
 ///
 /// ```
@@ -445,7 +456,9 @@ impl States {
     /// What is wrong with the value of an id, or with all there are and what is nobody's: a list for
     /// each, empty where nothing is. Reads them all, and changes nothing.
     pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        self.layout.verify(whose)
+        let (first, looked) = (self.layout.verify(whose), Looked(self.layout.clone()));
+        let clock = self.clock.clone();
+        verify::all(Arc::new(looked), clock, (first, Verify::Look))
     }
 
     async fn put(

@@ -1,7 +1,14 @@
 //! Verifying: what is wrong with what is stored, and what can safely be done about it.
 //!
 //! Promises: a finding says what becomes of it. Repaired is only what cannot lose an event, a
-//! snapshot or a value, or bring a deleted one back; why the rest is left is said.
+//! snapshot or a value, or bring a deleted one back; why the rest is left is said. What somebody is
+//! writing is no finding (`confirm`).
+
+mod confirm;
+mod repairs;
+
+pub(crate) use confirm::{Looks, all, one};
+pub use repairs::Repairs;
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -205,20 +212,20 @@ pub enum Verify {
 pub(crate) struct Findings {
     id: PersistenceId,
     of: Kept,
-    pub(crate) verify: Verify,
+    repairs: Repairs,
     found: Vec<Finding>,
 }
 
 impl Findings {
-    pub(crate) fn about(id: &PersistenceId, verify: Verify) -> Self {
-        Self::of(Kept::Event, id, verify)
+    pub(crate) fn about(id: &PersistenceId, repairs: &Repairs) -> Self {
+        Self::of(Kept::Event, id, repairs)
     }
 
-    pub(crate) fn of(of: Kept, id: &PersistenceId, verify: Verify) -> Self {
+    pub(crate) fn of(of: Kept, id: &PersistenceId, repairs: &Repairs) -> Self {
         Self {
             id: id.clone(),
             of,
-            verify,
+            repairs: repairs.clone(),
             found: Vec::new(),
         }
     }
@@ -235,7 +242,7 @@ impl Findings {
 
     /// Notes something that can be repaired; answers whether it is to be.
     pub(crate) fn repair(&mut self, problem: Problem, numbers: (u64, u64), detail: String) -> bool {
-        let is_wanted = self.verify == Verify::Repair;
+        let is_wanted = self.repairs.wants(problem, numbers);
         let remedy = match is_wanted {
             true => Remedy::Repaired,
             false => Remedy::Repairable,
@@ -330,7 +337,7 @@ pub(crate) fn unreadable_at(
     (id, number): (&PersistenceId, u64),
     error: &Error,
 ) -> Vec<Finding> {
-    let mut found = Findings::of(of, id, Verify::Look);
+    let mut found = Findings::of(of, id, &Verify::Look.into());
     let why = match of {
         Kept::Snapshot => DISPOSABLE,
         _ => LOST,

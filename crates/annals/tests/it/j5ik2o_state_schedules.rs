@@ -42,9 +42,13 @@ impl Stepped {
 /// Gives way once.
 async fn step() {
     let mut has_waited = false;
-    std::future::poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
+    std::future::poll_fn(|context| match std::mem::replace(&mut has_waited, true) {
         true => Poll::Ready(()),
-        false => Poll::Pending,
+        false => {
+            // Whoever polls several at once polls those that can go on.
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
     })
     .await;
 }

@@ -15,10 +15,11 @@ use crate::items::{
     Condition, Item, Items, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
     WriteError, query_all, scan_all,
 };
+use crate::journal::IdStream;
 use crate::layout::jvm::attributes::{self, Names};
 use crate::layout::jvm::{checksum, frame, serialization};
 use crate::settings::{Format, Settings, SnapshotOrder};
-use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
+use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
 use crate::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
 use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
@@ -176,12 +177,17 @@ impl AkkaSnapshots {
 }
 
 impl AkkaSnapshots {
+    /// Whose snapshot an item is.
+    fn id_of(&self, item: &Item) -> Option<PersistenceId> {
+        let partition = item.get("par").and_then(Value::as_str)?;
+        let rest = partition.strip_prefix(&*self.name)?;
+        rest.strip_prefix("-P-")?.parse().ok()
+    }
+
     /// What is wrong with an item of the table.
     fn check(&self, item: &Item) -> Result<Vec<Finding>> {
-        let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
-        let rest = partition.strip_prefix(&*self.name);
-        let id = rest.and_then(|rest| rest.strip_prefix("-P-")?.parse::<PersistenceId>().ok());
-        let Some(id) = id else {
+        let Some(id) = self.id_of(item) else {
+            let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
             // Another journal's, in the same table.
             if partition.find("-P-").is_some_and(|at| at > 0) {
                 return Ok(Vec::new());
@@ -239,6 +245,12 @@ impl SnapshotLayout for AkkaSnapshots {
         let (snapshots, id) = (self.clone(), id.clone());
         let found = items.map(move |item| snapshots.open(&id, &item?, &criteria));
         Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+    }
+
+    fn ids(&self, prefix: &str) -> IdStream {
+        let all = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
+        let snapshots = self.clone();
+        each_once(all.map_ok(move |item| snapshots.id_of(&item)), prefix)
     }
 
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {

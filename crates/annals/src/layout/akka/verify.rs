@@ -15,7 +15,7 @@ use super::marks::{Damaged, Marks, MarksFound};
 use super::row::Row;
 use crate::items::{Item, Write, WriteError};
 use crate::layout::jvm::{checksum, serialization};
-use crate::verify::{Finding, Findings, LOST, Problem, Verify, told};
+use crate::verify::{Finding, Findings, LOST, Problem, Repairs, told};
 use crate::{PersistenceId, Result};
 
 const DEAD: &str =
@@ -58,7 +58,7 @@ struct Checker<'a> {
 pub(super) async fn verify(
     journal: &AkkaJournal,
     id: &PersistenceId,
-    verify: Verify,
+    repairs: &Repairs,
 ) -> Result<Vec<Finding>> {
     let found = journal.find_marks(id).await?;
     let MarksFound {
@@ -72,7 +72,7 @@ pub(super) async fn verify(
         marks,
         is_low_proven,
         damaged,
-        findings: Findings::about(id, verify),
+        findings: Findings::about(id, repairs),
         next: marks.low.max(1),
         batch: None,
         claimed: 0,

@@ -25,7 +25,7 @@ use crate::journal::{
 };
 use crate::layout::known::Tries;
 use crate::snapshot::Snapshot;
-use crate::verify::FindingStream;
+use crate::verify::{FindingStream, Repairs};
 use crate::{Clock, Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
@@ -193,13 +193,13 @@ impl JournalLayout for AnnalsJournal {
         Box::pin(ids)
     }
 
-    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+    fn verify_all(self: Arc<Self>) -> FindingStream {
         let met = verify::met(&self);
-        verify_met((*self).clone(), met, verify)
+        verify_met((*self).clone(), met)
     }
 
-    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        verify::verify(self, id, verify).await
+    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
+        verify::verify(self, id, repairs).await
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {

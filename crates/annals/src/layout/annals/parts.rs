@@ -208,7 +208,7 @@ impl PartedTable {
         verify: Verify,
         detail: &str,
     ) -> Result<Vec<Finding>> {
-        let mut found = Findings::about(&part.id, verify);
+        let mut found = Findings::about(&part.id, &verify.into());
         let numbers = (part.of.number, part.of.number);
         if found.repair(Problem::Orphan, numbers, detail.to_owned()) {
             let key = &part.key;

@@ -16,9 +16,11 @@ use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
 use crate::items::{
-    Condition, Item, Items, KeyPart, Query, SortRange, TableSpec, Write, WriteError, query_all,
+    Condition, Item, Items, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError,
+    query_all, scan_all,
 };
-use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
+use crate::journal::IdStream;
+use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
 use crate::verify::{Finding, FindingStream, Verify};
 use crate::{Clock, PersistenceId, Random, Result, SequenceNumber, Token};
 
@@ -217,6 +219,16 @@ impl SnapshotLayout for AnnalsSnapshots {
             self.clean_up(&gone).await;
         }
         Ok(())
+    }
+
+    fn ids(&self, prefix: &str) -> IdStream {
+        let (items, table) = (self.table.items.clone(), self.table.table.clone());
+        let all = scan_all(items, table, Scan::whole());
+        let ids = all.map_ok(|item| {
+            let partition = item.get("p").and_then(Value::as_str);
+            partition.and_then(keys::parse_sealed)
+        });
+        each_once(ids, prefix)
     }
 
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {

@@ -14,7 +14,9 @@ use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use super::parts::Part;
 use crate::items::{Item, Query, Scan, Value, query_all, scan_all};
-use crate::verify::{Finding, Findings, Ids, Kept, LOST, Met, Problem, Verify, stray, told};
+use crate::verify::{
+    Finding, Findings, Ids, Kept, LOST, Met, Problem, Repairs, Verify, stray, told,
+};
 use crate::{ErrorKind, PersistenceId, Result, SequenceNumber};
 
 const OTHERS: &str = "which of the two is right is for a person to say";
@@ -35,12 +37,12 @@ struct Checker<'a> {
 pub(super) async fn verify(
     journal: &AnnalsJournal,
     id: &PersistenceId,
-    verify: Verify,
+    repairs: &Repairs,
 ) -> Result<Vec<Finding>> {
     let mut checker = Checker {
         journal,
         id,
-        findings: Findings::about(id, verify),
+        findings: Findings::about(id, repairs),
         next: Some(1),
         whole: None,
         deleted: 0,

@@ -23,11 +23,11 @@ use super::{deletion, ids, replay, skipping, tables, verify};
 use crate::items::{Item, Items, Query, TableSpec, query_all};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
-    Verify, Window, verify_met,
+    Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::{J5ik2oJournal as Section, JournalColumns, Settings};
-use crate::verify::FindingStream;
+use crate::verify::{FindingStream, Repairs};
 use crate::{Clock, PersistenceId, Result, SequenceNumber};
 
 /// What this process knows of an id: by having written or read it.
@@ -304,13 +304,13 @@ impl JournalLayout for J5ik2oJournal {
         deletion::purge(self, id).await
     }
 
-    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        verify::verify(self, id, verify).await
+    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
+        verify::verify(self, id, repairs).await
     }
 
-    fn verify_all(self: Arc<Self>, verify: Verify) -> FindingStream {
+    fn verify_all(self: Arc<Self>) -> FindingStream {
         let met = ids::met(&self);
-        verify_met((*self).clone(), met, verify)
+        verify_met((*self).clone(), met)
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

@@ -1,8 +1,9 @@
 //! Taking numbers that no event has, as what is there anyway: rows of a batch that was given up.
 //!
 //! Between events every number gets one. Of numbers that count as deleted the first and the last have
-//! a row, of an event that was deleted, and the mark tells of all of them: a writer that was frozen
-//! since before wants the first, and the plugin goes by the last.
+//! a row, and the mark tells of all of them: a writer that was frozen since before wants the first,
+//! and the plugin goes by the last. The first is taken before the mark is raised, so it is a row that
+//! was given up: one of a deleted event that the mark does not tell of would be damage.
 //!
 //! Promises: safe to repeat and to be cut off.
 //! Trusts: whoever calls the numbers deleted to have no event among them.
@@ -34,7 +35,9 @@ impl J5ik2oJournal {
     async fn skip_deleted(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<()> {
         let to = skip.to.get();
         if tail.highest < to {
-            self.take_deleted(id, tail.highest + 1, skip).await?;
+            let first = tail.highest + 1;
+            let row = self.tombstone_at(given_up(id, (first, first), skip), first)?;
+            self.take(id, first, row.closed(self.columns())).await?;
         }
         // Before the last row is there: numbers before a row that nothing explains would be missing.
         let mark = Mark {
@@ -52,13 +55,7 @@ impl J5ik2oJournal {
         // As many at once as a batch may have.
         for begin in (tail.highest + 1..=to).step_by(EVENTS_MAX) {
             let end = to.min(begin + (EVENTS_MAX as u64 - 1));
-            let rows = Tombstone {
-                id,
-                begin,
-                end,
-                time_ms: skip.time_ms,
-            };
-            let first = self.tombstone_at(rows, begin)?;
+            let first = self.tombstone_at(given_up(id, (begin, end), skip), begin)?;
             // Nobody who wants the first number is to be taken for a member.
             let item = first.closed(self.columns());
             self.take(id, begin, item).await?;
@@ -106,6 +103,16 @@ impl J5ik2oJournal {
             false => Ok(()),
             true => Err(taken(id, number)),
         }
+    }
+}
+
+/// Rows of a batch that was given up.
+fn given_up(id: &PersistenceId, (begin, end): (u64, u64), skip: Skip) -> Tombstone<'_> {
+    Tombstone {
+        id,
+        begin,
+        end,
+        time_ms: skip.time_ms,
     }
 }
 

@@ -22,10 +22,11 @@ use crate::items::{
     Condition, Item, Items, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
     WriteError, item_size, query_all, scan_all,
 };
+use crate::journal::IdStream;
 use crate::layout::jvm::attributes::{self, KEPT, improper};
 use crate::layout::jvm::{checksum, frame, serialization};
 use crate::settings::{J5ik2oSnapshot, Settings};
-use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
+use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
 use crate::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
 use crate::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
@@ -316,12 +317,16 @@ impl J5ik2oSnapshots {
 }
 
 impl J5ik2oSnapshots {
+    /// Whose snapshot an item is.
+    fn id_in(&self, item: &Item) -> Option<PersistenceId> {
+        let name = &self.section.columns_def.persistence_id_column_name;
+        item.get(name)?.as_str()?.parse().ok()
+    }
+
     /// What is wrong with an item of the table.
     fn check(&self, item: &Item) -> Result<Vec<Finding>> {
         let columns = &self.section.columns_def;
-        let id = item.get(&columns.persistence_id_column_name);
-        let id = id.and_then(|id| id.as_str()?.parse::<PersistenceId>().ok());
-        let Some(id) = id else {
+        let Some(id) = self.id_in(item) else {
             let key = self.table.key_of(item)?;
             return Ok(vec![stray(Kept::Snapshot, self.table.name(), &key)]);
         };
@@ -374,6 +379,12 @@ impl SnapshotLayout for J5ik2oSnapshots {
             (Some(own), Some(index)) => Box::pin(or_else(own, index)),
             (own, index) => own.or(index).unwrap_or_else(|| Box::pin(stream::empty())),
         }
+    }
+
+    fn ids(&self, prefix: &str) -> IdStream {
+        let all = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
+        let snapshots = self.clone();
+        each_once(all.map_ok(move |item| snapshots.id_in(&item)), prefix)
     }
 
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {

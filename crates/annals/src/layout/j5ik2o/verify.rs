@@ -20,7 +20,7 @@ use super::row::{Fate, Row, owner};
 use super::rows::{Range, Rows, Step};
 use crate::items::Item;
 use crate::layout::jvm::{checksum, serialization};
-use crate::verify::{Finding, Findings, LOST, Problem, Verify, told};
+use crate::verify::{Finding, Findings, LOST, Problem, Repairs, told};
 use crate::{Error, PersistenceId, Result};
 
 const HIDDEN: &str = "either the mark is wrong or a deletion was cut off, and nothing here tells which; to delete the events remove their items, to have them back put the right number into the mark, without its checksum";
@@ -55,10 +55,10 @@ struct Checker<'a> {
 pub(super) async fn verify(
     journal: &J5ik2oJournal,
     id: &PersistenceId,
-    verify: Verify,
+    repairs: &Repairs,
 ) -> Result<Vec<Finding>> {
     if let Err(error) = journal.keys.key(id, 1) {
-        let mut findings = Findings::about(id, verify);
+        let mut findings = Findings::about(id, repairs);
         let why = (error.to_string(), OTHER_SETTINGS);
         findings.leave(Problem::Unreadable, (1, 1), why);
         return Ok(findings.finish());
@@ -73,7 +73,7 @@ pub(super) async fn verify(
         id,
         mark,
         is_proven,
-        findings: Findings::about(id, verify),
+        findings: Findings::about(id, repairs),
         batches: Batches::default(),
         member: None,
         hidden: None,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use annals::copy::{Copier, Side};
 use annals::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, Journal, JournalLayout, Skip,
-    Stamped, Verify, Window,
+    Stamped, Window,
 };
 use annals::layout::Layout;
 use annals::layout::j5ik2o::J5ik2oJournal;
 use annals::memory::Memory;
+use annals::verify::Repairs;
 use annals::{Annals, ErrorKind, ManualClock, PersistenceId, Random, Result, SequenceNumber};
 
 use super::stage::{Stage, failure, settings};
@@ -57,8 +58,8 @@ impl JournalLayout for Forgetful {
         self.0.purge(id).await
     }
 
-    async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        self.0.verify(id, verify).await
+    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
+        self.0.verify(id, repairs).await
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

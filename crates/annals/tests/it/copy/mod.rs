@@ -4,5 +4,6 @@ mod differences;
 mod faults;
 mod forgetful;
 mod holes;
+mod lacking;
 mod pairs;
 mod stage;

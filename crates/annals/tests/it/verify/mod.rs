@@ -2,11 +2,12 @@
 //!
 //! `damages` has them one by one, with what is found, what a repair does, and what is replayed then;
 //! `flips` alters every stored bit; `stores` are snapshots, values and what is nobody's; `races` are
-//! appends beside a repair; `disk` are the files of the embedded store.
+//! appends beside a repair, `live` are looks beside writers; `disk` are the files of the embedded store.
 
 mod damages;
 mod disk;
 mod flips;
+mod live;
 mod races;
 mod stores;
 

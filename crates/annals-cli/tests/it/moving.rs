@@ -1,0 +1,71 @@
+//! The commands of the page about moving off the JVM do what it says, as they are printed.
+
+use std::path::Path;
+
+use crate::run::{Annals, Outcome, dynamodb, finish};
+
+const PAGE: &str = include_str!("../../../../docs/moving-from-akka.md");
+
+/// A configuration of the plugin, with tables that are not called as they are by default.
+const CONFIGURATION: &str = "
+my-dynamodb-journal = ${dynamodb-journal}
+my-dynamodb-journal {
+  journal-table = \"old\"
+  journal-name = \"journal\"
+}
+dynamodb-journal {
+  journal-table = \"old\"
+}
+dynamodb-snapshot-store {
+  snapshot-table = \"old-snapshot\"
+}
+";
+
+/// The commands under the heading that begins so.
+fn commands(heading: &str) -> &'static str {
+    let section = PAGE.split("\n## ").find(|it| it.starts_with(heading));
+    let section = section.unwrap_or_else(|| panic!("no heading begins with {heading}"));
+    let (_, block) = section.split_once("```sh\n").unwrap();
+    block.split_once("```").unwrap().0
+}
+
+/// Runs them, on the store that the binary is on.
+fn run(annals: &Annals, script: &str) -> Outcome {
+    let at = annals.store_args().join(" ");
+    let script = script.replace("--dynamodb", &at);
+    let binary = Path::new(env!("CARGO_BIN_EXE_annals")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = annals.command("sh".as_ref());
+    command.env("PATH", format!("{}:{path}", binary.display()));
+    command.args(["-e", "-c", &script]);
+    finish(command, "")
+}
+
+#[test]
+fn the_commands_of_the_page_work_as_printed() {
+    let annals = Annals::at(&dynamodb());
+    annals.write("application.conf", CONFIGURATION);
+    let imported = run(&annals, commands("1."));
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    let settings = std::fs::read_to_string(annals.folder().join("annals.toml")).unwrap();
+    assert!(settings.contains("layout = \"akka\""), "{settings}");
+    assert!(settings.contains("journal-table = \"old\""), "{settings}");
+    // What the JVM has written by then.
+    annals.run(&["tables", "create"]).ok();
+    annals.run(&["append", "Account|42", "1", "2"]).ok();
+    annals
+        .run(&["snapshot", "save", "Account|42", "--at", "2", "3"])
+        .ok();
+
+    let looked = run(&annals, commands("2."));
+    assert_eq!(looked.code, Some(0), "{looked:?}");
+    let moved = run(&annals, commands("6."));
+    assert_eq!((moved.code, moved.err.as_str()), (Some(0), ""), "{moved:?}");
+    let new = |args: &[&str]| annals.run(&[&["--config", "new.toml"], args].concat());
+    let replayed = new(&["replay", "Account|42"]).ok();
+    assert_eq!(replayed.json().len(), 2, "{replayed:?}");
+    assert_eq!(new(&["snapshot", "list", "Account|42"]).json().len(), 1);
+    new(&["verify"]).ok();
+    // The old tables are as they were.
+    assert_eq!(annals.run(&["replay", "Account|42"]).ok().json().len(), 2);
+}
