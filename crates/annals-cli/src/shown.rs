@@ -196,14 +196,18 @@ pub(crate) fn checked_table(table: Json, hints: &[&Hint], care: Option<&TableCar
 }
 
 /// An event of the log.
-pub(crate) fn log_event(event: &LogEvent) -> Json {
-    let (time, id) = (event.time.ms(), event.event_id.as_str());
-    match event.data() {
-        Data::Json(payload) => json!({"time": time, "event_id": id, "payload": payload}),
-        Data::Bytes(bytes) => {
-            json!({"time": time, "event_id": id, "payload_base64": BASE64.encode(bytes)})
-        }
-    }
+pub(crate) fn log_event(event: &LogEvent) -> String {
+    let (time, id) = (event.time.ms(), Json::from(event.event_id.as_str()));
+    let (name, payload) = match (event.payload.to_text(), event.data()) {
+        // As it came: a parser would round numbers, and drop the first of two members of one name.
+        (Some(text), _) => ("payload", text),
+        (None, Data::Json(json)) => ("payload", json.to_string()),
+        (None, Data::Bytes(bytes)) => (
+            "payload_base64",
+            Json::from(BASE64.encode(bytes)).to_string(),
+        ),
+    };
+    format!(r#"{{"time":{time},"event_id":{id},"{name}":{payload}}}"#)
 }
 
 /// What a sweep did.

@@ -24,11 +24,12 @@ const PUMP_BUFFER: [&str; 4] = ["BatchGetItem", "BatchWriteItem", "GetItem", "Pu
 const READ_ITEMS: [&str; 2] = ["BatchGetItem", "GetItem"];
 const SWEEP_BUFFER: [&str; 2] = ["BatchWriteItem", "Scan"];
 /// `Scan`: the first sweep of a table looks whether it is empty.
-const SWEEP_EVENTS: [&str; 5] = [
+const SWEEP_EVENTS: [&str; 6] = [
     "BatchGetItem",
     "BatchWriteItem",
     "GetItem",
     "PutItem",
+    "Query",
     "Scan",
 ];
 const PLAYBACK_EVENTS: [&str; 3] = ["BatchGetItem", "GetItem", "Query"];

@@ -15,12 +15,13 @@ use annals::items::{
     Condition, Items, Key, KeyAttribute, KeySchema, KeyType, TableName, TableSpec, Write,
     WriteError,
 };
+use annals::log::{Log, LogTables, Span, Time};
 use annals::{Error, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
 use tokio::io::BufReader;
 
-use super::{Context, existing_table};
+use super::{Context, Purpose, existing_table};
 use crate::lines::{Entry, Lines};
 use crate::progress;
 
@@ -101,17 +102,40 @@ impl Import {
         let lines = self.open_input().await?;
         let (store, table) = self.open_table(context).await?;
         let items: Arc<dyn Items> = store.clone();
+        let log = self.log(context, &store).await?;
+        if let Some(log) = &log {
+            // What comes may stand in slots that the index does not have.
+            log.doubt_index().await?;
+        }
         let tally = if self.replace {
             replace_all(&*items, &table, lines).await
         } else {
             add_all(&*items, &table, lines).await
         };
+        if let Some(log) = &log {
+            log.link(Span::new(Time::FIRST, Time::FIRST)?).await?;
+        }
         self.print(context, &tally)?;
         context.print_cost(&store)?;
         match tally.into_error() {
             None => Ok(ExitCode::SUCCESS),
             Some(error) => Err(error),
         }
+    }
+
+    /// The log whose events the table has, if it is a log's.
+    async fn log(&self, context: &Context, store: &Arc<Counting>) -> Result<Option<Log>> {
+        let tables = LogTables::of(&context.settings.log)?;
+        if *tables.event.name() != self.table {
+            return Ok(None);
+        }
+        for table in tables.all() {
+            if store.describe_table(table.name()).await?.is_none() {
+                return Ok(None);
+            }
+        }
+        let log = context.log_on(store, Purpose::Write).await?;
+        Ok(Some(log))
     }
 
     /// The table to import into, made where that was asked for.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annals::counting::Counting;
 use annals::items::{Billing, Items, TableSpec};
 use annals::layout::{self, Hint};
-use annals::log::{LogTables, Span, Time};
+use annals::log::LogTables;
 use annals::settings::StoreKind;
 use annals::{Error, ErrorKind, Random, Result, SystemClock};
 use annals_aws::kinesis::StreamName;
@@ -102,7 +102,7 @@ impl Tables {
                 if log {
                     // The index of a table that is new is complete, and is marked so.
                     let log = context.log_on(&store, Purpose::Write).await?;
-                    log.link(Span::new(Time::FIRST, Time::FIRST)?).await?;
+                    log.complete_index().await?;
                 }
                 context.print_cost(&store)?;
                 Ok(ExitCode::SUCCESS)

@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 
 use super::{Log, tables};
 use crate::Result;
-use crate::items::{Items, Query, TableSpec, Value, Write, query_all};
+use crate::items::{Condition, Items, Query, TableSpec, Value, Write, WriteError, query_all};
 
 /// The checkpoints of one pump, by what it pumps: a shard, or a persistence id.
 ///
@@ -69,6 +69,30 @@ impl Checkpoints {
         };
         let items = got.items.iter();
         Ok(items.map(|item| item.as_ref().and_then(position)).collect())
+    }
+
+    /// Saves a position where the one before it is still what it was. Answers the one that stands: the
+    /// new one, or another's.
+    pub(super) async fn advance(
+        &self,
+        of: &str,
+        before: Option<&str>,
+        position: &str,
+    ) -> Result<Option<String>> {
+        let item = tables::checkpoint_item(&self.pump, of, position);
+        let condition = before.map_or(Condition::Absent, |before| {
+            Condition::Equals(tables::POSITION.to_owned(), before.into())
+        });
+        match self.items.put(&self.table, item, condition).await {
+            Ok(_) => Ok(Some(position.to_owned())),
+            Err(WriteError::Refused { existing, .. }) => {
+                let standing = existing
+                    .as_deref()
+                    .and_then(|item| item.get(tables::POSITION));
+                Ok(standing.and_then(Value::as_str).map(str::to_owned))
+            }
+            Err(WriteError::Failed(error)) => Err(error),
+        }
     }
 
     /// What there are checkpoints of.

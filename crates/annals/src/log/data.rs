@@ -8,11 +8,13 @@
 //! base64, so that a text under `data` is base64 in whatever was written here. The original decodes
 //! JSON texts as well: one that happens to be base64 cannot be told from base64.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
 use crate::items::{Number, Value};
@@ -33,7 +35,8 @@ const DATA: &str = "data";
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
-    /// It is JSON.
+    /// It is JSON, with numbers as far as a parser keeps them; [`RecordPayload::to_text`] has every
+    /// digit.
     Json(Json),
     /// It is not.
     Bytes(Bytes),
@@ -97,6 +100,30 @@ impl RecordPayload {
         }
     }
 
+    /// What the source says happened as the text of JSON, with every digit and member that it came
+    /// with; `None` where it is not JSON.
+    ///
+    /// ```
+    /// use annals::log::RecordPayload;
+    ///
+    /// let payload = RecordPayload::bytes(br#"{"wei":123456789012345678901}"#);
+    /// assert_eq!(payload.to_text().as_deref(), Some(r#"{"wei":123456789012345678901}"#));
+    /// assert_eq!(RecordPayload::bytes(&[0, 255]).to_text(), None);
+    /// ```
+    pub fn to_text(&self) -> Option<String> {
+        let mut text = String::new();
+        match inner(&self.0) {
+            None => write_members(&self.0, &mut text),
+            Some(Value::S(data)) => match BASE64.decode(data) {
+                Ok(bytes) => return json_text(bytes),
+                Err(_) => text.push_str(&Json::from(data.as_str()).to_string()),
+            },
+            Some(Value::B(bytes)) => return json_text(bytes.to_vec()),
+            Some(other) => write_json(other, &mut text),
+        }
+        Some(text)
+    }
+
     /// Whether two say the same, one decoded and the other perhaps not.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         is_same(&self.0, &other.0)
@@ -105,6 +132,13 @@ impl RecordPayload {
     pub(super) fn into_value(self) -> Value {
         Value::M(self.0)
     }
+}
+
+/// The text of bytes that are JSON, on one line: only between its tokens can JSON have ends of lines.
+fn json_text(bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok()?;
+    serde_json::from_str::<serde::de::IgnoredAny>(&text).ok()?;
+    Some(text.replace(['\n', '\r'], " "))
 }
 
 fn inner(payload: &Members) -> Option<&Value> {
@@ -134,7 +168,9 @@ pub(super) fn decoded(payload: &Members) -> Option<Members> {
     let bytes = BASE64.decode(text).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;
     let json = serde_json::from_str(text).ok();
-    let json = json.filter(|json: &Json| !json.is_string() && has_exact_numbers(text))?;
+    let json = json.filter(|json: &Json| {
+        !json.is_string() && has_exact_numbers(text) && has_each_name_once(text)
+    })?;
     Some(with_data(payload, Some(from_json(json)?)))
 }
 
@@ -145,9 +181,76 @@ pub(super) fn is_same(one: &Members, other: &Members) -> bool {
     if one == other || in_full(one) == in_full(other) {
         return true;
     }
-    let data = |payload: &Members| RecordPayload(payload.clone()).data();
     let have_data = inner(one).is_some() && inner(other).is_some();
-    have_data && data(one) == data(other) && with_data(one, None) == with_data(other, None)
+    have_data && have_same_data(one, other) && with_data(one, None) == with_data(other, None)
+}
+
+/// Whether the data of two says the same, of what a parser may have rounded digit by digit.
+fn have_same_data(one: &Members, other: &Members) -> bool {
+    let [one, other] = [one, other].map(|payload| RecordPayload(payload.clone()));
+    let is_exact = |text: &String| has_exact_numbers(text) && has_each_name_once(text);
+    match (one.to_text(), other.to_text()) {
+        (Some(a), Some(b)) if is_exact(&a) && is_exact(&b) => one.data() == other.data(),
+        (Some(a), Some(b)) => a == b,
+        (None, None) => one.data() == other.data(),
+        _ => false,
+    }
+}
+
+/// Whether no object of this JSON has two members of one name, of which a map keeps one.
+fn has_each_name_once(json: &str) -> bool {
+    serde_json::from_str::<EachOnce>(json).is_ok()
+}
+
+/// JSON whose objects have each name once, and nothing else of it.
+struct EachOnce;
+
+impl<'de> Deserialize<'de> for EachOnce {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        from.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for EachOnce {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON whose objects have each name once")
+    }
+
+    fn visit_unit<E>(self) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+    fn visit_str<E>(self, _: &str) -> std::result::Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Self, A::Error> {
+        while list.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self, A::Error> {
+        let mut names = HashSet::new();
+        while let Some((name, _)) = map.next_entry::<String, Self>()? {
+            if !names.insert(name) {
+                return Err(serde::de::Error::custom("a name twice"));
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// Whether a parser that keeps numbers of 64 bits loses nothing of this JSON.
@@ -233,6 +336,38 @@ fn members_to_json(map: &BTreeMap<String, Value>) -> Json {
     Json::Object(members.collect())
 }
 
+/// The same as text, with every digit of a number.
+fn write_json(value: &Value, text: &mut String) {
+    match value {
+        Value::N(number) => text.push_str(&number.to_string()),
+        Value::Ns(set) => {
+            let numbers: Vec<String> = set.iter().map(ToString::to_string).collect();
+            text.push_str(&format!("[{}]", numbers.join(",")));
+        }
+        Value::L(list) => {
+            text.push('[');
+            for (n, member) in list.iter().enumerate() {
+                text.push_str(if n == 0 { "" } else { "," });
+                write_json(member, text);
+            }
+            text.push(']');
+        }
+        Value::M(map) => write_members(map, text),
+        other => text.push_str(&to_json(other).to_string()),
+    }
+}
+
+fn write_members(map: &Members, text: &mut String) {
+    text.push('{');
+    for (n, (name, member)) in map.iter().enumerate() {
+        text.push_str(if n == 0 { "" } else { "," });
+        text.push_str(&Json::from(name.as_str()).to_string());
+        text.push(':');
+        write_json(member, text);
+    }
+    text.push('}');
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -267,11 +402,34 @@ mod tests {
         check("18446744073709551616", false);
         check("[0.12345678901234567]", false);
         check("1e200", false);
+        // Of two members of one name a map keeps one.
+        check(r#"{"d":1,"d":2}"#, false);
+        check(r#"[{"a":{"d":1,"e":[1.5,-1,null,"x",true],"d":2}}]"#, false);
+        check(r#"{"d":{"d":1}}"#, true);
         // Not JSON, or a text, which would be taken for base64.
         check("\"abcd\"", false);
         check("not JSON", false);
         check("", false);
         assert_eq!(in_full(&RecordPayload::bytes(&[0xff, 0])), None);
+    }
+
+    #[test]
+    fn the_text_has_every_digit_and_member() {
+        for text in [
+            r#"{"wei":123456789012345678901,"d":1,"d":2}"#,
+            "0.12345678901234567",
+            r#"{"b":1,"a":[1.0,"x\"",null]}"#,
+        ] {
+            let payload = RecordPayload::bytes(text.as_bytes());
+            assert_eq!(payload.to_text().as_deref(), Some(text));
+        }
+        // As the original stores it, which decodes all there is.
+        let wei = Value::N("123456789012345678901".parse().unwrap());
+        let data = Value::M(BTreeMap::from([("wei".to_owned(), Value::L(vec![wei]))]));
+        let payload = with_data(&RecordPayload::bytes(b"").0, Some(data));
+        let text = RecordPayload(payload).to_text();
+        assert_eq!(text.as_deref(), Some(r#"{"wei":[123456789012345678901]}"#));
+        assert_eq!(RecordPayload::bytes(b"not JSON").to_text(), None);
     }
 
     #[test]
@@ -281,6 +439,9 @@ mod tests {
         assert!(plain.is_same(&decoded) && decoded.is_same(&plain));
         assert!(plain.is_same(&RecordPayload::bytes(b"[1,1000,0]")));
         assert!(!plain.is_same(&RecordPayload::bytes(b"[1,1000,2]")));
+        // One digit apart, and the same to a parser.
+        let wei = |last: u8| RecordPayload::bytes(format!("12345678901234567890{last}").as_bytes());
+        assert!(wei(1).is_same(&wei(1)) && !wei(1).is_same(&wei(2)));
         assert_eq!(decoded.data(), Data::Json(json!([1, 1000, 0])));
     }
 

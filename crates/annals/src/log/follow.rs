@@ -29,7 +29,9 @@ impl Following {
             let horizon = self.log.horizon().await?.unwrap_or(Time::FIRST);
             let end = horizon.min(self.end);
             if end > self.reached {
-                self.events = self.log.events(Span::new(self.reached, end)?);
+                // Every slot of it: by this machine's clock the horizon may be in the future.
+                let span = Span::new(self.reached, end)?;
+                self.events = self.log.events(span, Time::END);
                 self.reached = end;
                 return Ok(true);
             }

@@ -151,7 +151,11 @@ impl Log {
         let table = &self.tables.buffer;
         match self.items.put(table, item.clone(), Condition::Absent).await {
             Ok(_) => Ingested::Stored,
-            Err(WriteError::Refused { existing, .. }) if existing.as_deref() == Some(&item) => {
+            Err(WriteError::Refused { existing, .. })
+                if existing
+                    .as_deref()
+                    .is_some_and(|found| tables::is_same_record(found, &item)) =>
+            {
                 Ingested::Present
             }
             Err(WriteError::Refused { .. }) => Ingested::Conflict(conflict(&id)),
@@ -197,7 +201,7 @@ impl Log {
             match found {
                 None => writes.push(Write::Put(std::mem::take(&mut entry.item))),
                 Some(found) => {
-                    let outcome = match found == entry.item {
+                    let outcome = match tables::is_same_record(&found, &entry.item) {
                         true => Ingested::Present,
                         false => Ingested::Conflict(conflict(&entry.id)),
                     };
@@ -250,7 +254,7 @@ impl Fresh {
     fn add(&mut self, place: usize, id: EventId, (key, item): (Key, Item)) -> Ingested {
         let known = self.by_key.get(&key).and_then(|n| self.entries.get_mut(*n));
         match known {
-            Some(entry) if entry.item == item => {
+            Some(entry) if tables::is_same_record(&entry.item, &item) => {
                 entry.places.push(place);
                 Ingested::Present
             }

@@ -7,6 +7,7 @@
 //! Never: removes anything, or changes anything of an event but `next_slot`.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -15,6 +16,9 @@ use super::tables::{self, Place};
 use super::{Log, Slot, Span};
 use crate::items::{Condition, Item, Query, Scan, Segment, WriteError, scan_pages};
 use crate::{Error, Result};
+
+/// How many items of a table are looked at for the length of its slots.
+const SAMPLE: u32 = 50;
 
 /// What a link did.
 ///
@@ -34,7 +38,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
-    /// Items that were read for the index; none where it was complete.
+    /// Events that were read for the index.
     pub read: u64,
     /// Items in partitions that are no slots, which playback does not read.
     pub unknown: u64,
@@ -45,21 +49,47 @@ pub struct LinkReport {
 }
 
 impl Log {
-    /// Makes the index complete where it is not, which reads the whole table, and writes the links
-    /// of the span's slots, which asks each of them.
+    /// Makes the index complete, whatever it says of itself, which reads the whole table, and writes
+    /// the links of the span's slots, which asks each of them. It is the repair of an index.
     ///
     /// # Errors
-    /// As the store fails. Repeating it is safe.
+    /// As the store fails, and `Invalid` where slots have another length than the settings say.
+    /// Repeating it is safe.
     pub async fn link(&self, span: Span) -> Result<LinkReport> {
         let mut report = LinkReport::default();
-        if !self.trusts_index().await? {
-            self.write_as_set().await?;
-            self.reindex(&mut report).await?;
-        }
+        self.write_as_set().await?;
+        self.reindex(&mut report).await?;
         if !span.is_empty() {
             self.link_slots(span, &mut report).await?;
         }
         Ok(report)
+    }
+
+    /// Makes the index complete where it does not say that it is: nothing is read where it does, and
+    /// little where the table is empty.
+    ///
+    /// # Errors
+    /// As [`link`](Self::link).
+    pub async fn complete_index(&self) -> Result<()> {
+        if !self.write_as_set().await?.is_indexed {
+            self.reindex(&mut LinkReport::default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes back that the index is complete: for whoever puts events into the table past this log.
+    /// Until it is complete again, a playback asks every slot of its span.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn doubt_index(&self) -> Result<()> {
+        self.is_indexed.store(false, Ordering::Relaxed);
+        let key = tables::indexed_key();
+        let deleted = self
+            .items
+            .delete(&self.tables.event, key, Condition::Always);
+        deleted.await?;
+        Ok(())
     }
 
     /// Reads every item and enters its slot; then the index is complete.
@@ -87,9 +117,11 @@ impl Log {
         while let Some(page) = pages.try_next().await? {
             let mut slots = BTreeSet::new();
             for item in &page.items {
-                read += 1;
-                match tables::place_of(item) {
+                let place = tables::place_of(item);
+                read += u64::from(place != Place::Ours);
+                match place {
                     Place::Whole(slot) => {
+                        self.check_slot(slot)?;
                         slots.insert((slot, 1));
                     }
                     Place::Unknown => unknown += 1,
@@ -100,6 +132,34 @@ impl Log {
             self.enter(entered, slots).await?;
         }
         Ok((read, unknown))
+    }
+
+    /// Checks some slots of a table that nobody has looked through: those of another length would not
+    /// be found, and nobody told.
+    pub(super) async fn check_sample(&self) -> Result<()> {
+        if self.is_sampled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let scan = Scan::whole().limit(SAMPLE);
+        let page = self.items.scan(&self.tables.event, scan).await?;
+        for item in &page.items {
+            if let Place::Whole(slot) = tables::place_of(item) {
+                self.check_slot(slot)?;
+                self.is_sampled.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a slot is one of those that the settings make.
+    pub(super) fn check_slot(&self, slot: Slot) -> Result<()> {
+        if Slot::of(slot.start(), self.unit) == slot {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a slot begins where none of this length does: its events would not be found; set time-unit-ms as the table was written. slot=`{slot}`, time-unit-ms=`{}`",
+            self.unit.ms()
+        )))
     }
 
     /// Links each slot that has events to the next one.

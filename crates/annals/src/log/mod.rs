@@ -12,15 +12,16 @@
 //! Promises: a record that was acknowledged is played back once, in the order of time and then of
 //! id, whatever was repeated, ran twice at once or died in between. A follower never passes the
 //! horizon, and what is stored behind it is told as late (`horizon.rs`).
-//! Trusts: that a record which comes again says the same. Of two records with one source and id
-//! that differ, or of two sources with one id in one slot, the second is told apart and kept aside;
-//! but where both are written at the very same time one may replace the other unseen, because
-//! batches have no conditions. [`Log::ingest_one`] has one.
+//! Of two sources with one id in one slot the second is told and kept aside, whole (`claims.rs`).
+//! Trusts: that a record of one source which comes again says the same. Where two that differ are
+//! brought at the very same time one may replace the other in the buffer unseen, because batches have
+//! no conditions. [`Log::ingest_one`] has one.
 //! Never: holds a slot or a span in memory.
 
 mod aside;
 mod batch;
 mod checkpoint;
+mod claims;
 mod data;
 mod follow;
 mod horizon;
@@ -30,6 +31,7 @@ mod link;
 mod pace;
 mod page;
 mod playback;
+mod position;
 mod pump;
 mod reader;
 mod record;
@@ -105,6 +107,8 @@ pub struct Log {
     unit: TimeUnit,
     /// Whether the index was seen to be complete, which it then stays.
     is_indexed: Arc<AtomicBool>,
+    /// Whether some slots were seen to have the length that the settings say.
+    is_sampled: Arc<AtomicBool>,
 }
 
 impl Log {
@@ -149,6 +153,7 @@ impl Log {
             unit: TimeUnit::from_ms(settings.time_unit_ms)?,
             settings: Arc::new(settings.clone()),
             is_indexed: Arc::default(),
+            is_sampled: Arc::default(),
             items,
             clock,
         })

@@ -1,12 +1,13 @@
 //! One page of the buffer on its way into slots.
 //!
-//! The order is what the promises of the sweep rest on: look what is stored, enter the slots into
-//! the index, store, read the horizon and tell what is late, delete.
+//! The order is what the promises of the sweep rest on: claim what is to be stored, look what is
+//! stored, enter the slots into the index, store, read the horizon and tell what is late, delete.
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::claims::Claim;
 use super::sweep::Pass;
-use super::tables;
+use super::tables::{self, Mark};
 use super::{EventId, Log, Slot, Time};
 use crate::items::{Item, Key, Write, check_item};
 use crate::{Error, Result};
@@ -23,6 +24,7 @@ struct Moving {
     /// The event, until it is put, and its key.
     event: Item,
     to: Key,
+    mark: Mark,
 }
 
 /// A record that has an event in its slot now.
@@ -91,14 +93,45 @@ impl Log {
                 Err(stays) => sorted.unmovable.push(*stays),
             }
         }
-        let times: Vec<Time> = moving.iter().map(|moving| moving.time).collect();
-        if let Err(error) = self.look(pass, moving, &mut sorted).await {
-            let mut report = pass.report();
-            report.fail(error);
-            times.into_iter().for_each(|time| report.leave(time));
-            return;
+        self.move_all(pass, moving, sorted).await;
+    }
+
+    /// Moves records in as many rounds as it takes: those whose keys another page holds come later.
+    async fn move_all(&self, pass: &Pass, mut moving: Vec<Moving>, mut sorted: Sorted) {
+        loop {
+            let mut released = std::pin::pin!(pass.holding.released.notified());
+            released.as_mut().enable();
+            let (held, mine, later) = pass.holding.hold(moving, |moving| moving.mark.key);
+            let is_idle = mine.is_empty() && sorted.unmovable.is_empty();
+            if !is_idle {
+                self.move_held(pass, mine, std::mem::take(&mut sorted))
+                    .await;
+            }
+            drop(held);
+            if later.is_empty() {
+                return;
+            }
+            // Whoever waits holds nothing, so nobody waits for ever.
+            if is_idle {
+                released.await;
+            }
+            moving = later;
         }
-        self.store(pass, &mut sorted).await;
+    }
+
+    /// Moves records whose keys this page holds.
+    async fn move_held(&self, pass: &Pass, moving: Vec<Moving>, mut sorted: Sorted) {
+        let times: Vec<Time> = moving.iter().map(|moving| moving.time).collect();
+        let claim = match self.claim_and_look(pass, moving, &mut sorted).await {
+            Ok(claim) => claim,
+            Err(error) => {
+                let mut report = pass.report();
+                report.fail(error);
+                times.into_iter().for_each(|time| report.leave(time));
+                return;
+            }
+        };
+        self.store(pass, claim, &mut sorted).await;
         let mut done = self.judge(pass, sorted.arrived).await;
         done.extend(self.put_aside(pass, sorted.unmovable).await);
         let deletes = done.into_iter().map(Write::Delete).collect();
@@ -117,10 +150,12 @@ impl Log {
             let to = tables::event_key(partition.clone(), &record.event_id);
             let is_decoded = self.settings.decode_payload;
             let event = tables::event_of(&self.tables.event, partition, &record, is_decoded)?;
-            Ok((record.event_id, record.time, slot, event, to))
+            let mark = tables::mark_of(slot, &record.event_id, &event);
+            Ok((record.event_id, record.time, slot, event, to, mark))
         });
         match made {
-            Ok((event_id, time, slot, event, to)) => Ok(Moving {
+            Ok((event_id, time, slot, event, to, mark)) => Ok(Moving {
+                mark,
                 from,
                 raw,
                 event_id,
@@ -133,8 +168,19 @@ impl Log {
         }
     }
 
-    /// Looks what is stored already, under every number of parts there ever was.
-    async fn look(&self, pass: &Pass, moving: Vec<Moving>, sorted: &mut Sorted) -> Result<()> {
+    /// Claims what is to be stored, and then looks what is stored already, under every number of parts
+    /// there ever was.
+    async fn claim_and_look(
+        &self,
+        pass: &Pass,
+        moving: Vec<Moving>,
+        sorted: &mut Sorted,
+    ) -> Result<Option<Claim>> {
+        if moving.is_empty() {
+            return Ok(None);
+        }
+        let marks = moving.iter().map(|moving| moving.mark);
+        let claim = self.claim(pass, marks).await?;
         let keys = moving.iter().flat_map(|moving| {
             let id = &moving.event_id;
             let at = |parts: &u32| tables::partition_of(moving.slot, id, *parts);
@@ -155,6 +201,7 @@ impl Log {
                     sorted.unmovable.push(Unmovable { from, raw, why });
                 }
                 _ if stored.is_some() => sorted.arrived.push(arrived(moving, false)),
+                _ if claim.is_contested(moving.mark) => pass.report().leave(moving.time),
                 _ => {
                     let (key, mut moving) = (moving.to.clone(), moving);
                     // What is to be stored is in the event.
@@ -163,17 +210,25 @@ impl Log {
                 }
             }
         }
-        Ok(())
+        Ok(Some(claim))
     }
 
-    /// Enters the slots and stores the events; those that are known to be stored have arrived.
-    async fn store(&self, pass: &Pass, sorted: &mut Sorted) {
+    /// Enters the slots and stores the events; those that are known to be stored have arrived. Where
+    /// one is not, its put may still land: the claim stays.
+    async fn store(&self, pass: &Pass, claim: Option<Claim>, sorted: &mut Sorted) {
         let mut fresh = std::mem::take(&mut sorted.fresh);
         let firsts = fresh.values().filter_map(|fresh| fresh.first());
         let slots: BTreeSet<_> = firsts
             .map(|moving| (moving.slot, self.settings.slot_parts))
             .collect();
-        let ended = match self.enter(&pass.entered, slots).await {
+        let entered = self.enter(&pass.entered, slots).await;
+        let entered = entered.and_then(|()| match &claim {
+            Some(claim) if !self.is_alive(claim) => Err(Error::unavailable(
+                "the sweep was held up for longer than its claim lasts; sweep again",
+            )),
+            _ => Ok(()),
+        });
+        let ended = match entered {
             Ok(()) => {
                 let firsts = fresh.values_mut().filter_map(|fresh| fresh.first_mut());
                 let puts = firsts.map(|moving| Write::Put(std::mem::take(&mut moving.event)));
@@ -184,6 +239,11 @@ impl Log {
                 failure: Some(error),
             },
         };
+        if let (Some(claim), None) = (claim, &ended.failure)
+            && let Err(error) = self.release(claim).await
+        {
+            pass.report().fail(error);
+        }
         let mut report = pass.report();
         if let Some(error) = ended.failure {
             report.fail(error);

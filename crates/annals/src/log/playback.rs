@@ -110,7 +110,7 @@ impl Log {
             Ok(span) => span,
             Err(error) => return Box::pin(stream::once(async { Err(error) })),
         };
-        let events = behind(self.events(span), playback.after);
+        let events = behind(self.events(span, self.latest()), playback.after);
         paced(events, playback.speed, self.clock.clone())
     }
 
@@ -119,8 +119,9 @@ impl Log {
         self.now().plus_ms(self.settings.allowed_lateness_ms)
     }
 
-    /// The events of a span, unpaced.
-    pub(super) fn events(&self, span: Span) -> LogStream {
+    /// The events of a span, unpaced. Where the index is not complete, slots that begin at this time or
+    /// later are not asked for.
+    pub(super) fn events(&self, span: Span, latest: Time) -> LogStream {
         if span.is_empty() {
             return Box::pin(stream::empty());
         }
@@ -128,7 +129,7 @@ impl Log {
         let events = async move {
             Ok::<_, Error>(match log.trusts_index().await? {
                 true => log.read_ahead(log.indexed(span), span),
-                false => log.walk(span).await?,
+                false => log.walk(span, latest).await?,
             })
         };
         Box::pin(stream::once(events).try_flatten())
@@ -151,8 +152,9 @@ impl Log {
 
     /// Every slot of the span that has begun, one behind the other; where links are believed, only
     /// those that they lead to.
-    async fn walk(&self, span: Span) -> Result<LogStream> {
-        let end = span.end().min(self.latest());
+    async fn walk(&self, span: Span, latest: Time) -> Result<LogStream> {
+        self.check_sample().await?;
+        let end = span.end().min(latest);
         let parts = self.written().await?.all_parts();
         let unit = self.unit;
         let link: Link = Arc::default();

@@ -121,6 +121,7 @@ impl Log {
     /// Opens a slot for what of it lies in the span: a request for each of its parts.
     pub(super) async fn open_slot(&self, indexed: Indexed, span: Span) -> Result<SlotReader> {
         let slot = indexed.slot;
+        self.check_slot(slot)?;
         let end = slot.end(self.unit);
         let range = range(slot, end, span);
         let partitions = indexed

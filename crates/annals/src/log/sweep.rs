@@ -4,15 +4,17 @@
 //! run twice, twice at once, and to die anywhere. What cannot be moved does not keep the others
 //! back: it is set aside, whole and with the reason (`aside.rs`). Memory is a page for each segment,
 //! twice over, however much waits.
-//! Never: replaces an event that was found to say something else. Never publishes a horizon that it
+//! Never: replaces an event by one that says something else, whoever else sweeps (`claims.rs`). Never publishes a horizon that it
 //! did not reach (`horizon.rs`).
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::TryStreamExt;
 use tokio::task::JoinSet;
 
+use super::claims::Holding;
 use super::index::Entered;
 use super::{EventId, Log, Time};
 use crate::Error;
@@ -40,7 +42,8 @@ pub struct SweepReport {
     pub set_aside: u64,
     /// Records that cannot be moved and stay in the buffer, being too large to be set aside.
     pub stuck: u64,
-    /// Records that stay in the buffer because the store failed. The next sweep moves them.
+    /// Records that stay in the buffer because the store failed, or because another sweep was storing
+    /// something else under their key at the same time. The next sweep moves them.
     pub left: u64,
     /// The oldest of those.
     pub oldest_left: Option<Time>,
@@ -87,6 +90,10 @@ pub(super) struct Pass {
     /// Numbers of parts under which an event may stand.
     pub(super) parts: BTreeSet<u32>,
     pub(super) entered: tokio::sync::Mutex<Entered>,
+    /// The keys that its pages are storing under.
+    pub(super) holding: Holding,
+    /// How many claims it has made.
+    pub(super) claims: AtomicU64,
     report: Mutex<SweepReport>,
 }
 
@@ -115,6 +122,8 @@ impl Log {
         let pass = Arc::new(Pass {
             parts: written.all_parts(),
             entered: tokio::sync::Mutex::default(),
+            holding: Holding::default(),
+            claims: AtomicU64::default(),
             report: Mutex::default(),
         });
         let ended = self.sweep_segments(&pass).await;

@@ -34,6 +34,7 @@ const OURS: &str = "annals#";
 const DAYS: &str = "annals#days";
 const LOG: &str = "annals#log";
 const ASIDE: &str = "annals#aside";
+const CLAIMS: &str = "annals#sweeping";
 
 /// The tables of a log.
 ///
@@ -249,6 +250,16 @@ pub(super) fn is_same_event(stored: &Item, record: &Buffered<'_>) -> bool {
         && payload_of(stored).is_some_and(|payload| data::is_same(payload, record.payload))
 }
 
+/// Whether two items of the buffer are one record: blanks and the order of members count for nothing.
+pub(super) fn is_same_record(one: &Item, other: &Item) -> bool {
+    let keys = [PARTITION_KEY, EVENT_ID, EVENT_TIME_STAMP];
+    let payloads = payload_of(one).zip(payload_of(other));
+    one == other
+        || (one.iter().count() == other.iter().count()
+            && keys.iter().all(|name| one.get(name) == other.get(name))
+            && payloads.is_some_and(|(one, other)| data::is_same(one, other)))
+}
+
 /// Where the items of the event table's partitions belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -397,6 +408,79 @@ pub(super) fn aside_of(item: Item) -> (String, String, Item) {
 
 pub(super) fn aside_key(name: &str) -> Key {
     Key::new(ASIDE).sorted(name)
+}
+
+/// The first bytes of the SHA-256 of a slot and an event id.
+pub(super) type MarkKey = [u8; 6];
+
+/// What a claim says of a record: under which key it is stored, and what the event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) key: MarkKey,
+    says: [u8; 10],
+}
+
+const MARK_BYTES: usize = 16;
+
+fn first_bytes<const N: usize>(digest: &[u8]) -> [u8; N] {
+    digest.first_chunk().copied().unwrap_or([0; N])
+}
+
+/// The mark of an event that is to be stored in this slot. Over how many parts the slot is spread
+/// makes no difference.
+pub(super) fn mark_of(slot: Slot, id: &EventId, event: &Item) -> Mark {
+    let key = Sha256::digest(format!("{slot}#{id}"));
+    let mut said = item_to_json(event);
+    if let Some(said) = said.as_object_mut() {
+        said.remove(EVENT_TIME_SLOT);
+    }
+    Mark {
+        key: first_bytes(&key),
+        says: first_bytes(&Sha256::digest(said.to_string())),
+    }
+}
+
+/// When a claim was made, in milliseconds, and what it claims.
+const CLAIM_TIME: &str = "time";
+const MARKS: &str = "marks";
+
+/// The partition of the claims of sweeps.
+pub(super) fn claims() -> &'static str {
+    CLAIMS
+}
+
+pub(super) fn claim_key(since: Time, n: u64) -> Key {
+    Key::new(CLAIMS).sorted(format!("{}-{n}", since.ms()))
+}
+
+pub(super) fn claim_item<'a>(
+    key: &Key,
+    since: Time,
+    marks: impl Iterator<Item = &'a Mark>,
+) -> Item {
+    let marks: Vec<u8> = marks
+        .flat_map(|mark| mark.key.into_iter().chain(mark.says))
+        .collect();
+    own_item(key)
+        .with(CLAIM_TIME, since.ms())
+        .with(MARKS, Value::B(marks.into()))
+}
+
+/// What a claim says. One without a time is of no time we know, and as old as can be.
+pub(super) fn claim_of(item: &Item) -> (Time, impl Iterator<Item = Mark>) {
+    let time = item.get(CLAIM_TIME).and_then(Value::as_u64);
+    let bytes = match item.get(MARKS) {
+        Some(Value::B(bytes)) => bytes.as_ref(),
+        _ => &[],
+    };
+    let marks = bytes.chunks_exact(MARK_BYTES).map(|bytes| {
+        let (key, says) = bytes.split_at(size_of::<MarkKey>());
+        Mark {
+            key: first_bytes(key),
+            says: first_bytes(says),
+        }
+    });
+    (Time::of_clock(time.unwrap_or_default()), marks)
 }
 
 /// The most bytes of a name in a sort key before its digest stands for it.

@@ -273,12 +273,12 @@ async fn a_walk_ends_with_what_has_happened() {
         assert_eq!(events.unwrap().len(), 0);
         counting.take().total().cost.requests
     };
-    // Three slots that are over, the one that is now, those that a clock may be ahead, and what the
-    // table says of itself, twice.
+    // Three slots that are over, the one that is now, those that a clock may be ahead, what the table
+    // says of itself, twice, and a look at how long its slots are.
     let slots = 3 + LATENESS / 1_000;
-    assert_eq!(asked(Playback::since(start)).await, slots + 2);
+    assert_eq!(asked(Playback::since(start)).await, slots + 3);
     let whole = Span::new(start, Time::END).unwrap();
-    assert_eq!(asked(whole.into()).await, slots + 2);
+    assert_eq!(asked(whole.into()).await, slots + 3);
     let later = Time::from_ms(clock.now_ms() + 10 * LATENESS).unwrap();
     assert_eq!(asked(Playback::since(later)).await, 0);
 }
@@ -322,4 +322,165 @@ async fn a_horizon_of_a_wrong_clock_is_told_and_set_back() {
     let report = bed.log.sweep().await;
     assert_eq!((report.moved, report.late), (1, 0), "{report:?}");
     assert_eq!(report.horizon_ahead_ms, 0);
+}
+
+/// Two sources with the same ids and times: pages of one sweep hold them at the same time. One is the
+/// event and the other is set aside; nobody's is lost.
+#[tokio::test]
+async fn sources_that_share_ids_lose_nothing_in_one_sweep() {
+    const EVENTS: usize = 2_000;
+    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let settings = LogSettings::default();
+    let log = Log::create(items, &settings, clock.clone()).await.unwrap();
+    for source in ["a", "b"] {
+        let record = |n: usize| {
+            let time = Time::from_ms(1_699_999_000_000 + n as u64).unwrap();
+            let id = format!("{n:04}").parse().unwrap();
+            Record::json(source, id, time, &json!({"from": source}))
+        };
+        let report = log.ingest((0..EVENTS).map(record).collect()).await;
+        assert_eq!(report.stored(), EVENTS);
+    }
+    let report = log.sweep().await;
+    let (moved, aside) = (report.moved as usize, report.set_aside as usize);
+    assert_eq!(
+        (moved, aside, report.left),
+        (EVENTS, EVENTS, 0),
+        "{:?}",
+        report.failure
+    );
+    let events: Vec<_> = log.playback(Span::ALL).try_collect().await.unwrap();
+    let kept: Vec<_> = log.set_aside().try_collect().await.unwrap();
+    assert_eq!((events.len(), kept.len()), (EVENTS, EVENTS));
+    // What is set aside is the other one.
+    let of_a = events
+        .iter()
+        .filter(|event| event.data() == annals::log::Data::Json(json!({"from": "a"})));
+    let a = annals::log::RecordPayload::json(&json!({"from": "a"}));
+    let a = annals::items::Value::M(a.as_map().clone());
+    let aside_of_a = kept
+        .iter()
+        .filter(|aside| aside.record.get("record_payload") == Some(&a));
+    assert_eq!(of_a.count() + aside_of_a.count(), EVENTS);
+}
+
+/// Another sweep is about to store something else under the key: the record stays for the next sweep.
+#[tokio::test]
+async fn what_another_sweep_claims_is_left() {
+    let bed = Bed::new().await;
+    let (faulty, slow) = bed.scripted().await;
+    let of =
+        |source: &str| Record::json(source, "x".parse().unwrap(), bed.log.now(), &json!(source));
+    bed.log.ingest_one(of("a")).await;
+    // It has looked, and found nothing; now it is about to store.
+    faulty.spare_next(Verb::Write, 1);
+    faulty.hold(Verb::Write);
+    let swept = tokio::spawn(async move { slow.sweep().await });
+    faulty.until_held(1).await;
+    let buffer = bed.log.tables().buffer.clone();
+    let mine: Vec<_> = scan_all(bed.items.clone(), buffer.clone(), Scan::whole())
+        .try_collect()
+        .await
+        .unwrap();
+    bed.log.ingest_one(of("b")).await;
+    // As one whose scan meets only the other record.
+    let key = buffer.key_of(&mine[0]).unwrap();
+    let always = annals::items::Condition::Always;
+    bed.items
+        .delete(&buffer, key, always.clone())
+        .await
+        .unwrap();
+    let report = bed.log.sweep().await;
+    assert_eq!((report.moved, report.left), (0, 1), "{report:?}");
+    bed.items
+        .put(&buffer, mine[0].clone(), always)
+        .await
+        .unwrap();
+    faulty.release(Verb::Write);
+    assert_eq!(swept.await.unwrap().moved, 1);
+    let report = bed.log.sweep().await;
+    assert_eq!((report.moved, report.set_aside), (0, 1), "{report:?}");
+    assert_eq!(bed.ids().await, ["x"]);
+}
+
+/// A claim of a sweep that has died holds up nobody who has the same record, and nobody for long.
+#[tokio::test]
+async fn a_claim_of_a_dead_sweep_holds_nobody_up() {
+    let bed = Bed::new().await;
+    let (faulty, log) = bed.scripted().await;
+    bed.log.ingest_one(bed.record("x", 0)).await;
+    faulty.fail_next(Verb::Write, 100, ErrorKind::Unavailable);
+    assert_eq!(log.sweep().await.left, 1);
+    let claims = async || {
+        let table = bed.log.tables().event.clone();
+        let query = annals::items::Query::of("annals#sweeping");
+        bed.items.query(&table, query).await.unwrap().items.len()
+    };
+    assert_eq!(claims().await, 1);
+    let report = bed.log.sweep().await;
+    assert_eq!((report.moved, report.left), (1, 0), "{report:?}");
+    assert_eq!(
+        claims().await,
+        1,
+        "nobody knows whether its put may still land"
+    );
+    bed.advance(11 * 60 * 1_000);
+    bed.log.ingest_one(bed.record("y", 0)).await;
+    assert_eq!(bed.log.sweep().await.moved, 1);
+    assert_eq!(claims().await, 0);
+}
+
+/// By a follower's clock the horizon may be in the future: it asks every slot of it all the same.
+#[tokio::test]
+async fn a_follower_without_an_index_passes_no_event_by() {
+    let bed = Bed::new().await;
+    let slow_clock = Arc::new(ManualClock::at_ms(bed.clock.now_ms() - 600_000));
+    bed.log.ingest_one(bed.record("a", 0)).await;
+    let (start, end) = (bed.record("a", 0).time, bed.log.now().ms() + 1);
+    bed.advance(60_000);
+    bed.log.sweep().await;
+    bed.log.doubt_index().await.unwrap();
+    let settings = settings();
+    let log = Log::open(bed.items.clone(), &settings, slow_clock)
+        .await
+        .unwrap();
+    let until = Time::from_ms(end).unwrap();
+    let events = log.follow(Playback::since(start).until(until));
+    let events: Vec<_> = events.try_collect().await.unwrap();
+    assert_eq!(events.len(), 1);
+}
+
+/// Slots of another length than the settings say would not be found: it is told.
+#[tokio::test]
+async fn slots_of_another_length_are_told() {
+    let bed = Bed::new().await;
+    let times = [1_234, 2_345, 63_456];
+    let records = times.map(|ms| bed.record(&format!("{ms}"), ms));
+    bed.log.ingest(records.to_vec()).await;
+    bed.log.sweep().await;
+    // As the original leaves its table: nothing says how it was written.
+    let table = bed.log.tables().event.clone();
+    let ours = scan_all(bed.items.clone(), table.clone(), Scan::whole());
+    for item in ours.try_collect::<Vec<_>>().await.unwrap() {
+        let key = table.key_of(&item).unwrap();
+        if key.partition.to_string().starts_with("annals#") {
+            let always = annals::items::Condition::Always;
+            bed.items.delete(&table, key, always).await.unwrap();
+        }
+    }
+    let wrong = LogSettings {
+        time_unit_ms: 3_600_000,
+        ..settings()
+    };
+    let log = Log::open(bed.items.clone(), &wrong, bed.clock.clone())
+        .await
+        .unwrap();
+    let played = log.playback(Span::ALL).try_collect::<Vec<_>>().await;
+    let linked = log.link(Span::ALL).await.map(|_| Vec::new());
+    for told in [played, linked] {
+        let error = told.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("time-unit-ms"), "{error}");
+    }
 }

@@ -52,6 +52,7 @@ mod large_payloads;
 mod log_cost;
 mod log_fixtures;
 mod log_original;
+mod log_pump;
 mod log_races;
 mod log_sim;
 mod properties;

@@ -6,14 +6,15 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use annals::log::{LogEvent, LogStream, Playback as Plan, Slot, Speed, Time};
+use annals::log::{LogEvent, LogStream, Place, Playback as Plan, Slot, Speed, Time};
 use annals::{Error, Random, Result, SystemClock};
-use annals_aws::kinesis::{Kinesis, StreamName};
+use annals_aws::kinesis::{Kinesis, Played, StreamName};
 use futures::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::super::{Context, Purpose};
+use crate::interrupt::Interrupts;
 use crate::output::{print_line, print_note};
 use crate::{progress, shown};
 
@@ -30,6 +31,9 @@ pub(crate) struct Playback {
     /// The first time that is not [default: now, and as much as clocks may differ]
     #[arg(long, value_name = "T")]
     end: Option<Time>,
+    /// Only what comes behind this place, where a playback before ended: what it told as `last`
+    #[arg(long, value_name = "PLACE")]
+    after: Option<Place>,
     /// Where to: stdout, or kinesis:STREAM
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     to: Sink,
@@ -68,6 +72,7 @@ impl Playback {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let mut plan = Plan::since(self.start).at(self.speed);
         plan.end = self.end;
+        plan.after = self.after.clone();
         let (log, store) = context.log(Purpose::Read).await?;
         let events = match self.follow {
             true => log.follow(plan),
@@ -76,14 +81,30 @@ impl Playback {
         let slots = Arc::new(Mutex::new(SlotReport::default()));
         let passed = slots.clone();
         let events = events.inspect_ok(move |event| reported(&passed).pass(event));
-        let played = match &self.to {
-            Sink::Stdout => print_all(Box::pin(events), &slots).await,
-            Sink::Kinesis(stream) => put_all(context, stream, Box::pin(events)).await,
+        let interrupts = Interrupts::listen()?;
+        let work = async {
+            match &self.to {
+                Sink::Stdout => print_all(Box::pin(events), &slots).await,
+                Sink::Kinesis(stream) => put_all(context, stream, Box::pin(events), &slots).await,
+            }
         };
+        let played = interrupts.or(work).await;
         reported(&slots).end();
-        played?;
+        let code = match played {
+            Ok(played) => {
+                if played.is_err() && self.to == Sink::Stdout {
+                    reported(&slots).tell_last();
+                }
+                played?;
+                ExitCode::SUCCESS
+            }
+            Err(code) => {
+                reported(&slots).tell_last();
+                code
+            }
+        };
         context.print_cost(&store)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 }
 
@@ -94,6 +115,8 @@ fn reported(slots: &Mutex<SlotReport>) -> MutexGuard<'_, SlotReport> {
 /// The slot that is being played.
 struct SlotReport {
     slot: Option<(Slot, Time, u64)>,
+    /// The place up to which everything is printed, or in the stream.
+    last: Option<Place>,
     bar: ProgressBar,
 }
 
@@ -101,6 +124,7 @@ impl Default for SlotReport {
     fn default() -> Self {
         Self {
             slot: None,
+            last: None,
             bar: progress::counter("events played back"),
         }
     }
@@ -125,6 +149,13 @@ impl SlotReport {
         }
     }
 
+    /// Tells where to go on, where it ended early.
+    fn tell_last(&self) {
+        if let Some(last) = &self.last {
+            print_note(&format!("annals: go on with --after. last=`{last}`"));
+        }
+    }
+
     fn end(&mut self) {
         self.tell();
         self.bar.finish_and_clear();
@@ -132,10 +163,16 @@ impl SlotReport {
 }
 
 /// Puts events into a stream, and prints how many.
-async fn put_all(context: &Context, stream: &StreamName, events: LogStream) -> Result<()> {
+async fn put_all(
+    context: &Context,
+    stream: &StreamName,
+    events: LogStream,
+    slots: &Mutex<SlotReport>,
+) -> Result<()> {
     let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
     let kinesis = Kinesis::open(&context.settings, clock, random).await?;
-    let played = kinesis.play(stream, events, |_| ()).await;
+    let note = |played: &Played| reported(slots).last = played.last.clone();
+    let played = kinesis.play(stream, events, note).await;
     let (events, requests, resent) = (played.events, played.requests, played.resent);
     let last = played.last.as_ref().map(ToString::to_string);
     let object = json!({"events": events, "requests": requests, "resent": resent, "last": last});
@@ -148,15 +185,20 @@ async fn print_all(events: LogStream, slots: &Mutex<SlotReport>) -> Result<()> {
     let mut chunks = events.ready_chunks(LINES_AT_ONCE);
     while let Some(chunk) = chunks.next().await {
         let (mut lines, mut failure) = (Vec::with_capacity(chunk.len()), None);
+        let mut last = None;
         for event in chunk {
             match event {
-                Ok(event) => lines.push(shown::log_event(&event).to_string()),
+                Ok(event) => {
+                    lines.push(shown::log_event(&event));
+                    last = Some(event.place());
+                }
                 Err(error) => failure = Some(error),
             }
         }
         if !lines.is_empty() {
             let bar = reported(slots).bar.clone();
             bar.suspend(|| print_line(&lines.join("\n")))?;
+            reported(slots).last = last;
         }
         if let Some(failure) = failure {
             return Err(failure);

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals::log::{JournalPump, PumpReport};
-use annals::{Random, Result, SystemClock};
+use annals::{Error, ErrorKind, Random, Result, SystemClock};
 use annals_aws::kinesis::{Begin, Kinesis, Pump as KinesisPump, PumpStep, StreamName};
 use serde_json::json;
 
 use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
-use crate::output::{print_error, print_note};
+use crate::output::{exit_code, print_error, print_note};
 
 /// Bring events into the buffer.
 #[derive(Debug, clap::Args)]
@@ -46,13 +46,13 @@ impl Pump {
             }
         };
         match interrupts.or(work).await {
-            Ok(ended) => ended.map(|()| ExitCode::SUCCESS),
+            Ok(ended) => ended,
             Err(code) => Ok(code),
         }
     }
 
     /// Pumps a stream until it is caught up, and again so often as is said.
-    async fn stream(&self, context: &Context, stream: StreamName) -> Result<()> {
+    async fn stream(&self, context: &Context, stream: StreamName) -> Result<ExitCode> {
         let (log, store) = context.log(Purpose::Write).await?;
         let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
         let kinesis = Kinesis::open(&context.settings, clock, random).await?;
@@ -66,14 +66,18 @@ impl Pump {
                     print_error(&failure);
                     every.pause().await;
                 }
-                (None, None) if step.is_caught_up => return context.print_cost(&store),
+                (None, None) if step.is_caught_up => {
+                    context.print_cost(&store)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
                 (None, Some(every)) if step.is_caught_up => every.pause().await,
                 (None, _) => {}
             }
         }
     }
 
-    async fn journals(&self, context: &Context) -> Result<()> {
+    /// Pumps the journals once, or again so often as is said, whatever goes wrong in between.
+    async fn journals(&self, context: &Context) -> Result<ExitCode> {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let log = context.log_on(&store, Purpose::Write).await?;
         // Journals of other tables are other journals, whose ids may be the same.
@@ -81,14 +85,31 @@ impl Pump {
         let pump = JournalPump::new(journal, log, tables.journal.name().as_str());
         store.take();
         loop {
-            let report = pump.pass().await?;
-            print(context, &report)?;
-            match self.every {
-                Some(every) => every.pause().await,
-                None => return context.print_cost(&store),
+            let passed = pump.pass().await;
+            if let Ok(report) = &passed {
+                print(context, report)?;
             }
+            let Some(every) = self.every else {
+                let worst = worst(&passed?.failures).map(|error| exit_code(error.kind()));
+                context.print_cost(&store)?;
+                return Ok(worst.unwrap_or(ExitCode::SUCCESS));
+            };
+            if let Err(error) = &passed {
+                print_error(error);
+            }
+            every.pause().await;
         }
     }
+}
+
+/// The worst of what went wrong: what nobody knows the outcome of before what is wrong in itself.
+fn worst(failures: &[Error]) -> Option<&Error> {
+    let weight = |error: &&Error| match error.kind() {
+        ErrorKind::Unavailable => 2,
+        ErrorKind::Conflict => 0,
+        _ => 1,
+    };
+    failures.iter().max_by_key(weight)
 }
 
 fn print_step(context: &Context, step: &PumpStep) -> Result<()> {
@@ -121,16 +142,20 @@ fn print(context: &Context, report: &PumpReport) -> Result<()> {
     for problem in &report.problems {
         print_note(&format!("annals: an event is passed over: {problem}"));
     }
+    for failure in &report.failures {
+        print_error(failure);
+    }
     let (ids, events, without) = (report.ids, report.events, report.without_payload);
-    let problems = report.problems.len();
+    let (problems, failed) = (report.problems.len(), report.failures.len());
     let object = json!({
         "ids": ids,
         "events": events,
         "without_payload": without,
         "passed_over": problems,
+        "failed": failed,
     });
     let text = format!(
-        "{events} events of {ids} ids in the buffer, {without} without their payload, {problems} passed over"
+        "{events} events of {ids} ids in the buffer, {without} without their payload, {problems} passed over, {failed} ids not to their end"
     );
     context.output.line(&object, &text)
 }

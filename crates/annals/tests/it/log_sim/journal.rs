@@ -118,6 +118,7 @@ async fn pass(world: &World, pump: &JournalPump) {
     let mut told = world.told();
     match passed {
         Err(_) => told.met.failed_passes += 1,
+        Ok(report) if !report.failures.is_empty() => told.met.failed_passes += 1,
         Ok(report) => {
             told.met.passes += 1;
             told.met.pumped += report.events;
@@ -166,6 +167,9 @@ pub(super) fn is_same(event: &LogEvent, (time_ms, payload): &(u64, Json)) -> boo
 
 /// The last pass, when everything is well.
 pub(super) async fn pump_the_rest(journal: Journal, log: Log) -> annals::Result<()> {
-    JournalPump::new(journal, log, "sim").pass().await?;
+    let report = JournalPump::new(journal, log, "sim").pass().await?;
+    if let Some(failure) = report.failures.into_iter().next() {
+        return Err(failure);
+    }
     Ok(())
 }

@@ -8,7 +8,7 @@ use annals::{Clock, Random};
 use futures::TryStreamExt;
 use serde_json::json;
 
-use super::{Handle, LATENESS, START, World, end};
+use super::{Handle, LATENESS, START, World, end, shared};
 
 pub(super) const STEPS: usize = 14;
 
@@ -61,6 +61,7 @@ pub(super) async fn ingest(world: Arc<World>, handle: Handle, random: Random, so
                 note(&world, &record, &outcome);
             }
         }
+        shared::bring(&world, &log, &random, (source, step)).await;
         wait(&random, 60).await;
     }
 }
@@ -116,10 +117,11 @@ pub(super) async fn sweep(world: Arc<World>, handle: Handle, random: Random, par
             let mut told = world.told();
             told.met.moved += report.moved;
             told.met.repeated += report.repeated;
+            told.met.left += report.left;
             told.met.failed_sweeps += u64::from(report.failure.is_some());
             told.late
                 .extend(report.late_events.iter().map(ToString::to_string));
-            if report.set_aside + report.stuck > 0 {
+            if report.stuck > 0 {
                 told.violations.push(format!("{report:?}"));
             }
         }
