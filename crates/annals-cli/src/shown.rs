@@ -6,7 +6,7 @@
 use annals::items::{Billing, item_to_json};
 use annals::journal::Appended;
 use annals::layout::Hint;
-use annals::log::{Aside, Data, Log, LogEvent, LogStats, SweepReport};
+use annals::log::{Aside, Data, LinkReport, Log, LogEvent, LogStats, PumpReport, SweepReport};
 use annals::snapshot::Snapshot;
 use annals::state::{Revision, State};
 use annals::verify::{Finding, Remedy};
@@ -76,15 +76,12 @@ pub(crate) fn appended(id: &PersistenceId, appended: &Appended) -> String {
 
 /// A snapshot, with its state last.
 pub(crate) fn snapshot(snapshot: &Snapshot) -> String {
-    let stored = &snapshot.payload;
     let object = json!({
         "persistence_id": snapshot.persistence_id.as_str(),
         "sequence_number": snapshot.sequence_number.get(),
         "time": snapshot.time_ms,
-        "manifest": stored.manifest,
-        "codec": stored.codec.to_string(),
     });
-    payload::to_line(&object, &stored.codec, &stored.bytes)
+    with_payload(object, &snapshot.payload)
 }
 
 /// Durable state, with its value last.
@@ -94,10 +91,21 @@ pub(crate) fn state(state: &State, value: &Payload) -> String {
         "revision": state.revision,
         "time": state.time_ms,
         "tag": state.tag,
-        "manifest": value.manifest,
-        "codec": value.codec.to_string(),
     });
-    payload::to_line(&object, &value.codec, &value.bytes)
+    with_payload(object, value)
+}
+
+/// An object with what a payload is behind its members, and the payload last. The number of its shape
+/// is there only where it has one, as with events.
+fn with_payload(mut object: Json, stored: &Payload) -> String {
+    let schema = (stored.schema > 0).then(|| ("schema", json!(stored.schema)));
+    let codec = ("codec", json!(stored.codec.to_string()));
+    let manifest = ("manifest", json!(stored.manifest));
+    if let Json::Object(members) = &mut object {
+        let added = [manifest].into_iter().chain(schema).chain([codec]);
+        members.extend(added.map(|(name, value)| (name.to_owned(), value)));
+    }
+    payload::to_line(&object, &stored.codec, &stored.bytes)
 }
 
 /// A revision of durable state.
@@ -221,6 +229,26 @@ pub(crate) fn sweep(report: &SweepReport) -> Json {
         "left": report.left,
         "horizon": report.horizon.map(|time| time.to_string()),
         "horizon_ahead_ms": report.horizon_ahead_ms,
+    })
+}
+
+/// What a pump brought from the journals.
+pub(crate) fn pumped(report: &PumpReport) -> Json {
+    json!({
+        "ids": report.ids,
+        "events": report.events,
+        "without_payload": report.without_payload,
+        "passed_over": report.problems.len(),
+    })
+}
+
+/// What linking did.
+pub(crate) fn linked(report: &LinkReport) -> Json {
+    json!({
+        "read": report.read,
+        "unknown": report.unknown,
+        "slots": report.slots,
+        "linked": report.linked,
     })
 }
 

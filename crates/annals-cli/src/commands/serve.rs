@@ -19,6 +19,9 @@ use crate::args::{Given, given};
 use crate::interrupt::Interrupts;
 use crate::serve::{self, App, Guard, Limits, Otlp};
 
+/// Where every program in an environment is to send its spans.
+const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 /// Serve journals, snapshots and durable state over HTTP: JSON in and out, described at
 /// /openapi.json. Ends cleanly on Ctrl-C and on the signal of `kill`.
 #[derive(Debug, clap::Args)]
@@ -63,8 +66,8 @@ pub(crate) struct Serve {
     )]
     log: String,
     /// The collector to which spans of requests and store calls are sent, such as
-    /// http://127.0.0.1:4318 [default: none]
-    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    /// http://127.0.0.1:4318 [default: OTEL_EXPORTER_OTLP_ENDPOINT, where that can be spoken to]
+    #[arg(long, value_name = "URL")]
     otlp: Option<Given<String>>,
     /// How it is told [default: text at a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
@@ -80,9 +83,11 @@ enum LogFormat {
 impl Serve {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let guard = Guard::new(self.listen, self.token()?.as_deref(), self.insecure)?;
-        let otlp = given(&self.otlp);
-        let otlp = otlp.map(|address| Otlp::start(&address)).transpose()?;
+        let (otlp, unused) = self.otlp()?;
         self.start_traces(otlp.as_ref())?;
+        if let Some(error) = unused {
+            tracing::warn!(%error, "no spans are sent");
+        }
         let allowed = raise_file_limit();
         let limits = self.limits();
         if allowed.is_some_and(|allowed| allowed < limits.connections as u64) {
@@ -114,6 +119,21 @@ impl Serve {
         }
         tracing::info!("stopped");
         served.map(|()| ExitCode::SUCCESS)
+    }
+
+    /// Where spans go. What is said here must be right. The environment's is meant for every program
+    /// in it, so one that this program cannot speak to is told and left alone.
+    fn otlp(&self) -> Result<(Option<Otlp>, Option<Error>)> {
+        if let Some(address) = given(&self.otlp) {
+            return Otlp::start(&address).map(|otlp| (Some(otlp), None));
+        }
+        let address = std::env::var(OTLP_ENDPOINT).ok();
+        let address = address.filter(|address| !address.is_empty());
+        Ok(match address.map(|address| Otlp::start(&address)) {
+            None => (None, None),
+            Some(Ok(otlp)) => (Some(otlp), None),
+            Some(Err(error)) => (None, Some(error)),
+        })
     }
 
     /// The token, from the file or the environment.

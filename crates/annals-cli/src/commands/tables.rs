@@ -178,15 +178,7 @@ pub(crate) async fn made(
 }
 
 /// How the table is, and how it differs from what the layout wants.
-pub(crate) async fn found(
-    store: &dyn Items,
-    spec: &TableSpec,
-) -> Result<(&'static str, Vec<String>)> {
-    let found = store.describe_table(spec.name()).await?;
-    Ok(compared(spec, found.as_ref()))
-}
-
-fn compared(spec: &TableSpec, found: Option<&TableSpec>) -> (&'static str, Vec<String>) {
+pub(crate) fn compared(spec: &TableSpec, found: Option<&TableSpec>) -> (&'static str, Vec<String>) {
     let Some(found) = found else {
         return ("missing", Vec::new());
     };

@@ -3,24 +3,25 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use annals::items::{Items, TableSpec};
+use annals::items::{Items, TableName, TableSpec};
 use annals::log::Log;
 use annals::settings::{Settings, StoreKind};
 use annals::{Annals, Clock, Result, SystemClock};
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::auth::Guard;
-use super::finishing::Finishing;
+use super::finishing::{Finishing, Orphans};
 use super::limits::Limits;
 use super::metrics::{self, Meters};
 use super::problem::Answer;
 use super::router::routes;
+use super::sweeper::Horizon;
 use super::tail::{Looking, Tails};
 use super::traced::{self, Traced};
 use super::turns::Turns;
+use super::under_way::UnderWay;
 use crate::open::{self, Absent};
 
 /// Everything a handler needs. Clones are one and the same.
@@ -37,12 +38,12 @@ struct Inner {
     limits: Limits,
     metrics: PrometheusHandle,
     meters: Meters,
-    requests: Semaphore,
-    /// Writes whose callers have gone.
-    orphans: TaskTracker,
+    under_way: UnderWay,
+    orphans: Orphans,
     closing: CancellationToken,
     tails: Tails,
     turns: Turns,
+    horizon: Horizon,
 }
 
 impl App {
@@ -58,6 +59,7 @@ impl App {
             true => Arc::new(Traced::new(items)),
             false => items,
         };
+        let under_way = UnderWay::new(&limits);
         let app = Self(Arc::new(Inner {
             items,
             settings: settings.clone(),
@@ -68,10 +70,11 @@ impl App {
             limits,
             metrics,
             meters: Meters::new(routes().into_iter().map(|(path, _)| path)),
-            requests: Semaphore::new(limits.requests),
-            orphans: TaskTracker::new(),
+            orphans: Orphans::new(under_way.clone()),
+            under_way,
             closing: CancellationToken::new(),
             turns: Turns::new(),
+            horizon: Horizon::default(),
             tails: Tails::new(match settings.store {
                 // Nobody else can have the folder open, so every append passes through here.
                 StoreKind::Embedded => Looking::WhenTold,
@@ -103,14 +106,29 @@ impl App {
         self.0.log.get_or_try_init(open).await
     }
 
+    /// The log, where somebody has used it.
+    pub(super) fn opened_log(&self) -> Option<&Log> {
+        self.0.log.get()
+    }
+
     pub(super) fn items(&self) -> &Arc<dyn Items> {
         &self.0.items
     }
 
-    /// The tables of the layout.
-    pub(super) fn tables(&self) -> Result<Vec<TableSpec>> {
+    pub(super) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// The name of the journal's table.
+    pub(super) fn journal_table(&self) -> Result<TableName> {
         let tables = self.0.settings.layout.tables(&self.0.settings)?;
-        Ok(tables.all().cloned().collect())
+        Ok(tables.journal.name().clone())
+    }
+
+    /// Whether the store has a table.
+    pub(super) async fn has(&self, table: &TableSpec) -> Result<bool> {
+        let found = self.0.items.describe_table(table.name()).await?;
+        Ok(found.is_some())
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -133,12 +151,16 @@ impl App {
         &self.0.meters
     }
 
-    pub(super) fn requests(&self) -> &Semaphore {
-        &self.0.requests
+    pub(super) fn under_way(&self) -> &UnderWay {
+        &self.0.under_way
     }
 
     pub(super) fn tails(&self) -> &Tails {
         &self.0.tails
+    }
+
+    pub(super) fn horizon(&self) -> &Horizon {
+        &self.0.horizon
     }
 
     pub(super) fn turns(&self) -> &Turns {
@@ -159,9 +181,13 @@ impl App {
         Finishing::new(write, &self.0.orphans).await
     }
 
+    /// Goes on with a write that nobody waits for.
+    pub(super) fn go_on_with(&self, write: impl Future<Output = ()> + Send + 'static) {
+        self.0.orphans.take(write, 0);
+    }
+
     /// Waits for every write whose caller has gone.
     pub(super) async fn finish_accepted(&self) {
-        self.0.orphans.close();
-        self.0.orphans.wait().await;
+        self.0.orphans.finish().await;
     }
 }

@@ -3,14 +3,15 @@
 //! Promises: a server that others can reach has a token, unless somebody insisted; tokens are
 //! compared in constant time and never printed. Without one, a request must be addressed to this
 //! machine by one of its loopback names, so that a page in a browser cannot reach the server
-//! under a name of its own (DNS rebinding).
+//! under a name of its own (DNS rebinding), and one that changes something must not come from a page
+//! of another site, which a browser says of itself.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use annals::{Error, Result};
-use axum::http::header::{AUTHORIZATION, HOST};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use axum::http::{HeaderMap, Method, StatusCode};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -18,6 +19,8 @@ use super::problem::{Kind, Problem};
 
 /// The fewest bytes of a token: what a guesser would need ages for.
 const TOKEN_BYTES_MIN: usize = 16;
+/// By which a browser says whose page a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What a caller has to show.
 #[derive(Clone)]
@@ -59,9 +62,17 @@ impl Guard {
         }
     }
 
-    /// Whether a request with these headers may go on.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Whether a request of this method with these headers may go on.
+    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         match self {
+            // Whoever knows the token means what they do; a page of another site does not know it.
+            Self::Open | Self::Loopback if !method.is_safe() && is_cross_site(headers) => {
+                Err(Problem::new(
+                    StatusCode::FORBIDDEN,
+                    Kind::Unauthorized,
+                    "without a token nothing is changed for a page of another site; check the headers Origin and Sec-Fetch-Site",
+                ))
+            }
             Self::Open => Ok(()),
             Self::Token(wanted) => match bearer(headers) {
                 Some(given) if bool::from(hash(given).ct_eq(wanted)) => Ok(()),
@@ -89,6 +100,22 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("bearer ".len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
     is_bearer.then_some(token.trim_ascii())
+}
+
+/// Whether a browser says that the request comes from a page of another site. Older ones tell the
+/// page's origin alone, and programs neither.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get(SEC_FETCH_SITE) {
+        return site != "same-origin" && site != "none";
+    }
+    let Some(origin) = headers.get(ORIGIN) else {
+        return false;
+    };
+    let authority = origin.to_str().ok().and_then(|it| it.split_once("://"));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    authority
+        .zip(host)
+        .is_none_or(|((_, authority), host)| !authority.eq_ignore_ascii_case(host))
 }
 
 fn names_loopback(headers: &HeaderMap) -> bool {
@@ -147,9 +174,13 @@ mod tests {
             ("0123456789abcdef", false),
         ] {
             let headers = with(AUTHORIZATION, value);
-            assert_eq!(guard.admit(&headers).is_ok(), passes, "{value}");
+            assert_eq!(
+                guard.admit(&Method::GET, &headers).is_ok(),
+                passes,
+                "{value}"
+            );
         }
-        assert!(guard.admit(&HeaderMap::new()).is_err());
+        assert!(guard.admit(&Method::GET, &HeaderMap::new()).is_err());
     }
 
     #[test]
@@ -166,8 +197,49 @@ mod tests {
             ("", false),
         ] {
             let headers = with(HOST, host);
-            assert_eq!(Guard::Loopback.admit(&headers).is_ok(), passes, "{host}");
+            assert_eq!(
+                Guard::Loopback.admit(&Method::GET, &headers).is_ok(),
+                passes,
+                "{host}"
+            );
         }
-        assert!(Guard::Loopback.admit(&HeaderMap::new()).is_err());
+        assert!(
+            Guard::Loopback
+                .admit(&Method::GET, &HeaderMap::new())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn pages_of_other_sites_change_nothing() {
+        let own = "localhost:7070";
+        for (headers, passes) in [
+            (&[][..], true),
+            (&[("origin", "http://localhost:7070")], true),
+            (&[("origin", "http://LOCALHOST:7070")], true),
+            (&[("origin", "http://localhost:8080")], false),
+            (&[("origin", "https://evil.example")], false),
+            (&[("origin", "null")], false),
+            (&[("sec-fetch-site", "same-origin")], true),
+            (&[("sec-fetch-site", "none")], true),
+            (&[("sec-fetch-site", "same-site")], false),
+            (&[("sec-fetch-site", "cross-site")], false),
+        ] {
+            let mut all = with(HOST, own);
+            for (name, value) in headers {
+                all.insert(*name, value.parse().unwrap());
+            }
+            for guard in [Guard::Loopback, Guard::Open] {
+                for method in [Method::POST, Method::PUT, Method::DELETE] {
+                    let admitted = guard.admit(&method, &all);
+                    assert_eq!(admitted.is_ok(), passes, "{method} {headers:?}");
+                }
+                assert!(guard.admit(&Method::GET, &all).is_ok(), "{headers:?}");
+            }
+            let guard = Guard::new("127.0.0.1:1".parse().unwrap(), Some(LONG), false).unwrap();
+            let bearer = format!("Bearer {LONG}").parse().unwrap();
+            all.insert(AUTHORIZATION, bearer);
+            assert!(guard.admit(&Method::POST, &all).is_ok());
+        }
     }
 }

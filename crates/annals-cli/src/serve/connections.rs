@@ -102,7 +102,7 @@ async fn accept(listener: &TcpListener, app: &App, graceful: &GracefulShutdown) 
             tracing::debug!(%error, "a connection is gone before it began");
             continue;
         }
-        let patient = Patient::new(stream, app.clock().clone(), app.limits().write_time);
+        let patient = Patient::new(stream, app);
         let connection = http.serve_connection(TokioIo::new(patient), service.clone());
         let watcher: Watcher = graceful.watcher();
         let held = (place, Held::connection());

@@ -2,15 +2,20 @@
 //!
 //! A key and what it was used for become the append's token: half of it the key's hash, half the
 //! content's. So the journal itself knows a repetition again, after a restart and on another
-//! server too, and a key that was used for something else shows by the half that is the same.
-//! With an expectation that is exact for ever and costs nothing. Without one there is no place to
-//! look at, so the last events are read first: a repetition is known while fewer than
-//! [`LOOK_BACK`] events came behind it.
+//! server too, also when the events were deleted, and a key that was used for something else shows by
+//! the half that is the same.
+//!
+//! With an expectation that is exact for ever: the place behind what is expected is looked at by the
+//! append itself. Before it, the last [`BEFORE`] numbers are looked at for the same key, used for
+//! another expectation or content: whoever reloads after a lost answer and sends the same again under
+//! its new expectation is told.
+//! Without one there is no place to look at, so that the last numbers are looked at first: a
+//! repetition is known while fewer than [`LOOK_BACK`] numbers came behind it, and where a layout
+//! forgets whose deleted events were, fewer than [`SURE`]. Where it cannot be told, it is refused.
 
-use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
+use annals::journal::{Append, AppendError, Appended, Expected, Journal, Signature};
 use annals::{Error, Event, PersistenceId, SequenceNumber, Token};
 use axum::http::{HeaderMap, HeaderName};
-use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Answer, Problem};
@@ -22,6 +27,10 @@ pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 const KEY_BYTES_MAX: usize = 255;
 /// How far back an append without an expectation is looked for.
 const LOOK_BACK: u64 = 128;
+/// How far back it must be known whose events were, deleted or not.
+const SURE: u64 = 32;
+/// How far before an expectation a key is looked for that was used before.
+const BEFORE: u64 = 16;
 /// How often such an append is tried while others keep being quicker.
 const TRIES_MAX: usize = 32;
 
@@ -78,6 +87,9 @@ impl Key {
     ) -> Result<Appended, AppendError> {
         let append = append.token(self.token());
         if self.expected != Expected::Any {
+            if let Expected::Last(last) = self.expected {
+                self.check_before(journal, id, last).await?;
+            }
             let appended = journal.append(id, self.expected, append).await;
             return appended.map_err(|error| match error {
                 AppendError::Conflict(conflict) if self.is_among(&conflict.found) => misused(id),
@@ -95,6 +107,23 @@ impl Key {
         }
     }
 
+    /// That the key was not used for something else shortly before.
+    async fn check_before(
+        self,
+        journal: &Journal,
+        id: &PersistenceId,
+        last: SequenceNumber,
+    ) -> Result<(), AppendError> {
+        let numbers = (back(last, BEFORE), last);
+        let signatures = journal.signatures(id, numbers).await?;
+        let mut tokens = signatures.iter().filter_map(|it| it.token);
+        // The same content behind what it was used for is no repetition either.
+        match tokens.any(|token| token.to_bytes().starts_with(&self.key)) {
+            true => Err(misused(id)),
+            false => Ok(()),
+        }
+    }
+
     fn is_among(self, events: &[Event]) -> bool {
         events.iter().any(|event| self.is_misused(event.token))
     }
@@ -102,6 +131,12 @@ impl Key {
 
 fn half(hash: &[u8]) -> [u8; 4] {
     hash.first_chunk().copied().unwrap_or_default()
+}
+
+/// The first of so many numbers that end with this one.
+fn back(last: SequenceNumber, numbers: u64) -> SequenceNumber {
+    let first = last.get().saturating_sub(numbers - 1);
+    SequenceNumber::new(first).unwrap_or(SequenceNumber::FIRST)
 }
 
 /// Behind what to append: where the same was appended already, behind what that was.
@@ -114,27 +149,29 @@ async fn behind(
     let Some(highest) = journal.highest(id).await? else {
         return Ok(Expected::Empty);
     };
-    let from = highest.get().saturating_sub(LOOK_BACK - 1);
-    let window = Window {
-        from: SequenceNumber::new(from).unwrap_or(SequenceNumber::FIRST),
-        to: highest,
-        ..Window::ALL
-    };
-    let mut recent = journal.replay(id, window);
-    let mut landed = None;
-    while let Some(event) = recent.try_next().await? {
-        if key.is_misused(event.token) {
-            return Err(misused(id));
-        }
-        if event.token == key.token() {
-            landed = Some(event.sequence_number);
+    let (mut landed, mut is_unsure) = (None, false);
+    let sure = back(highest, SURE);
+    let signatures = journal.signatures(id, (back(highest, LOOK_BACK), highest));
+    for Signature { last, token } in signatures.await? {
+        match token {
+            Some(token) if key.is_misused(token) => return Err(misused(id)),
+            Some(token) if token == key.token() => landed = Some(last),
+            Some(_) => {}
+            None => is_unsure |= last >= sure,
         }
     }
     let last = match landed {
         Some(last) => SequenceNumber::new(last.get().saturating_sub(events)),
+        None if is_unsure => return Err(forgotten(id)),
         None => Some(highest),
     };
     Ok(last.map_or(Expected::Empty, Expected::Last))
+}
+
+fn forgotten(id: &PersistenceId) -> AppendError {
+    AppendError::Store(Error::conflict(format!(
+        "the last events are deleted together with whose they were, so that nobody can tell whether this append is a repetition; look, and say with it what is expected to be last. id=`{id}`"
+    )))
 }
 
 fn misused(id: &PersistenceId) -> AppendError {

@@ -1,9 +1,8 @@
-//! The journal over HTTP: append, replay, tail, highest, ids, delete, verify.
+//! The journal over HTTP: append, replay, tail, highest, ids, delete.
 
 use std::collections::BTreeMap;
 
 use annals::journal::{Append, AppendError, Expected, Window};
-use annals::verify::Verify;
 use annals::{Codec, NewEvent, Payload, PersistenceId, SequenceNumber};
 use axum::Json as JsonBody;
 use axum::extract::{Request, State};
@@ -13,7 +12,6 @@ use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value as Json, json};
 
 use super::app::App;
 use super::idempotency::Key;
@@ -217,7 +215,12 @@ pub(super) async fn events(
             ));
         }
         let from = last.map_or(Some(from), SequenceNumber::next);
-        return follow(&app, id, from).await;
+        let from = from.ok_or_else(|| Problem::invalid("no event can follow that one"))?;
+        if let Some(last) = last {
+            check_is_there(&app, &id, last).await?;
+        }
+        let journal = app.annals().await?.journal();
+        return Ok(sse::answer(tail::tail(&app, journal, id, from)));
     }
     let window = Window {
         from,
@@ -241,12 +244,16 @@ fn no_events(id: &PersistenceId) -> Problem {
     Problem::absent(format!("there are no events. id=`{id}`"))
 }
 
-async fn follow(app: &App, id: PersistenceId, from: Option<SequenceNumber>) -> Answer {
-    let Some(from) = from else {
-        return Err(Problem::invalid("no event can follow that one"));
-    };
-    let journal = app.annals().await?.journal();
-    Ok(sse::answer(tail::tail(app, journal, id, from)))
+/// That an event which a caller had received is one of the id's still: where the last number is
+/// before it, the id was purged, and what came since would be missed.
+async fn check_is_there(app: &App, id: &PersistenceId, last: SequenceNumber) -> Answer<()> {
+    let highest = app.annals().await?.journal().highest(id).await?;
+    match highest.is_some_and(|highest| highest >= last) {
+        true => Ok(()),
+        false => Err(Problem::conflict(format!(
+            "the id has no such number any more, so it was purged and begins anew; follow it from the beginning, without Last-Event-ID. id=`{id}`, Last-Event-ID=`{last}`"
+        ))),
+    }
 }
 
 /// `GET /v1/journal/{id}/highest`
@@ -276,7 +283,10 @@ pub(super) async fn purge(State(app): State<App>, Id(id): Id, uri: Uri) -> Answe
     Params::of(&uri, &[])?;
     let writer = app.clone();
     let write = async move {
-        writer.annals().await?.journal().purge(&id).await?;
+        let purged = writer.annals().await?.journal().purge(&id).await;
+        // One that failed may have taken some of it.
+        writer.tails().tell_purge(&id);
+        purged?;
         Ok(JsonBody(shown::purged(&id)).into_response())
     };
     app.accept(write).await
@@ -295,26 +305,6 @@ pub(super) async fn riding(State(app): State<App>, Id(id): Id, uri: Uri) -> Answ
 /// JSON that is text already.
 pub(super) fn raw_json(text: String) -> Response {
     ([(CONTENT_TYPE, "application/json")], text).into_response()
-}
-
-/// `GET /v1/journal/{id}/findings`
-pub(super) async fn findings(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    verified(app, id, Verify::Look).await
-}
-
-/// `POST /v1/journal/{id}/repair`
-pub(super) async fn repair(State(app): State<App>, Id(id): Id, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    let writer = app.clone();
-    app.accept(verified(writer, id, Verify::Repair)).await
-}
-
-async fn verified(app: App, id: PersistenceId, how: Verify) -> Answer {
-    let findings = app.annals().await?.journal().verify(&id, how).await?;
-    let findings: Vec<Json> = findings.iter().map(shown::finding).collect();
-    let object = json!({"persistence_id": id.as_str(), "findings": findings});
-    Ok(JsonBody(object).into_response())
 }
 
 /// `GET /v1/journal`: in no order as they come, or, page by page, in order.

@@ -1,7 +1,7 @@
 //! How much of everything: bodies, headers, time, connections, requests under way.
 //!
 //! Promises: nobody's request, however large, slow or unfinished, takes more than its share; who
-//! reads nothing of an answer for long is cut off.
+//! reads nothing of an answer for long is cut off, and sooner when the server is to end.
 //! Trusts: hyper to bound the head of a request.
 
 use std::future::Future;
@@ -12,13 +12,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use annals::Clock;
+use futures::future::select;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+use super::app::App;
 
 /// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most bytes of a body.
     pub(crate) body_bytes: usize,
+    /// The most bytes of the bodies of all requests that are under way.
+    pub(crate) bodies_bytes: usize,
     /// The most bytes of a request's head.
     pub(crate) head_bytes: usize,
     /// How long a head may take to arrive, and a connection may be idle between requests.
@@ -43,6 +49,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes: 8 * 1024 * 1024,
+            bodies_bytes: 256 * 1024 * 1024,
             head_bytes: 64 * 1024,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
@@ -56,23 +63,47 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// How long a shutdown waits for a peer that reads nothing: so that others still have time.
+    fn last_patience(&self) -> Duration {
+        (self.grace / 2).min(self.write_time)
+    }
+}
+
 /// A connection whose peer has to read: where nothing can be written for so long, it fails.
 pub(super) struct Patient<S> {
     inner: S,
     clock: Arc<dyn Clock>,
+    closing: CancellationToken,
     limit: Duration,
+    last_limit: Duration,
     /// Since when nothing could be written.
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(inner: S, clock: Arc<dyn Clock>, limit: Duration) -> Self {
+    pub(super) fn new(inner: S, app: &App) -> Self {
+        let limits = app.limits();
         Self {
             inner,
-            clock,
-            limit,
+            clock: app.clock().clone(),
+            closing: app.closing().clone(),
+            limit: limits.write_time,
+            last_limit: limits.last_patience(),
             waiting: None,
         }
+    }
+
+    fn wait(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (clock, limit, last_limit) = (self.clock.clone(), self.limit, self.last_limit);
+        let closing = self.closing.clone();
+        Box::pin(async move {
+            let last = std::pin::pin!(async {
+                closing.cancelled().await;
+                clock.sleep(last_limit).await;
+            });
+            select(clock.sleep(limit), last).await;
+        })
     }
 
     /// The outcome of a write, or that it has been waited for long enough.
@@ -85,11 +116,10 @@ impl<S> Patient<S> {
             self.waiting = None;
             return outcome;
         }
-        let (clock, limit) = (self.clock.clone(), self.limit);
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(async move { clock.sleep(limit).await }));
-        match waiting.as_mut().poll(cx) {
+        let mut waiting = self.waiting.take().unwrap_or_else(|| self.wait());
+        let waited = waiting.as_mut().poll(cx);
+        self.waiting = Some(waiting);
+        match waited {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the peer reads nothing",

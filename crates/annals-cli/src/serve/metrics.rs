@@ -8,7 +8,8 @@
 //! | [`REFUSED`] | | requests and connections turned away because there were too many |
 //! | [`CONNECTIONS`], [`TAILS`] | | how many there are |
 //! | [`SWEPT`] | | events that the background sweeper moved into their slots |
-//! | [`SWEEP_LAG`] | | seconds that the log's horizon is behind the clock, at the last sweep |
+//! | [`SWEEP_FAILURES`] | | sweeps of it that failed |
+//! | [`SWEEP_LAG`] | | seconds that the log's horizon is behind the clock, now; none before a first sweep |
 //!
 //! With them stand those of the store (`annals::counting`) and of DynamoDB's client: requests,
 //! capacity units, refused and failed calls, retries.
@@ -28,6 +29,7 @@ pub(super) const REFUSED: &str = "annals_http_turned_away_total";
 pub(super) const CONNECTIONS: &str = "annals_http_connections";
 pub(super) const TAILS: &str = "annals_http_tails";
 pub(super) const SWEPT: &str = "annals_log_swept_total";
+pub(super) const SWEEP_FAILURES: &str = "annals_log_sweep_failures_total";
 pub(super) const SWEEP_LAG: &str = "annals_log_sweep_lag_seconds";
 
 /// From a read that was cached to a store that is out of breath.
@@ -67,7 +69,9 @@ fn describe() {
     metrics::describe_gauge!(TAILS, "live tails");
     metrics::describe_counter!(SWEPT, "events moved into their slots");
     metrics::describe_gauge!(SWEEP_LAG, "seconds that the log's horizon is behind");
+    metrics::describe_counter!(SWEEP_FAILURES, "sweeps that failed");
     metrics::counter!(SWEPT).absolute(0);
+    metrics::counter!(SWEEP_FAILURES).absolute(0);
     metrics::counter!(CONFLICTS).absolute(0);
     metrics::counter!(REFUSED).absolute(0);
     metrics::gauge!(CONNECTIONS).set(0.0);

@@ -12,6 +12,7 @@ mod connections;
 mod finishing;
 mod health;
 mod idempotency;
+mod ingest;
 mod journal;
 mod limits;
 mod lines;
@@ -30,6 +31,8 @@ mod tables;
 mod tail;
 mod traced;
 mod turns;
+mod under_way;
+mod verify;
 
 pub(crate) use app::App;
 pub(crate) use auth::Guard;

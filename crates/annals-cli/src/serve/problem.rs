@@ -1,6 +1,10 @@
 //! What went wrong, as HTTP tells it: a status, and `application/problem+json` with the kind.
 //!
-//! Promises: every error of the server has this shape, whoever found it. One kind, one status:
+//! Promises: every error of a request that could be read has this shape, whoever found it. What is no
+//! request by HTTP's own rules hyper answers itself, with a status, no body, and a hang-up: a request
+//! line or a header that does not parse, lengths that contradict each other (400), more than 100
+//! headers, or a head that does not fit its buffer (431); one that takes too long is hung up on. One
+//! kind, one status:
 //! conflict 409, unavailable 503 with `Retry-After`, invalid 400, corrupt 500, absent 404; where
 //! HTTP has a word of its own for a wrong call (405, 413, 415, …), that is the status and the
 //! kind stays invalid.
@@ -69,8 +73,15 @@ impl Problem {
         }
     }
 
-    pub(super) fn kind(&self) -> Kind {
-        self.kind
+    /// The kind under which an error is told.
+    pub(super) fn kind_of(error: &Error) -> Kind {
+        match error.kind() {
+            ErrorKind::Conflict => Kind::Conflict,
+            ErrorKind::Invalid => Kind::Invalid,
+            ErrorKind::Unavailable => Kind::Unavailable,
+            // A kind that is new to this binary is treated like the worst.
+            _ => Kind::Corrupt,
+        }
     }
 
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
@@ -134,15 +145,14 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (causes, detail) = (causes(&error), error.to_string());
-        match error.kind() {
-            ErrorKind::Conflict => Self::conflict(detail),
-            ErrorKind::Invalid if causes.is_empty() => Self::invalid(detail),
-            ErrorKind::Invalid => Self::invalid(detail).with("causes", causes),
-            ErrorKind::Unavailable => {
+        match Self::kind_of(&error) {
+            Kind::Conflict => Self::conflict(detail),
+            Kind::Invalid if causes.is_empty() => Self::invalid(detail),
+            Kind::Invalid => Self::invalid(detail).with("causes", causes),
+            Kind::Unavailable => {
                 tracing::warn!(%detail, ?causes, "the store cannot answer");
                 Self::unavailable(detail)
             }
-            // A kind that is new to this binary is treated like the worst.
             _ => {
                 tracing::error!(%detail, ?causes, "what is stored does not parse");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Corrupt, detail)

@@ -112,6 +112,15 @@ impl Params {
         text.map(|text| digits(text, name)).transpose()
     }
 
+    /// Whether something is asked for; it is not where it is left out.
+    pub(super) fn is(&self, name: &str) -> Answer<bool> {
+        match self.text(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(Problem::invalid(format!("{name} is true or false"))),
+        }
+    }
+
     pub(super) fn time(&self, name: &str) -> Answer<Option<u64>> {
         let time = self.text(name).map(payload::parse_time);
         Ok(time.transpose()?)

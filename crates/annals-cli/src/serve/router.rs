@@ -7,6 +7,7 @@
 use std::panic::AssertUnwindSafe;
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
@@ -17,11 +18,12 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::app::App;
+use super::limits::Limits;
 use super::metrics::REFUSED;
 use super::otlp;
 use super::problem::{Answer, Kind, Problem};
 use super::traced::fail;
-use super::{health, journal, log, openapi, snapshots, state, tables};
+use super::{health, ingest, journal, log, openapi, snapshots, state, tables, verify};
 
 /// What anybody may ask who can reach the server: machines that watch it have no token.
 const UNGUARDED: [&str; 2] = [LIVE, "/readyz"];
@@ -54,9 +56,11 @@ pub(super) fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
         ),
         (
             "/v1/journal/{persistence_id}/findings",
-            get(journal::findings),
+            get(verify::findings),
         ),
-        ("/v1/journal/{persistence_id}/repair", post(journal::repair)),
+        ("/v1/journal/{persistence_id}/repair", post(verify::repair)),
+        ("/v1/findings", get(verify::all_findings)),
+        ("/v1/repair", post(verify::repair_all)),
         (
             "/v1/snapshots/{persistence_id}",
             get(snapshots::list).delete(snapshots::delete),
@@ -76,10 +80,13 @@ pub(super) fn routes() -> Vec<(&'static str, MethodRouter<App>)> {
             get(state::get).put(state::put).delete(state::delete),
         ),
         ("/v1/tables", get(tables::check).post(tables::create)),
-        ("/track.gif", get(log::track)),
-        ("/events", post(log::ingest)),
+        ("/track.gif", get(ingest::track)),
+        ("/events", post(ingest::ingest)),
         ("/v1/log", get(log::stats)),
         ("/v1/log/sweep", post(log::sweep)),
+        ("/v1/log/pump", post(log::pump)),
+        ("/v1/log/link", post(log::link)),
+        ("/v1/log/horizon", post(log::set_back)),
         ("/v1/log/events", get(log::playback)),
         ("/v1/log/aside", get(log::aside)),
         ("/v1/log/aside/{name}", delete(log::forget)),
@@ -181,15 +188,24 @@ async fn enter(app: &App, path: &str, request: Request, next: Next) -> Answer {
         ));
     }
     if !UNGUARDED.contains(&path) {
-        app.guard().admit(request.headers())?;
+        app.guard().admit(request.method(), request.headers())?;
     }
     // A server that is busy lives.
     if path == LIVE {
         return Ok(next.run(request).await);
     }
-    let Ok(_permit) = app.requests().try_acquire() else {
+    let Some(place) = app.under_way().admit(body_bytes(&request, app.limits())) else {
         metrics::counter!(REFUSED).increment(1);
-        return Err(Problem::unavailable("too many requests are under way"));
+        return Err(Problem::unavailable(
+            "too many requests are under way, or too many bytes of them",
+        ));
     };
-    Ok(next.run(request).await)
+    Ok(place.hold(next.run(request)).await)
+}
+
+/// How many bytes of a body a request may take at the most.
+fn body_bytes(request: &Request, limits: &Limits) -> usize {
+    let told = request.body().size_hint();
+    let most = told.upper().and_then(|most| usize::try_from(most).ok());
+    most.map_or(limits.body_bytes, |most| most.min(limits.body_bytes))
 }

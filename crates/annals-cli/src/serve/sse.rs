@@ -1,46 +1,180 @@
 //! Server-sent events: how they are asked for, written, and gone on with.
+//!
+//! Promises: whatever text is in an id, it is one field of one event, and comes back as it was: what
+//! is not plain in it is percent-encoded. A stream that is silent for long says that it is still
+//! there.
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use annals::{Error, Result};
+use annals::{Clock, Error, Result};
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::Stream;
+use futures::future::{Either, select};
+use futures::stream::{self, Stream, TryStreamExt};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::problem::Answer;
+use super::problem::{Answer, Problem};
 use super::request::header;
 
 /// The media type of server-sent events.
 const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// What would end a field, or be lost at the ends of a header, or be taken for encoded.
+const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// A comment, to keep what is between us from closing a silent connection.
 pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
-/// Whether the caller wants server-sent events.
+/// Whether the caller wants server-sent events: it names them, and not as what it will not take.
 pub(super) fn are_wanted(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
-    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
-    accepted.any(|value| value.contains(EVENT_STREAM))
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut ranges = accepted.flat_map(|value| value.split(','));
+    ranges.any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_it = parts
+            .next()
+            .is_some_and(|media| media.eq_ignore_ascii_case(EVENT_STREAM));
+        is_it && !parts.any(is_zero)
+    })
+}
+
+/// Whether a parameter says that something is worth nothing: `q=0`, also with zeros behind it.
+fn is_zero(parameter: &str) -> bool {
+    let Some((name, value)) = parameter.split_once('=') else {
+        return false;
+    };
+    let is_weight = name.trim().eq_ignore_ascii_case("q");
+    is_weight && value.trim().parse() == Ok(0.0_f32)
 }
 
 /// The id of the event that the caller received last, where it goes on.
 pub(super) fn last_id<T: FromStr<Err = Error>>(headers: &HeaderMap) -> Answer<Option<T>> {
-    let text = header(headers, &LAST_EVENT_ID)?;
-    Ok(text.map(str::parse).transpose()?)
+    let Some(text) = header(headers, &LAST_EVENT_ID)? else {
+        return Ok(None);
+    };
+    let text = percent_decode_str(text).decode_utf8().map_err(|_| {
+        Problem::invalid("Last-Event-ID is not an id of ours: percent-encoded text in UTF-8")
+    })?;
+    Ok(Some(text.parse()?))
 }
 
 /// One event: where to go on behind it, and its line.
 pub(super) fn frame(id: impl Display, line: impl Display) -> Bytes {
+    let id = id.to_string();
+    let id = utf8_percent_encode(&id, NOT_PLAIN);
     format!("id: {id}\ndata: {line}\n\n").into()
+}
+
+/// Frames as they come, behind a first sign that there is somebody, and with another one whenever
+/// none came for so long.
+pub(super) fn beating<S>(
+    frames: S,
+    clock: Arc<dyn Clock>,
+    every: Duration,
+) -> impl Stream<Item = Result<Bytes>> + Send + use<S>
+where
+    S: Stream<Item = Result<Bytes>> + Send + 'static,
+{
+    let greeting = stream::iter([Ok(HEARTBEAT)]);
+    let beating = stream::try_unfold(Box::pin(frames), move |mut frames| {
+        let clock = clock.clone();
+        async move {
+            let bytes = match select(frames.try_next(), clock.passes(every)).await {
+                Either::Left((bytes, _)) => bytes?,
+                Either::Right(_) => Some(HEARTBEAT),
+            };
+            Ok(bytes.map(|bytes| (bytes, frames)))
+        }
+    });
+    stream::StreamExt::chain(greeting, beating)
 }
 
 /// Frames as they come.
 pub(super) fn answer(frames: impl Stream<Item = Result<Bytes>> + Send + 'static) -> Response {
     let headers = [(CONTENT_TYPE, EVENT_STREAM), (CACHE_CONTROL, "no-store")];
     (headers, Body::from_stream(frames)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use annals::ManualClock;
+    use annals::log::Place;
+    use futures::{FutureExt, StreamExt};
+
+    fn with(name: HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn an_id_comes_back_as_it_was_whatever_is_in_it() {
+        for id in [
+            "plain",
+            "a\ndata: forged\n\n",
+            "\r",
+            "a\0b",
+            "ü🦀",
+            "100%",
+            "%41",
+            "a/b/",
+            " spaces ",
+            "\u{2028}",
+        ] {
+            let place: Place = format!("1000/{id}").parse().unwrap();
+            let frame = frame(&place, "1");
+            let text = std::str::from_utf8(&frame).unwrap();
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines.len(), 3, "{text:?}");
+            assert_eq!((lines[1], lines[2]), ("data: 1", ""));
+            assert!(text.is_ascii() && !text.contains(['\r', '\0']), "{text:?}");
+            let headers = with(LAST_EVENT_ID, lines[0].strip_prefix("id: ").unwrap());
+            let back: Option<Place> = last_id(&headers).unwrap();
+            assert_eq!(back, Some(place));
+        }
+        let plain = frame("1000/a|b,c", "1");
+        assert_eq!(plain, "id: 1000/a|b,c\ndata: 1\n\n");
+    }
+
+    #[test]
+    fn an_id_that_is_no_text_is_refused() {
+        assert!(last_id::<Place>(&with(LAST_EVENT_ID, "1000/%FF")).is_err());
+    }
+
+    #[test]
+    fn server_sent_events_are_wanted_by_who_names_them() {
+        for (accept, are) in [
+            ("text/event-stream", true),
+            ("Text/Event-Stream", true),
+            ("application/json, text/event-stream;q=0.5", true),
+            ("text/event-stream; charset=utf-8", true),
+            ("text/event-stream;q=0", false),
+            ("text/event-stream ; Q=0.000", false),
+            ("text/event-streams", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            assert_eq!(are_wanted(&with(ACCEPT, accept)), are, "{accept}");
+        }
+        assert!(!are_wanted(&HeaderMap::new()));
+    }
+
+    #[tokio::test]
+    async fn who_hears_nothing_for_long_hears_that_somebody_is_there() {
+        let clock = Arc::new(ManualClock::at_ms(0));
+        let (frames, every) = (stream::pending(), Duration::from_secs(15));
+        let mut beating = Box::pin(beating(frames, clock.clone(), every));
+        assert_eq!(beating.next().await.unwrap().unwrap(), HEARTBEAT);
+        for _ in 0..2 {
+            assert!(beating.next().now_or_never().is_none());
+            clock.advance(every);
+            assert_eq!(beating.next().await.unwrap().unwrap(), HEARTBEAT);
+        }
+    }
 }

@@ -1,14 +1,53 @@
 //! The background sweeper: what waits in the log's buffer goes into its slots, now and then.
 //!
-//! Promises: a sweep that fails is told and tried again at its next turn; one that is cut short by a
-//! shutdown has lost nothing. How far the horizon is behind is a metric.
+//! Promises: a sweep that fails is told, counted and tried again at its next turn; one that is cut
+//! short by a shutdown has lost nothing. How far the horizon is behind is a metric, whoever sweeps:
+//! it grows while nobody does.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use annals::SystemClock;
+use annals::log::{Log, Time};
 use tracing::Instrument;
 
 use super::app::App;
-use super::metrics::{SWEEP_LAG, SWEPT};
+use super::metrics::{SWEEP_FAILURES, SWEEP_LAG, SWEPT};
+
+/// How long whoever asks for metrics waits for the store to tell the horizon.
+const ASK_TIME: Duration = Duration::from_secs(1);
+
+/// The log's horizon as it was known last, in milliseconds; 0: not at all.
+#[derive(Default)]
+pub(super) struct Horizon(AtomicU64);
+
+impl Horizon {
+    fn learn(&self, horizon: Option<Time>) {
+        if let Some(horizon) = horizon {
+            self.0.store(horizon.ms(), Ordering::Relaxed);
+        }
+    }
+
+    fn known(&self) -> Option<u64> {
+        let known = self.0.load(Ordering::Relaxed);
+        (known > 0).then_some(known)
+    }
+}
+
+/// Tells how far the horizon is behind, by the store or, where that does not answer, by what was known
+/// last.
+pub(super) async fn tell_lag(app: &App) {
+    // Whoever does not use the log does not ask for it, either.
+    if let Some(log) = app.opened_log()
+        && let Some(Ok(horizon)) = SystemClock::within(ASK_TIME, log.horizon()).await
+    {
+        app.horizon().learn(horizon);
+    }
+    if let Some(horizon) = app.horizon().known() {
+        let lag = app.clock().now_ms().saturating_sub(horizon);
+        metrics::gauge!(SWEEP_LAG).set(lag as f64 / 1_000.0);
+    }
+}
 
 /// Sweeps every so often, until the server stops.
 pub(super) async fn sweep(app: App, every: Duration) {
@@ -19,25 +58,25 @@ pub(super) async fn sweep(app: App, every: Duration) {
             () = stopped => return,
             () = passed => {}
         }
-        let log = match app.log().await {
-            Ok(log) => log,
-            Err(error) => {
-                tracing::debug!(%error, "there is no log to sweep");
-                continue;
-            }
-        };
-        let sweeping = log.sweep().instrument(tracing::debug_span!("sweep"));
-        let report = sweeping.await;
-        metrics::counter!(SWEPT).increment(report.moved);
-        if let Some(horizon) = report.horizon {
-            let lag = log.now().ms().saturating_sub(horizon.ms());
-            metrics::gauge!(SWEEP_LAG).set(lag as f64 / 1_000.0);
+        match app.log().await {
+            Ok(log) => sweep_once(&app, log).await,
+            Err(error) => tracing::debug!(%error, "there is no log to sweep"),
         }
-        let (moved, late, aside) = (report.moved, report.late, report.set_aside + report.stuck);
-        match report.failure {
-            Some(error) => tracing::warn!(%error, moved, "a sweep failed; the next one goes on"),
-            None if late + aside > 0 => tracing::warn!(moved, late, aside, "swept"),
-            None => tracing::debug!(moved, "swept"),
+    }
+}
+
+async fn sweep_once(app: &App, log: &Log) {
+    let sweeping = log.sweep().instrument(tracing::debug_span!("sweep"));
+    let report = sweeping.await;
+    metrics::counter!(SWEPT).increment(report.moved);
+    app.horizon().learn(report.horizon);
+    let (moved, late, aside) = (report.moved, report.late, report.set_aside + report.stuck);
+    match report.failure {
+        Some(error) => {
+            metrics::counter!(SWEEP_FAILURES).increment(1);
+            tracing::warn!(%error, moved, "a sweep failed; the next one goes on");
         }
+        None if late + aside > 0 => tracing::warn!(moved, late, aside, "swept"),
+        None => tracing::debug!(moved, "swept"),
     }
 }

@@ -2,20 +2,22 @@
 //! events.
 //!
 //! Promises: every event from the number on, each once and in order, however slow the reader and
-//! however often it comes back with `Last-Event-ID`. However many follow an id, one task looks for
-//! what comes and shares it: an idle tail costs its connection and a few hundred bytes.
+//! however often it comes back with `Last-Event-ID`. Where this server purges the id, whose numbers
+//! begin anew, so does the tail, at 1. However many follow an id, one task looks for what comes and
+//! shares it: an idle tail costs its connection and a few hundred bytes.
 //! Trusts: replays to be complete. What is shared is a short cut: whoever misses some of it
-//! replays.
+//! replays. And that nobody else purges an id that is in use.
 //! Never: holds back a writer for a reader.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use annals::journal::{EventStream, Journal, Window};
 use annals::{Clock, Event, PersistenceId, Result, SequenceNumber};
 use bytes::Bytes;
-use futures::future::{Either, select};
+use futures::future::select;
 use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -24,7 +26,7 @@ use tokio::task::AbortHandle;
 
 use super::app::App;
 use super::metrics::Held;
-use super::sse::{self, HEARTBEAT};
+use super::sse;
 use crate::shown;
 
 /// How many events are kept for tails that lag a little; one that lags more replays.
@@ -45,14 +47,17 @@ pub(super) enum Looking {
 /// An event as every tail sends it.
 #[derive(Clone)]
 struct Frame {
+    /// Of which history of the id: how often it had been purged.
+    purges: u64,
     number: SequenceNumber,
     bytes: Bytes,
 }
 
 impl Frame {
-    fn of(event: &Event) -> Self {
+    fn of(event: &Event, purges: u64) -> Self {
         let (number, line) = (event.sequence_number, shown::event(event));
         Self {
+            purges,
             number,
             bytes: sse::frame(number, line),
         }
@@ -62,8 +67,10 @@ impl Frame {
 /// What tails of one id share.
 struct Hub {
     frames: broadcast::Sender<Frame>,
-    /// An append has passed through this server.
+    /// An append or a purge has passed through this server.
     told: Arc<Notify>,
+    /// How often the id was purged since this began.
+    purges: Arc<AtomicU64>,
     /// From which number on events are shared, once that is known; later ones than it are.
     begins: watch::Receiver<Option<SequenceNumber>>,
     looking: AbortHandle,
@@ -115,6 +122,15 @@ impl Tails {
         }
     }
 
+    /// That an id was purged.
+    pub(super) fn tell_purge(&self, id: &PersistenceId) {
+        let hub = locked(&self.hubs).get(id).and_then(Weak::upgrade);
+        if let Some(hub) = hub {
+            hub.purges.fetch_add(1, Ordering::Release);
+            hub.told.notify_one();
+        }
+    }
+
     /// The hub of an id, begun where nobody follows it yet.
     fn hub(&self, id: &PersistenceId, journal: &Journal, clock: &Arc<dyn Clock>) -> Arc<Hub> {
         let mut hubs = locked(&self.hubs);
@@ -129,11 +145,13 @@ impl Tails {
             clock: clock.clone(),
             looking: self.looking,
             told: Arc::new(Notify::new()),
+            purges: Arc::default(),
             frames: frames.clone(),
         };
         let hub = Arc::new(Hub {
             frames,
             told: looker.told.clone(),
+            purges: looker.purges.clone(),
             begins,
             looking: tokio::spawn(looker.run(begin)).abort_handle(),
             id: id.clone(),
@@ -151,6 +169,7 @@ struct Looker {
     clock: Arc<dyn Clock>,
     looking: Looking,
     told: Arc<Notify>,
+    purges: Arc<AtomicU64>,
     frames: broadcast::Sender<Frame>,
 }
 
@@ -168,28 +187,38 @@ impl Looker {
             }
         };
         begin.send_replace(Some(next));
+        let mut purges = self.purges.load(Ordering::Acquire);
         loop {
-            let mut events = self.journal.replay(&self.id, Window::from(next));
-            let outcome: Result<()> = loop {
-                match events.try_next().await {
-                    Ok(Some(event)) => {
-                        pause = PAUSE_MIN;
-                        // Nobody listens for a moment while a tail comes or goes.
-                        let _ = self.frames.send(Frame::of(&event));
-                        match event.sequence_number.next() {
-                            Some(behind) => next = behind,
-                            None => return,
-                        }
-                    }
-                    Ok(None) => break Ok(()),
-                    Err(error) => break Err(error),
-                }
-            };
+            let now = self.purges.load(Ordering::Acquire);
+            if now != purges {
+                (purges, next) = (now, SequenceNumber::FIRST);
+            }
+            let before = next;
+            let outcome = self.share_from(&mut next, purges).await;
+            if next != before {
+                pause = PAUSE_MIN;
+            }
             match outcome {
-                Ok(()) => self.wait(&mut pause).await,
+                // The numbers have ended.
+                Ok(false) => return,
+                Ok(true) => self.wait(&mut pause).await,
                 Err(error) => self.wait_after(&error, &mut pause).await,
             }
         }
+    }
+
+    /// Shares what there is from a number on; answers whether more can come.
+    async fn share_from(&self, next: &mut SequenceNumber, purges: u64) -> Result<bool> {
+        let mut events = self.journal.replay(&self.id, Window::from(*next));
+        while let Some(event) = events.try_next().await? {
+            // Nobody listens for a moment while a tail comes or goes.
+            let _ = self.frames.send(Frame::of(&event, purges));
+            match event.sequence_number.next() {
+                Some(behind) => *next = behind,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     async fn wait_after(&self, error: &annals::Error, pause: &mut Duration) {
@@ -210,7 +239,6 @@ impl Looker {
 
 /// One tail.
 struct Tail {
-    app: App,
     id: PersistenceId,
     journal: Journal,
     hub: Arc<Hub>,
@@ -218,6 +246,8 @@ struct Tail {
     /// What is replayed, until the tail is where the shared ones are.
     replayed: Option<EventStream>,
     next: SequenceNumber,
+    /// Of which history of the id.
+    purges: u64,
     has_begun: bool,
     _held: Held,
 }
@@ -236,44 +266,23 @@ pub(super) fn tail(
         journal: journal.clone(),
         replayed: None,
         next: from,
+        purges: hub.purges.load(Ordering::Acquire),
         has_begun: false,
-        app: app.clone(),
         hub,
         id,
         _held: Held::tail(),
     };
-    // The first bytes tell the caller at once that it is followed.
-    let greeting = stream::iter([Ok(HEARTBEAT)]);
     let frames = stream::try_unfold(Box::new(tail), |mut tail| async move {
-        let closing = tail.app.closing().clone();
-        let bytes = {
-            let next = std::pin::pin!(tail.next_bytes());
-            match select(next, std::pin::pin!(closing.cancelled())).await {
-                Either::Left((bytes, _)) => bytes?,
-                Either::Right(_) => None,
-            }
-        };
-        Ok(bytes.map(|bytes| (bytes, tail)))
+        let frame = tail.next_frame().await?;
+        // The last number there is has no next one; nothing comes behind it.
+        tail.next = frame.number.next().unwrap_or(frame.number);
+        Ok(Some((frame.bytes, tail)))
     });
-    greeting.chain(frames)
+    let frames = frames.take_until(app.closing().clone().cancelled_owned());
+    sse::beating(frames, app.clock().clone(), app.limits().heartbeat)
 }
 
 impl Tail {
-    /// The next event, or a heartbeat where none comes for long; `None` where the numbers end.
-    async fn next_bytes(&mut self) -> Result<Option<Bytes>> {
-        let (clock, heartbeat) = (self.app.clock().clone(), self.app.limits().heartbeat);
-        let frame = {
-            let next = std::pin::pin!(self.next_frame());
-            match select(next, clock.sleep(heartbeat)).await {
-                Either::Left((frame, _)) => frame?,
-                Either::Right(_) => return Ok(Some(HEARTBEAT)),
-            }
-        };
-        // The last number there is has no next one; nothing comes behind it.
-        self.next = frame.number.next().unwrap_or(frame.number);
-        Ok(Some(frame.bytes))
-    }
-
     /// Loses nothing where it is dropped before its end.
     async fn next_frame(&mut self) -> Result<Frame> {
         if !self.has_begun {
@@ -282,15 +291,24 @@ impl Tail {
         loop {
             if let Some(events) = &mut self.replayed {
                 match events.try_next().await? {
-                    Some(event) => return Ok(Frame::of(&event)),
+                    Some(event) => return Ok(Frame::of(&event, self.purges)),
                     None => self.replayed = None,
                 }
             }
             match self.shared.recv().await {
+                Ok(frame) if frame.purges > self.purges => {
+                    self.purges = frame.purges;
+                    self.next = SequenceNumber::FIRST;
+                    self.replay();
+                }
+                // Of a history that is gone.
+                Ok(frame) if frame.purges < self.purges => {}
                 Ok(frame) if frame.number == self.next => return Ok(frame),
                 Ok(frame) if frame.number < self.next => {}
                 // Some were missed: too slow, deleted, or shared before this tail began.
-                Ok(_) | Err(RecvError::Lagged(_)) => self.replay(),
+                Ok(_) => self.replay(),
+                // What comes next shows what was missed.
+                Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => {
                     return Err(annals::Error::unavailable("nobody follows any more"));
                 }

@@ -28,6 +28,7 @@ mod piped;
 mod run;
 mod serve_client;
 mod serve_crash;
+mod serve_document;
 mod serve_journal;
 mod serve_limits;
 mod serve_log;

@@ -134,6 +134,95 @@ fn a_repeated_append_is_known_by_its_key() {
     });
 }
 
+/// On each layout: what is deleted is still known to have been appended.
+#[test]
+fn a_repeated_append_is_known_by_its_key_also_when_it_was_deleted() {
+    for layout in ["annals", "akka", "j5ik2o"] {
+        let annals = Annals::embedded().with_flags(&["--layout", layout]);
+        let server = Server::start(&annals);
+        let send = |key: &str, body: &str| {
+            let headers = [JSON, ("idempotency-key", key)];
+            server.send_body(("POST", EVENTS), &headers, body.as_bytes())
+        };
+        let two = r#"{"events":[{"payload":1},{"payload":2}]}"#;
+        let first = send("a", two).json(201);
+        assert_eq!(first["sequence_number"], 2);
+        server.delete(&format!("{EVENTS}?to=2")).json(200);
+        assert_eq!(send("a", two).json(201), first, "{layout}");
+        for number in 3..=6 {
+            let sent = send(&format!("k{number}"), &one("1")).json(201);
+            assert_eq!(sent["sequence_number"], number, "{layout}");
+        }
+        server.delete(&format!("{EVENTS}?to=4")).json(200);
+        assert_eq!(send("a", two).json(201), first, "{layout}");
+        assert_eq!(send("k6", &one("1")).json(201)["sequence_number"], 6);
+        // Deleted, it still was used for something else.
+        send("a", &one("9")).problem(409, "conflict");
+        let highest = server.get("/v1/journal/Cart%7C1/highest").json(200);
+        assert_eq!(highest["sequence_number"], 6, "{layout}");
+    }
+}
+
+/// An append of many events, of which the look back sees the end alone.
+#[test]
+fn a_long_append_is_known_by_its_key() {
+    let annals = Annals::embedded();
+    let server = Server::start(&annals);
+    let events = vec![r#"{"payload":1}"#; 300].join(",");
+    let body = format!(r#"{{"events":[{events}]}}"#);
+    let headers = [JSON, ("idempotency-key", "long")];
+    let send = || server.send_body(("POST", EVENTS), &headers, body.as_bytes());
+    let first = send().json(201);
+    assert_eq!(first["sequence_number"], 300);
+    assert_eq!(send().json(201), first);
+    server.delete(&format!("{EVENTS}?to=300")).json(200);
+    assert_eq!(send().json(201), first);
+}
+
+/// Where a layout forgets whose deleted events were, nobody guesses.
+#[test]
+fn a_key_is_refused_where_nobody_can_tell_whether_it_was_used() {
+    let annals = Annals::embedded().with_flags(&["--layout", "akka"]);
+    annals.write("annals.toml", "jvm-deletes = true\n");
+    let server = Server::start(&annals);
+    let send = |key: &str, body: &str| {
+        let headers = [JSON, ("idempotency-key", key)];
+        server.send_body(("POST", EVENTS), &headers, body.as_bytes())
+    };
+    send("a", &one("1")).json(201);
+    send("b", &one("2")).json(201);
+    server.delete(&format!("{EVENTS}?to=2")).json(200);
+    let refused = send("a", &one("1")).problem(409, "conflict");
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("expected to be last"), "{detail}");
+    let expecting = r#"{"events":[{"payload":3}],"expect":2}"#;
+    assert_eq!(send("c", expecting).json(201)["sequence_number"], 3);
+}
+
+#[test]
+fn a_key_is_not_used_again_behind_another_expectation() {
+    on_every_server(|_, server| {
+        let send = |body: &str| {
+            let headers = [JSON, ("idempotency-key", "kk")];
+            server.send_body(("POST", EVENTS), &headers, body.as_bytes())
+        };
+        let first = r#"{"events":[{"payload":1}],"expect":0}"#;
+        send(first).json(201);
+        for other in [
+            r#"{"events":[{"payload":1}],"expect":1}"#,
+            r#"{"events":[{"payload":2}],"expect":1}"#,
+            r#"{"events":[{"payload":1}]}"#,
+        ] {
+            let misused = send(other).problem(409, "conflict");
+            let detail = misused["detail"].as_str().unwrap();
+            assert!(detail.contains("key was used"), "{detail}");
+        }
+        server.delete(&format!("{EVENTS}?to=1")).json(200);
+        send(r#"{"events":[{"payload":1}],"expect":1}"#).problem(409, "conflict");
+        assert_eq!(send(first).json(201)["sequence_number"], 1);
+    });
+}
+
 #[test]
 fn many_that_repeat_the_same_append_at_once_append_it_once() {
     let annals = Annals::embedded();

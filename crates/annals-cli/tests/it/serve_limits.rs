@@ -1,7 +1,8 @@
 //! Callers that are wrong, slow, large or malicious: clear answers, and nothing lost.
 
-use std::io::{BufReader, Write};
-use std::net::Shutdown;
+use std::io::{BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::sync::mpsc;
 
 use crate::run::Annals;
 use crate::serve_client::{JSON, Reply, Server, Tail, rest, write_request};
@@ -247,6 +248,9 @@ fn browsers_of_others_are_kept_out() {
     let headers = [origin, ("content-type", "text/plain")];
     server
         .send_body(("POST", EVENTS), &headers, ONE.as_bytes())
+        .problem(403, "unauthorized");
+    server
+        .send_body(("POST", EVENTS), &headers[1..], ONE.as_bytes())
         .problem(415, "invalid");
 }
 
@@ -336,4 +340,87 @@ fn more_requests_than_are_allowed_are_told_to_come_again() {
     slow.write_all(rest.as_bytes()).unwrap();
     Reply::read(&mut BufReader::new(slow), "POST").json(201);
     assert_eq!(server.get("/v1/tables").status, 200);
+}
+
+/// A store that takes requests and never answers; and a word for each that it took.
+fn silent_store() -> (String, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, tell) = (stream.unwrap(), tell.clone());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while stream.read(&mut bytes).is_ok_and(|read| read > 0) {
+                    // The test may have ended.
+                    let _ = tell.send(());
+                }
+            });
+        }
+    });
+    (address, told)
+}
+
+/// Whoever hangs up makes no room: what was begun for them is still under way.
+#[test]
+fn writes_whose_callers_have_gone_are_under_way_still() {
+    let (store, has_come) = silent_store();
+    let annals = Annals::at(&store);
+    let flags = ["--max-requests", "1", "--max-connections", "1"];
+    let server = Server::start_with(&annals, &flags, None);
+    let mut leaving = server.connect();
+    write_request(&mut leaving, ("POST", EVENTS), &[JSON], ONE.as_bytes());
+    has_come.recv().unwrap();
+    leaving.shutdown(Shutdown::Both).unwrap();
+    // There is one connection, and it is free as soon as the server has noticed.
+    while server.get("/healthz").status != 200 {}
+    let refused = loop {
+        let reply = server.get("/openapi.json");
+        if !reply.text().contains("too many connections") {
+            break reply;
+        }
+    };
+    let told = refused.problem(503, "unavailable");
+    let detail = told["detail"].as_str().unwrap();
+    assert!(detail.contains("requests are under way"), "{detail}");
+}
+
+/// What a browser sends for a page of another site without asking first.
+#[test]
+fn pages_of_other_sites_change_nothing() {
+    let annals = Annals::embedded();
+    let server = Server::start(&annals);
+    for path in ["/v1/tables", "/v1/log/sweep", "/v1/journal/a/repair"] {
+        for header in [
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            let refused = server.send("POST", path, &[header]);
+            refused.problem(403, "unauthorized");
+        }
+        let own = [("sec-fetch-site", "same-origin")];
+        server.send("POST", path, &own).json(200);
+        server.send("POST", path, &[]).json(200);
+    }
+    // A pixel is made to be shown by others.
+    let shown = server.send("GET", "/track.gif", &[("sec-fetch-site", "cross-site")]);
+    assert_eq!(shown.status, 200);
+}
+
+/// Who follows and does not read is not waited for until the time for everybody is over.
+#[test]
+fn a_tail_that_does_not_read_does_not_spoil_the_end() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--grace", "8"], None);
+    let large = "x".repeat(1_000_000);
+    for _ in 0..24 {
+        let body = format!(r#"{{"events":[{{"payload":"{large}"}}]}}"#);
+        server.post(EVENTS, &body).json(201);
+    }
+    let lazy = Tail::begin(&server, EVENTS, &[]);
+    assert_eq!(server.stop(), Some(0));
+    drop(lazy);
 }

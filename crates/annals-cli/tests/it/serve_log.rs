@@ -1,9 +1,11 @@
 //! The time-ordered log over HTTP: pixels, records, playback, the sweeper in the background.
 
+use std::io::BufReader;
+
 use serde_json::{Value as Json, json};
 
-use crate::run::{Annals, on_every_store};
-use crate::serve_client::{JSON, Reply, Server, rest, write_request};
+use crate::run::{Annals, dynamodb, on_every_store};
+use crate::serve_client::{JSON, Reply, Server, read_chunk, rest, write_request};
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
 const ALL: &str = "/v1/log/events?start=0";
@@ -47,6 +49,19 @@ fn a_pixel_is_an_event() {
         assert_eq!(payload["referer"], "http://a.test/");
         assert!(!played.iter().any(|it| it.to_string().contains("secret")));
     });
+}
+
+#[test]
+fn a_pixel_keeps_every_parameter_and_a_head_is_no_event() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--no-sweep"], None);
+    assert_eq!(server.send("HEAD", "/track.gif", &[]).status, 200);
+    assert_eq!(server.get("/v1/log").json(200)["buffered"], 0);
+    server.get("/track.gif?a=1&b=2&a=3&a=4");
+    server.send("POST", "/v1/log/sweep", &[]).json(200);
+    let played = server.get(ALL).lines();
+    let query = &played[0]["payload"]["query"];
+    assert_eq!(query, &json!({"a": ["1", "3", "4"], "b": "2"}));
 }
 
 #[test]
@@ -151,4 +166,210 @@ fn the_buffer_is_swept_in_the_background() {
     let told = |what: &str| server.get("/metrics").text().contains(what);
     while !told("annals_log_swept_total 1") || !told("annals_log_sweep_lag_seconds") {}
     assert_eq!(server.stop(), Some(0));
+}
+
+/// The ids of the server-sent events, behind the one that is said.
+fn played(server: &Server, last: Option<&str>) -> Vec<String> {
+    let mut stream = server.connect();
+    let mut headers = vec![("accept", "text/event-stream"), ("connection", "close")];
+    headers.extend(last.map(|last| ("last-event-id", last)));
+    write_request(&mut stream, ("GET", ALL), &headers, b"");
+    let text = rest(stream);
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.map(str::to_owned).collect()
+}
+
+#[test]
+fn playback_goes_on_behind_any_id_there_is() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--no-sweep"], None);
+    let ids = [
+        "a\nid: 9/forged\ndata: {}\n\n",
+        "b\r",
+        "c\0",
+        "d ü🦀",
+        "e%41%",
+        "f/g/",
+    ];
+    for id in ids {
+        let record = json!({"event_id": id, "time": 1000, "payload": 1}).to_string();
+        server.post("/events", &record).json(200);
+    }
+    server.send("POST", "/v1/log/sweep", &[]).json(200);
+    let all = played(&server, None);
+    assert_eq!(all.len(), ids.len(), "{all:?}");
+    for at in 0..ids.len() {
+        assert_eq!(played(&server, Some(&all[at])), all[at + 1..]);
+    }
+}
+
+#[test]
+fn a_batch_of_which_nothing_came_in_is_not_answered_as_done() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--no-sweep"], None);
+    let send = |text: &str| server.send_body(("POST", "/events"), &[LINES], text.as_bytes());
+    let told = send("no\n{}\n").problem(400, "invalid");
+    assert_eq!((&told["stored"], &told["refused"]), (&json!(0), &json!(2)));
+    assert_eq!(told["problems"][1]["line"], 2);
+    let record = |payload: u64| format!(r#"{{"event_id":"a","time":1000,"payload":{payload}}}"#);
+    assert_eq!(send(&record(1)).json(200)["stored"], 1);
+    assert_eq!(send(&record(2)).problem(409, "conflict")["refused"], 1);
+    assert_eq!(send(&record(1)).json(200)["present"], 1);
+    assert_eq!(send("\n\n").json(200)["refused"], 0);
+    let mixed = send(&format!("{}\nno", record(1))).json(200);
+    assert_eq!(
+        (&mixed["present"], &mixed["refused"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn a_batch_that_the_store_failed_is_to_be_sent_again() {
+    let annals = Annals::at(&dynamodb());
+    annals.run(&["tables", "create", "--log"]).ok();
+    let server = Server::start_with(&annals, &["--no-sweep"], None);
+    let lines = "no\n{\"event_id\":\"a\",\"time\":1000,\"payload\":1}";
+    let send = || server.send_body(("POST", "/events"), &[LINES], lines.as_bytes());
+    send().json(200);
+    // The log stays open, and its tables are gone.
+    annals.run(&["tables", "drop", "--log", "--yes"]).ok();
+    let failed = send();
+    assert_ne!(failed.status, 200, "{}", failed.text());
+    let told: Json = serde_json::from_slice(&failed.body).unwrap();
+    assert_eq!((&told["stored"], &told["refused"]), (&json!(0), &json!(2)));
+}
+
+#[test]
+fn whoever_follows_hears_at_once_that_somebody_is_there() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--no-sweep"], None);
+    let mut stream = server.connect();
+    let path = format!("{ALL}&follow=true");
+    let accept = [("accept", "text/event-stream")];
+    write_request(&mut stream, ("GET", &path), &accept, b"");
+    let mut stream = BufReader::new(stream);
+    Reply::read_head(&mut stream).unwrap();
+    assert_eq!(read_chunk(&mut stream).unwrap().unwrap(), b":\n\n");
+    server.terminate();
+    assert!(read_chunk(&mut stream).unwrap().is_none(), "it ends whole");
+}
+
+/// What is played as fast as it goes is finished; what takes its time breaks off.
+#[test]
+fn a_playback_that_ends_with_the_server_is_not_taken_for_whole() {
+    let large = "x".repeat(150_000);
+    for (query, is_whole) in [("", true), ("&speed=1", false)] {
+        let annals = Annals::embedded();
+        let server = Server::start_with(&annals, &["--no-sweep"], None);
+        for batch in 0..4 {
+            let record = |n: u64| {
+                let time = 1_000 + (40 * batch + n) * 1_000_000;
+                format!(r#"{{"event_id":"{time}","time":{time},"payload":"{large}"}}"#)
+            };
+            let lines: Vec<String> = (0..40).map(record).collect();
+            let body = lines.join("\n");
+            server
+                .send_body(("POST", "/events"), &[LINES], body.as_bytes())
+                .json(200);
+        }
+        server.send("POST", "/v1/log/sweep", &[]).json(200);
+        let mut stream = server.connect();
+        let path = format!("{ALL}&end=200000000{query}");
+        write_request(&mut stream, ("GET", &path), &[], b"");
+        let mut stream = BufReader::new(stream);
+        // The first of it is there before the server is told to end.
+        let head = Reply::read_head(&mut stream).unwrap();
+        assert_eq!(head.status, 200);
+        server.terminate();
+        let mut bytes = Vec::new();
+        let ended = loop {
+            match read_chunk(&mut stream) {
+                Ok(Some(chunk)) => bytes.extend(chunk),
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        assert_eq!(ended, is_whole, "{query}");
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(lines == 160, is_whole, "{query}: {lines}");
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+#[test]
+fn journals_are_pumped_slots_linked_and_the_horizon_set_back() {
+    on_every_server(|server| {
+        server.send("POST", "/v1/tables?log=true", &[]).json(200);
+        let body = r#"{"events":[{"payload":1},{"payload":2}]}"#;
+        server.post("/v1/journal/a/events", body).json(201);
+        let pumped = server.send("POST", "/v1/log/pump", &[]).json(200);
+        assert_eq!(
+            (&pumped["ids"], &pumped["events"]),
+            (&json!(1), &json!(2)),
+            "{pumped}"
+        );
+        let again = server.send("POST", "/v1/log/pump", &[]).json(200);
+        assert_eq!(again["events"], 0);
+        server.send("POST", "/v1/log/sweep", &[]).json(200);
+        assert_eq!(server.get(ALL).lines().len(), 2);
+        let linked = server.send("POST", "/v1/log/link", &[]).json(200);
+        assert_eq!(linked["slots"], 1, "{linked}");
+        server
+            .send("POST", "/v1/log/link?start=2&end=1", &[])
+            .problem(400, "invalid");
+        let back = server.send("POST", "/v1/log/horizon?set_back=5000", &[]);
+        let back = back.json(200);
+        assert_eq!(back["is_set_back"], true);
+        assert_eq!(back["horizon"], "1970-01-01T00:00:05.000Z");
+        server
+            .send("POST", "/v1/log/horizon", &[])
+            .problem(400, "invalid");
+    });
+}
+
+/// The horizon's distance, as the metrics tell it.
+fn lag(server: &Server) -> Option<f64> {
+    let metrics = server.get("/metrics");
+    let mut lines = metrics.text().lines();
+    lines.find_map(|line| {
+        let lag = line.strip_prefix("annals_log_sweep_lag_seconds ")?;
+        Some(lag.parse().unwrap())
+    })
+}
+
+#[test]
+fn the_horizon_falls_behind_while_sweeps_fail_or_nobody_sweeps() {
+    let annals = Annals::at(&dynamodb());
+    annals.run(&["tables", "create", "--log"]).ok();
+    let server = Server::start_with(&annals, &["--sweep-every", "1ms"], None);
+    let first = loop {
+        if let Some(lag) = lag(&server) {
+            break lag;
+        }
+    };
+    annals.run(&["tables", "drop", "--log", "--yes"]).ok();
+    let has_failed = || {
+        let metrics = server.get("/metrics");
+        !metrics
+            .text()
+            .contains("annals_log_sweep_failures_total 0\n")
+    };
+    while !has_failed() {}
+    let now = lag(&server).unwrap();
+    // A clock that stood still would keep this here.
+    while lag(&server).unwrap() <= now.max(first) {}
+}
+
+#[test]
+fn the_horizon_of_another_sweeper_is_told() {
+    let annals = Annals::embedded();
+    let server = Server::start_with(&annals, &["--no-sweep"], None);
+    assert_eq!(lag(&server), None, "nobody has swept yet");
+    server.send("POST", "/v1/log/sweep", &[]).json(200);
+    assert!(lag(&server).is_some());
+    server
+        .send("POST", "/v1/log/horizon?set_back=1000", &[])
+        .json(200);
+    assert!(lag(&server).unwrap() > 1_000_000_000.0);
 }

@@ -112,6 +112,72 @@ fn a_server_is_ready_when_its_tables_are_there() {
     });
 }
 
+/// The number of a shape is shown wherever it was given, by the command line too.
+#[test]
+fn the_number_of_a_shape_comes_back() {
+    let annals = Annals::embedded();
+    let server = Server::start(&annals);
+    let body = r#"{"payload":1,"schema":7}"#;
+    server.put("/v1/snapshots/a/1", body).json(200);
+    server.put("/v1/state/a?revision=1", body).json(200);
+    server
+        .put("/v1/state/b?revision=1", r#"{"payload":1}"#)
+        .json(200);
+    let snapshot = server.get("/v1/snapshots/a/1").json(200);
+    let state = server.get("/v1/state/a").json(200);
+    assert_eq!(
+        (&snapshot["schema"], &state["schema"]),
+        (&json!(7), &json!(7))
+    );
+    assert!(server.get("/v1/state/b").json(200).get("schema").is_none());
+    assert_eq!(server.stop(), Some(0));
+    for args in [["snapshot", "load", "a"], ["state", "get", "a"]] {
+        assert_eq!(annals.run(&args).ok().json()[0]["schema"], 7, "{args:?}");
+    }
+}
+
+#[test]
+fn the_tables_of_the_log_are_wanted_or_left_out() {
+    on_every_store(|annals| {
+        let server = Server::start(annals);
+        server.send("POST", "/v1/tables", &[]).json(200);
+        let statuses = |path: &str| -> Vec<serde_json::Value> {
+            let tables = server.get(path).json(200);
+            let tables = tables["tables"].as_array().unwrap().iter();
+            tables.map(|table| table["status"].clone()).collect()
+        };
+        assert_eq!(statuses("/v1/tables").len(), 3);
+        let all = statuses("/v1/tables?log=true");
+        assert!(all.len() > 3, "{all:?}");
+        let is_embedded = annals.store_args().is_empty();
+        let log = if is_embedded { "ok" } else { "missing" };
+        assert!(all[3..].iter().all(|status| status == log), "{all:?}");
+        assert_eq!(server.get("/readyz").json(200)["log"], is_embedded);
+        server.send("POST", "/v1/tables?log=true", &[]).json(200);
+        let all = statuses("/v1/tables?log=true");
+        assert!(all.iter().all(|status| status == "ok"), "{all:?}");
+        assert_eq!(server.get("/readyz").json(200)["log"], true);
+        server.get("/v1/log").json(200);
+        server.get("/v1/tables?log=2").problem(400, "invalid");
+    });
+}
+
+#[test]
+fn what_the_settings_get_wrong_is_told_with_the_tables() {
+    let annals = Annals::embedded();
+    annals.write("annals.toml", "[log]\ntime-unit-ms = 60000\n");
+    annals.run(&["tables", "create", "--log"]).ok();
+    annals.run_with(&["log", "ingest"], r#"{"payload":1}"#).ok();
+    annals.run(&["log", "sweep"]).ok();
+    let told = annals
+        .run(&["--json", "tables", "check", "--log"])
+        .ok()
+        .json();
+    let server = Server::start(&annals);
+    let served = server.get("/v1/tables?log=true").json(200);
+    assert_eq!(served["tables"], json!(told));
+}
+
 #[test]
 fn everything_is_counted() {
     on_every_server(|_, server| {

@@ -119,3 +119,52 @@ fn a_tail_has_no_end_and_a_place_is_a_number() {
         server.send("GET", EVENTS, &headers).problem(400, "invalid");
     }
 }
+
+/// The numbers of a purged id begin anew, and so does whoever follows it.
+#[test]
+fn a_tail_across_a_purge_misses_nothing() {
+    on_every_server(|_, server| {
+        for payload in 1..=3 {
+            append(server, payload);
+        }
+        let mut tail = Tail::begin(server, EVENTS, &[]);
+        for number in 1..=3 {
+            assert_eq!(tail.next().unwrap().0, number);
+        }
+        server.delete("/v1/journal/a").json(200);
+        for payload in 10..=14 {
+            append(server, payload);
+        }
+        for number in 1..=5 {
+            let (id, event) = tail.next().unwrap();
+            assert_eq!((id, &event["payload"]), (number, &(9 + number).into()));
+        }
+    });
+}
+
+/// Who comes back behind an event that is gone is told, where it would wait for one that was there
+/// already.
+#[test]
+fn a_place_that_is_purged_is_a_conflict() {
+    on_every_server(|_, server| {
+        for payload in 1..=3 {
+            append(server, payload);
+        }
+        server.delete("/v1/journal/a").json(200);
+        let headers = [("accept", "text/event-stream"), ("last-event-id", "3")];
+        let gone = server.send("GET", EVENTS, &headers);
+        gone.problem(409, "conflict");
+        append(server, 1);
+        let gone = server.send("GET", EVENTS, &headers);
+        gone.problem(409, "conflict");
+    });
+}
+
+#[test]
+fn who_will_not_take_server_sent_events_gets_lines() {
+    let annals = Annals::embedded();
+    let server = Server::start(&annals);
+    append(&server, 1);
+    let headers = [("accept", "text/event-stream;q=0, application/x-ndjson")];
+    assert_eq!(server.send("GET", EVENTS, &headers).lines().len(), 1);
+}

@@ -191,6 +191,11 @@ fn nothing_is_sent_that_nobody_asked_for() {
     for wrong in ["https://127.0.0.1:4318", "nowhere", "http://"] {
         let outcome = annals.run(&["serve", "--listen", "127.0.0.1:0", "--otlp", wrong]);
         outcome.fails(2, "collector's address");
+        // In the environment it is meant for every program there, and keeps none from working.
+        let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)];
+        let server = Server::start_in(&annals, &[], &environment);
+        server.get(EVENTS).lines();
+        assert_eq!(server.stop(), Some(0));
     }
 }
 

@@ -10,11 +10,14 @@
 mod append;
 mod follow;
 mod recovery;
+mod signature;
 mod skip;
 
 pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use recovery::Recovered;
+pub use signature::Signature;
+pub(crate) use signature::Signatures;
 pub use skip::Skip;
 
 use std::fmt;
@@ -242,6 +245,20 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
         let _ = id;
         Ok(None)
+    }
+
+    /// Which appends took the numbers from one to another, also those whose events are deleted. A
+    /// layout that does not say otherwise knows of those that it replays.
+    async fn signatures(
+        &self,
+        id: &PersistenceId,
+        (from, to): (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        let window = Window {
+            to,
+            ..Window::from(from)
+        };
+        signature::replayed(self.replay(id, window), (from, to)).await
     }
 
     /// Deletes every event up to a number. Their numbers stay taken.

@@ -75,6 +75,22 @@ mod tests {
         }
     }
 
+    /// Lines are described in words, and those name schemas.
+    #[test]
+    fn every_schema_that_is_named_is_there() {
+        let document = document();
+        let text = document.to_string();
+        let named = text.split("(schema ").skip(1);
+        let named: Vec<&str> = named.filter_map(|rest| rest.split(')').next()).collect();
+        assert!(named.len() >= 5, "{named:?}");
+        for name in named {
+            assert!(
+                !document["components"]["schemas"][name].is_null(),
+                "{name} is missing"
+            );
+        }
+    }
+
     #[test]
     fn every_path_of_the_router_is_described_and_no_other() {
         let document = document();

@@ -8,6 +8,10 @@
 use serde_json::{Map, Value as Json, json};
 
 const LINES: &str = "application/x-ndjson";
+/// A number as an entity tag of ours, or without its quotes.
+const TAG: &str = r#"^("(0|[1-9][0-9]{0,17})"|0|[1-9][0-9]{0,17})$"#;
+/// A place in the log as the id of a server-sent event: what is not plain is percent-encoded.
+const PLACE: &str = "^[0-9]{1,14}/([!-$&-~]|%[0-9A-Fa-f]{2})+$";
 
 /// A reference to a schema.
 fn schema(name: &str) -> Json {
@@ -142,12 +146,20 @@ fn journal() -> Json {
             answers: vec![("200", answers("The snapshot", "Snapshot"))],
         }.json()},
         "/v1/journal/{persistence_id}/findings": {"parameters": id, "get": Operation {
-            id: "verify", summary: "What is wrong with the events of an id; reads all of them", problems: &[],
+            id: "verify", summary: "What is wrong with the events, snapshots and value of an id; reads all of them", problems: &[],
             answers: vec![("200", answers("What was found", "Findings"))],
         }.json()},
         "/v1/journal/{persistence_id}/repair": {"parameters": id, "post": Operation {
             id: "repair", summary: "The same, and what is safe to repair is repaired; only while nobody deletes events of the id", problems: &[],
             answers: vec![("200", answers("What was found, and what became of it", "Findings"))],
+        }.json()},
+        "/v1/findings": {"get": Operation {
+            id: "verify_all", summary: "What is wrong with everything there is, with what belongs to nobody and what large writes left behind; reads all of it", problems: &[],
+            answers: vec![("200", lines("A line for each finding, as it is found (schema Finding)"))],
+        }.json()},
+        "/v1/repair": {"post": Operation {
+            id: "repair_all", summary: "The same, and what is safe to repair is repaired, also when the caller goes away; only while nobody deletes events", problems: &[],
+            answers: vec![("200", lines("A line for each finding, and what became of it (schema Finding)"))],
         }.json()},
     })
 }
@@ -163,7 +175,7 @@ fn events() -> Json {
     Operation {
         id: "replay",
         summary: "Replay the events of an id, or follow it live",
-        problems: &["404"],
+        problems: &["404", "409"],
         answers: vec![("200", answer)],
     }
     .with(
@@ -172,7 +184,7 @@ fn events() -> Json {
             {"name": "from", "in": "query", "description": "From this number on", "schema": schema("SequenceNumber")},
             {"name": "to", "in": "query", "description": "Up to this number; not with a tail", "schema": schema("SequenceNumber")},
             {"name": "max", "in": "query", "description": "No more than so many; not with a tail", "schema": schema("Count")},
-            {"name": "Last-Event-ID", "in": "header", "description": "Of a tail: the event that was received last; wins over from", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
+            {"name": "Last-Event-ID", "in": "header", "description": "Of a tail: the event that was received last; wins over from. 409 where the id has no such number any more: it was purged", "schema": {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"}},
         ]),
     )
 }
@@ -186,9 +198,9 @@ fn append() -> Json {
     };
     let mut operation = operation.with("requestBody", body("Append"));
     operation["parameters"] = json!([
-        {"name": "If-Match", "in": "header", "description": "The number that is expected to be last, as an ETag of ours; \"0\" for none. If another one is, 409", "schema": {"type": "string", "pattern": "^(\"(0|[1-9][0-9]{0,17})\"|0|[1-9][0-9]{0,17})$"}},
+        {"name": "If-Match", "in": "header", "description": "The number that is expected to be last, as an ETag of ours; \"0\" for none. If another one is, 409", "schema": {"type": "string", "pattern": TAG}},
         {"name": "If-None-Match", "in": "header", "description": "That the id has no event yet", "schema": {"type": "string", "enum": ["*"]}},
-        {"name": "Idempotency-Key", "in": "header", "description": "What the same append is known by when it is repeated: it is acknowledged and not appended again. With an expectation for ever; without one, while fewer than 128 events came behind it. The same key for other content is 409", "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"}},
+        {"name": "Idempotency-Key", "in": "header", "description": "What the same append is known by when it is repeated: it is acknowledged and not appended again, also when it was deleted since. With an expectation for ever; without one, while fewer than 128 events came behind it (on the layout akka fewer than 32 that are deleted). The same key for other content or another expectation is 409, as far back as it is looked for: those 128 events, or 16 before the expectation", "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"}},
     ]);
     operation
 }
@@ -233,13 +245,15 @@ fn snapshots() -> Json {
 fn state() -> Json {
     let put = Operation {
         id: "put_state",
-        summary: "Write a value as a revision, if the one before it is there. Instead of revision, If-Match may name the revision that is replaced, or If-None-Match: * say that there is none",
+        summary: "Write a value as a revision, if the one before it is there. Say which: by revision, If-Match or If-None-Match, one of them or the same by several",
         problems: &["408", "409", "413", "415", "428"],
         answers: vec![("200", tagged("It is written", "Revision"))],
     };
     let mut put = put.with("requestBody", body("NewState"));
     put["parameters"] = json!([
-        {"name": "revision", "in": "query", "required": true, "description": "The revision it becomes: 1 where nothing was written yet", "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX}},
+        {"name": "revision", "in": "query", "description": "The revision it becomes: 1 where nothing was written yet", "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX}},
+        {"name": "If-Match", "in": "header", "description": "The revision that is replaced, as an ETag of ours; \"0\" for none", "schema": {"type": "string", "pattern": TAG}},
+        {"name": "If-None-Match", "in": "header", "description": "That nothing was written yet", "schema": {"type": "string", "enum": ["*"]}},
     ]);
     let not_modified =
         json!({"description": "The value is the one that is known", "headers": {"ETag": etag()}});
@@ -258,23 +272,24 @@ fn state() -> Json {
                 answers: vec![("200", answers("It is deleted", "Deleted"))],
             }.with("parameters", json!([
                 {"name": "revision", "in": "query", "description": "The revision the deletion becomes", "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX}},
-                {"name": "If-Match", "in": "header", "description": "The ETag of the value that is deleted", "schema": {"type": "string", "pattern": "^(\"[0-9]{1,18}\"|[0-9]{1,18})$"}},
+                {"name": "If-Match", "in": "header", "description": "The ETag of the value that is deleted", "schema": {"type": "string", "pattern": TAG}},
             ])),
         },
     })
 }
 
 fn tables() -> Json {
+    let log = json!({"name": "log", "in": "query", "description": "The log's tables as well", "schema": {"type": "string", "enum": ["false", "true"]}});
     json!({
         "/v1/tables": {
             "get": Operation {
-                id: "check_tables", summary: "How the tables of the layout are", problems: &[],
+                id: "check_tables", summary: "How the tables of the layout are, and what the settings would get wrong with them", problems: &[],
                 answers: vec![("200", answers("The tables", "Tables"))],
-            }.json(),
+            }.with("parameters", json!([log])),
             "post": Operation {
                 id: "create_tables", summary: "Make the tables that are missing", problems: &[],
                 answers: vec![("200", answers("The tables", "Tables"))],
-            }.json(),
+            }.with("parameters", json!([log])),
         },
     })
 }
@@ -299,7 +314,7 @@ fn log() -> Json {
         answers: vec![(
             "200",
             answers(
-                "What became of them; of many, some may be refused",
+                "What became of them; of many, some may be refused. Where none is in, 400 or 409; where the store failed, 503: send all of them again",
                 "Ingested",
             ),
         )],
@@ -321,6 +336,23 @@ fn log() -> Json {
             id: "sweep", summary: "Move what waits in the buffer into its slots, now", problems: &[],
             answers: vec![("200", answers("What was moved", "Swept"))],
         }.json()},
+        "/v1/log/pump": {"post": Operation {
+            id: "pump", summary: "Bring what is new of every journal into the buffer; reads the whole journal for its ids", problems: &[],
+            answers: vec![("200", answers("What was brought", "Pumped"))],
+        }.json()},
+        "/v1/log/link": {"post": Operation {
+            id: "link", summary: "Make the index of slots complete, and write the original's links of a span", problems: &[],
+            answers: vec![("200", answers("What was linked", "Linked"))],
+        }.with("parameters", json!([
+            {"name": "start", "in": "query", "description": "The first time whose slots are linked; without it, all", "schema": time},
+            {"name": "end", "in": "query", "description": "The first time whose slots are not", "schema": time},
+        ]))},
+        "/v1/log/horizon": {"post": Operation {
+            id: "set_back_horizon", summary: "Set the horizon back, where a sweeper's clock was ahead; first set that clock right", problems: &[],
+            answers: vec![("200", answers("The horizon", "Horizon"))],
+        }.with("parameters", json!([
+            {"name": "set_back", "in": "query", "required": true, "description": "To this time", "schema": time},
+        ]))},
         "/v1/log/events": {"get": Operation {
             id: "playback", summary: "Play a span of time back, in order", problems: &[],
             answers: vec![("200", played)],
@@ -329,7 +361,7 @@ fn log() -> Json {
             {"name": "end", "in": "query", "description": "The first time that is not; without it, now", "schema": time},
             {"name": "speed", "in": "query", "description": "max, or times as fast as it happened", "schema": {"type": "string", "pattern": "^(max|[1-9][0-9]{0,8})$"}},
             {"name": "follow", "in": "query", "description": "Then every event that comes", "schema": {"type": "string", "enum": ["false", "true"]}},
-            {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "minLength": 3, "pattern": "^[0-9]{1,13}/[A-Za-z0-9]+$"}},
+            {"name": "Last-Event-ID", "in": "header", "description": "The place to go on from", "schema": {"type": "string", "pattern": PLACE}},
         ]))},
         "/v1/log/aside": {"get": Operation {
             id: "aside", summary: "The records that could not become events", problems: &[],

@@ -5,6 +5,7 @@
     reason = "an object of JSON takes any name, and all of these are objects"
 )]
 
+use annals::verify::Kept;
 use serde_json::{Map, Value as Json, json};
 
 /// The base64 that is taken: padded, without bits that mean nothing.
@@ -76,10 +77,6 @@ pub(super) fn schemas() -> Json {
 fn log() -> Json {
     let count = json!({"$ref": "#/components/schemas/Count"});
     let time = json!({"type": ["string", "null"]});
-    let problem = object(
-        &["line", "kind", "detail"],
-        json!({"line": count, "kind": {"type": "string"}, "detail": {"type": "string"}}),
-    );
     json!({
         "Time": {"type": "string", "pattern": LOG_TIME},
         "Record": object(&["payload"], json!({
@@ -89,11 +86,24 @@ fn log() -> Json {
         })),
         "Ingested": object(&["stored", "present", "refused", "problems"], json!({
             "stored": count, "present": count, "refused": count,
-            "problems": {"type": "array", "items": problem},
+            "problems": {"type": "array", "items": line_problem()},
         })),
         "Swept": object(&["moved", "repeated", "late", "set_aside", "stuck", "left", "horizon"], json!({
             "moved": count, "repeated": count, "late": count, "set_aside": count,
             "stuck": count, "left": count, "horizon": time, "horizon_ahead_ms": count,
+        })),
+        "LogEvent": object(&["time", "event_id"], json!({
+            "time": count, "event_id": {"type": "string"},
+            "payload": true, "payload_base64": {"type": "string"},
+        })),
+        "Pumped": object(&["ids", "events", "without_payload", "passed_over"], json!({
+            "ids": count, "events": count, "without_payload": count, "passed_over": count,
+        })),
+        "Linked": object(&["read", "unknown", "slots", "linked"], json!({
+            "read": count, "unknown": count, "slots": count, "linked": count,
+        })),
+        "Horizon": object(&["horizon", "is_set_back"], json!({
+            "horizon": time, "is_set_back": {"type": "boolean"},
         })),
         "Forgotten": object(&["name"], json!({"name": {"type": "string"}})),
         "LogStats": object(&["buffered", "horizon"], json!({
@@ -145,19 +155,22 @@ fn shown() -> Json {
     let count = json!({"$ref": "#/components/schemas/Count"});
     let text = json!({"type": "string"});
     let yes = json!({"type": "boolean", "enum": [true]});
+    let schema = json!({"$ref": "#/components/schemas/Schema"});
     let stored = json!({
         "persistence_id": id, "sequence_number": number, "time": count, "manifest": text,
-        "codec": text, "payload": true, "payload_base64": text,
+        "schema": schema, "codec": text, "payload": true, "payload_base64": text,
     });
     let mut event = stored.clone();
     event["tags"] = json!({"type": "array", "items": text});
     event["metadata"] = json!({"type": "object", "additionalProperties": text});
-    event["schema"] = json!({"$ref": "#/components/schemas/Schema"});
     event["causation"] = text.clone();
     event["correlation"] = text.clone();
     let common = ["persistence_id", "time", "manifest", "codec"];
     json!({
-        "Status": object(&["status"], json!({"status": {"type": "string", "enum": ["ok", "ready"]}})),
+        "Status": object(&["status"], json!({
+            "status": {"type": "string", "enum": ["ok", "ready"]},
+            "log": {"type": "boolean", "description": "Of readiness: whether the log's tables are there"},
+        })),
         "Place": object(&["persistence_id", "sequence_number"], json!({"persistence_id": id, "sequence_number": number})),
         "Appended": object(&["persistence_id", "sequence_number", "first_sequence_number", "time", "has_snapshot"], json!({
             "persistence_id": id, "sequence_number": number, "first_sequence_number": number, "time": count, "has_snapshot": {"type": "boolean"},
@@ -166,46 +179,62 @@ fn shown() -> Json {
         "Snapshot": object(&[&common[..], &["sequence_number"]].concat(), stored),
         "State": object(&[&common[..], &["revision", "tag"]].concat(), json!({
             "persistence_id": id, "revision": count, "time": count, "tag": text, "manifest": text,
-            "codec": text, "payload": true, "payload_base64": text,
+            "schema": schema, "codec": text, "payload": true, "payload_base64": text,
         })),
         "Revision": object(&["persistence_id", "revision"], json!({"persistence_id": id, "revision": count})),
         "Deleted": object(&["persistence_id", "deleted"], json!({"persistence_id": id, "deleted": yes})),
         "DeletedTo": object(&["persistence_id", "deleted_to"], json!({"persistence_id": id, "deleted_to": number})),
         "Purged": object(&["persistence_id", "purged"], json!({"persistence_id": id, "purged": yes})),
-        "Findings": object(&["persistence_id", "findings"], json!({"persistence_id": id, "findings": {"type": "array", "items": finding()}})),
+        "Findings": object(&["persistence_id", "findings"], json!({"persistence_id": id, "findings": {"type": "array", "items": {"$ref": "#/components/schemas/Finding"}}})),
+        "Finding": finding(),
         "Tables": object(&["tables"], json!({"tables": {"type": "array", "items": table()}})),
         "Problem": problem(),
     })
 }
 
 fn finding() -> Json {
-    let number = json!({"$ref": "#/components/schemas/SequenceNumber"});
+    let number =
+        json!({"anyOf": [{"$ref": "#/components/schemas/SequenceNumber"}, {"type": "null"}]});
     let text = json!({"type": "string"});
+    let text_or_null = json!({"type": ["string", "null"]});
+    let kept = [Kept::Event, Kept::Snapshot, Kept::Value].map(Kept::name);
+    let members = [
+        "persistence_id",
+        "of",
+        "problem",
+        "from",
+        "to",
+        "detail",
+        "remedy",
+        "why",
+    ];
     object(
-        &[
-            "persistence_id",
-            "problem",
-            "from",
-            "to",
-            "detail",
-            "remedy",
-            "why",
-        ],
+        &members,
         json!({
-            "persistence_id": text, "problem": text, "from": number, "to": number, "detail": text,
+            "persistence_id": {"type": ["string", "null"], "description": "null: it belongs to nobody"},
+            "of": {"type": "string", "enum": kept},
+            "problem": text, "from": number, "to": number, "detail": text,
             "remedy": {"type": "string", "enum": ["repairable", "repaired", "left"]},
-            "why": {"type": ["string", "null"]},
+            "why": text_or_null,
         }),
     )
 }
 
 fn table() -> Json {
+    let hint = object(
+        &["wrong", "detail"],
+        json!({
+            "wrong": {"type": "boolean", "description": "Whether something would be lost or misread"},
+            "detail": {"type": "string"},
+        }),
+    );
     object(
         &["table", "status"],
         json!({
             "table": {"type": "string"},
             "status": {"type": "string", "enum": ["ok", "missing", "differs", "created", "exists"]},
             "differences": {"type": "array", "items": {"type": "string"}},
+            "hints": {"type": "array", "items": hint, "description": "What the settings would get wrong"},
         }),
     )
 }
@@ -223,6 +252,22 @@ fn problem() -> Json {
             "found": {"type": "array", "items": {"$ref": "#/components/schemas/Event"}, "description": "Of a conflict: what is known to have been appended since"},
             "revision": {"$ref": "#/components/schemas/Count"},
             "tables": {"type": "array", "items": table()},
+            "stored": {"$ref": "#/components/schemas/Count"},
+            "present": {"$ref": "#/components/schemas/Count"},
+            "refused": {"$ref": "#/components/schemas/Count"},
+            "problems": {"type": "array", "items": line_problem(), "description": "Of records: what became of them"},
+        }),
+    )
+}
+
+/// What is wrong with one of many records.
+fn line_problem() -> Json {
+    object(
+        &["line", "kind", "detail"],
+        json!({
+            "line": {"$ref": "#/components/schemas/Count"},
+            "kind": {"type": "string"},
+            "detail": {"type": "string"},
         }),
     )
 }
@@ -234,13 +279,13 @@ pub(super) fn problems() -> Json {
         ("401", "The token is missing or wrong"),
         (
             "403",
-            "Without a token, only loopback names of this machine are answered to",
+            "Without a token, only loopback names of this machine are answered to, and nothing is changed for a page of another site",
         ),
         ("404", "It is not there"),
         ("408", "The body takes too long to arrive"),
         (
             "409",
-            "Somebody else was first, or the idempotency key was used for something else; reload and decide again",
+            "Somebody else was first, the idempotency key was used for something else, or what a tail received last is purged; reload and decide again",
         ),
         ("413", "The body is too large"),
         ("415", "The body is not application/json"),

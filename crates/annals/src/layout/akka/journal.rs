@@ -15,8 +15,8 @@ use super::keys::{Keys, by_hundreds};
 use super::{deletion, ids, record, replay, skipping, verify};
 use crate::items::{Item, Items, TableSpec};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
-    Window, verify_met,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
+    Skip, Stamped, Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::Settings;
@@ -158,6 +158,14 @@ impl JournalLayout for AkkaJournal {
 
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
         Ok(SequenceNumber::new(self.find_highest(id).await?))
+    }
+
+    async fn signatures(
+        &self,
+        id: &PersistenceId,
+        numbers: (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        self.find_signatures(id, numbers).await
     }
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {

@@ -12,7 +12,8 @@ use super::keys::{Mark, PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
 use crate::items::Query;
-use crate::{PersistenceId, Result};
+use crate::journal::{Signature, Signatures};
+use crate::{PersistenceId, Result, SequenceNumber};
 
 /// The end of a history.
 #[derive(Debug)]
@@ -58,6 +59,30 @@ impl Tail {
 }
 
 impl AkkaJournal {
+    /// Which appends took the numbers from one to another. Emptied rows tell as long as they remember;
+    /// what was removed, always from the first on, tells nothing.
+    pub(super) async fn find_signatures(
+        &self,
+        id: &PersistenceId,
+        (from, to): (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        let mut signatures = Signatures::from(from);
+        for item in self.items_in(id, from.get(), to.get()).await? {
+            let row = Row::of(&self.keys, item)?;
+            if signatures.has_met_none() {
+                signatures.forget_before(row.number.get());
+            }
+            // A last member is put when all others are there.
+            let is_end = row.number.get() == row.end();
+            match row.token()? {
+                None => signatures.meet(row.number, None),
+                Some(token) if is_end => signatures.meet(row.number, Some(token)),
+                Some(_) => signatures.pass(row.number.get()),
+            }
+        }
+        Ok(signatures.until(to))
+    }
+
     /// The end of an id's history as the store has it, for those who write behind it: in two rounds,
     /// and always with a look at the hundred behind the last. Replays look there too, and whoever
     /// writes must see all that they see, or the two would want different numbers for what comes

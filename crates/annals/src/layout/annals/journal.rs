@@ -20,8 +20,8 @@ use super::parts::PartedTable;
 use super::{deletion, record, replay, skipping, verify};
 use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
-    Verify, Window, verify_met,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
+    Skip, Stamped, Verify, Window, verify_met,
 };
 use crate::layout::known::Tries;
 use crate::snapshot::Snapshot;
@@ -153,6 +153,14 @@ impl JournalLayout for AnnalsJournal {
     async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
         let last = self.find_last(id).await?;
         last.map_or(Ok(None), |commit| commit.snapshot())
+    }
+
+    async fn signatures(
+        &self,
+        id: &PersistenceId,
+        numbers: (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        self.find_signatures(id, numbers).await
     }
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {

@@ -6,10 +6,13 @@
 //! that a long commit skips costs requests, not truth.
 //! Trusts: that a number's predecessors are all taken, which `append.rs` sees to.
 
+use futures::TryStreamExt;
+
 use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
-use crate::items::{KeyPart, Query, SortRange};
+use crate::items::{KeyPart, Query, SortRange, query_all};
+use crate::journal::{Signature, Signatures};
 use crate::{PersistenceId, Result, SequenceNumber};
 
 impl AnnalsJournal {
@@ -57,6 +60,44 @@ impl AnnalsJournal {
             before = bucket.before();
         }
         Ok(None)
+    }
+
+    /// Which commits took the numbers from one to another: marks have the tokens of what is deleted.
+    pub(super) async fn find_signatures(
+        &self,
+        id: &PersistenceId,
+        (from, to): (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        let mut signatures = Signatures::from(from);
+        for bucket in self.span.bucket(from).0..=self.span.bucket(to).0 {
+            let range = SortRange::Between(KeyPart::from(from.get()), KeyPart::from(to.get()));
+            let query = Query::of(keys::commits(id, Bucket(bucket))).within(range);
+            let mut all = query_all(self.items.clone(), self.table.clone(), query);
+            while let Some(item) = all.try_next().await? {
+                let commit = self.commit_of(id, &item)?;
+                if signatures.has_met_none() && commit.first > from {
+                    self.meet_covering(id, from, &mut signatures).await?;
+                }
+                signatures.meet(commit.last()?, Some(commit.token()));
+            }
+        }
+        if signatures.has_met_none() {
+            self.meet_covering(id, from, &mut signatures).await?;
+        }
+        Ok(signatures.until(to))
+    }
+
+    /// The commit that begins before a number and takes it.
+    async fn meet_covering(
+        &self,
+        id: &PersistenceId,
+        number: SequenceNumber,
+        signatures: &mut Signatures,
+    ) -> Result<()> {
+        if let Some(commit) = self.covering(id, number).await? {
+            signatures.meet(commit.last()?, Some(commit.token()));
+        }
+        Ok(())
     }
 
     /// The number of the last event ever appended.

@@ -122,7 +122,8 @@ impl Reader {
     }
 
     async fn read(&mut self) -> Result<()> {
-        if !self.is_at_boundary() && !self.find_start().await? {
+        let was_known = self.is_at_boundary();
+        if !was_known && !self.find_start().await? {
             return Ok(());
         }
         while let Some(next) = self.wanted() {
@@ -141,7 +142,9 @@ impl Reader {
         }
         // Commits end right before wherever the next one must start.
         let last = self.next.map(|next| SequenceNumber::new(next.get() - 1));
-        if let Some(last) = last.flatten() {
+        // What was only believed is not taught again: a purge may have made it untrue meanwhile.
+        let is_seen = !was_known || self.next != Some(self.window.from);
+        if let Some(last) = last.flatten().filter(|_| is_seen) {
             self.journal.heads.learn(&self.id, last);
         }
         Ok(())

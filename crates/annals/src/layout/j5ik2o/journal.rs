@@ -22,8 +22,8 @@ use super::rows::{Range, Rows, Step};
 use super::{deletion, ids, replay, skipping, tables, verify};
 use crate::items::{Item, Items, Query, TableSpec, query_all};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Skip, Stamped,
-    Window, verify_met,
+    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
+    Skip, Stamped, Window, verify_met,
 };
 use crate::layout::known::{Known, Tries};
 use crate::settings::{J5ik2oJournal as Section, JournalColumns, Settings};
@@ -286,6 +286,14 @@ impl JournalLayout for J5ik2oJournal {
 
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
         Ok(SequenceNumber::new(self.tail(id).await?.settled()))
+    }
+
+    async fn signatures(
+        &self,
+        id: &PersistenceId,
+        numbers: (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        self.find_signatures(id, numbers).await
     }
 
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {

@@ -10,9 +10,10 @@ use super::journal::J5ik2oJournal;
 use super::keys::on_index;
 use super::mark::Mark;
 use super::row::Row;
-use super::rows::{Rows, Step};
+use super::rows::{Range, Rows, Step};
 use crate::items::Item;
-use crate::{PersistenceId, Result};
+use crate::journal::{Signature, Signatures};
+use crate::{PersistenceId, Result, SequenceNumber};
 
 /// The end of a history.
 #[derive(Debug, Default)]
@@ -47,6 +48,28 @@ impl Tail {
 }
 
 impl J5ik2oJournal {
+    /// Which appends took the numbers from one to another: rows tell it also when they are deleted.
+    pub(super) async fn find_signatures(
+        &self,
+        id: &PersistenceId,
+        (from, to): (SequenceNumber, SequenceNumber),
+    ) -> Result<Vec<Signature>> {
+        let mut signatures = Signatures::from(from);
+        let mut rows = Rows::of(self, id, Range::between(from.get(), to.get()));
+        while let Some(step) = rows.next().await? {
+            let Step::Row(row) = step else { continue };
+            if signatures.has_met_none() {
+                signatures.forget_before(row.number);
+            }
+            // A last member is put when all others are there.
+            match SequenceNumber::new(row.number).filter(|_| row.is_end() && !row.is_closed()) {
+                Some(number) => signatures.meet(number, Some(row.token(self.columns())?)),
+                None => signatures.pass(row.number),
+            }
+        }
+        Ok(signatures.until(to))
+    }
+
     /// The end of an id's history as the store has it.
     pub(super) async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
         let asked = futures::try_join!(
