@@ -46,6 +46,7 @@ mod journal_format;
 mod journal_model;
 mod journal_parts;
 mod journal_recovery;
+mod journal_signatures;
 mod journals;
 mod jvm_lines;
 mod large_payloads;

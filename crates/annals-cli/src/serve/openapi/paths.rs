@@ -82,7 +82,16 @@ const OF_BODIES: [&str; 3] = ["408", "413", "415"];
 
 pub(super) fn paths() -> Json {
     let mut paths = watching();
-    for more in [journal(), snapshots(), state(), tables(), log()] {
+    let others = [
+        journal(),
+        snapshots(),
+        state(),
+        tables(),
+        ingest(),
+        log(),
+        playback(),
+    ];
+    for more in others {
         if let (Json::Object(paths), Json::Object(more)) = (&mut paths, more) {
             paths.extend(more);
         }
@@ -294,19 +303,13 @@ fn tables() -> Json {
     })
 }
 
-fn log() -> Json {
+/// What brings events into the log.
+fn ingest() -> Json {
     let pixel = json!({"description": "One pixel; the request is an event of the log", "content": {"image/gif": {"schema": {"type": "string", "format": "binary"}}}});
     let records = json!({"required": true, "content": {
         "application/json": {"schema": schema("Record")},
         LINES: {"schema": {"type": "string"}},
     }});
-    let played = json!({
-        "description": "A line for each event (schema LogEvent), by time and then by id; with `Accept: text/event-stream` server-sent events whose ids are places to go on from. A connection that breaks off means that something is missing.",
-        "content": {
-            LINES: {"schema": {"type": "string"}},
-            "text/event-stream": {"schema": {"type": "string"}},
-        },
-    });
     let mut ingest = Operation {
         id: "ingest",
         summary: "Bring records into the log: one as JSON, many as JSON lines",
@@ -321,13 +324,19 @@ fn log() -> Json {
     }
     .with("requestBody", records);
     ingest["parameters"] = json!([{"name": "source", "in": "query", "description": "Where they come from; ids are told apart by it", "schema": {"type": "string"}}]);
-    let time = schema("Time");
     json!({
         "/track.gif": {"get": Operation {
             id: "track", summary: "The request as an event of the log", problems: &[],
             answers: vec![("200", pixel)],
         }.json()},
         "/events": {"post": ingest},
+    })
+}
+
+/// How far the log is, and what moves it on.
+fn log() -> Json {
+    let time = schema("Time");
+    json!({
         "/v1/log": {"get": Operation {
             id: "log_stats", summary: "What the log holds, and how far it is; reads the whole buffer", problems: &[],
             answers: vec![("200", answers("How it is", "LogStats"))],
@@ -353,6 +362,20 @@ fn log() -> Json {
         }.with("parameters", json!([
             {"name": "set_back", "in": "query", "required": true, "description": "To this time", "schema": time},
         ]))},
+    })
+}
+
+/// What comes out of it.
+fn playback() -> Json {
+    let time = schema("Time");
+    let played = json!({
+        "description": "A line for each event (schema LogEvent), by time and then by id; with `Accept: text/event-stream` server-sent events whose ids are places to go on from. A connection that breaks off means that something is missing.",
+        "content": {
+            LINES: {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    });
+    json!({
         "/v1/log/events": {"get": Operation {
             id: "playback", summary: "Play a span of time back, in order", problems: &[],
             answers: vec![("200", played)],
