@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::app::App;
-use super::limits::{Limits, Patient};
+use super::limits::{Limits, Patience, Patient};
 use super::metrics::{self, Held, REFUSED};
 use super::problem::{PROBLEM_JSON, Problem};
 use super::router::router;
@@ -102,7 +102,7 @@ async fn accept(listener: &TcpListener, app: &App, graceful: &GracefulShutdown) 
             tracing::debug!(%error, "a connection is gone before it began");
             continue;
         }
-        let patient = Patient::new(stream, app);
+        let patient = Patient::new(stream, Patience::of(app));
         let connection = http.serve_connection(TokioIo::new(patient), service.clone());
         let watcher: Watcher = graceful.watcher();
         let held = (place, Held::connection());

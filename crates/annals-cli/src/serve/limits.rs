@@ -63,47 +63,51 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// How long a shutdown waits for a peer that reads nothing: so that others still have time.
-    fn last_patience(&self) -> Duration {
-        (self.grace / 2).min(self.write_time)
+/// How long a peer may read nothing of what waits for it, and for how long still when the server is to
+/// end: so that others have time, too.
+#[derive(Clone)]
+pub(super) struct Patience {
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+    limit: Duration,
+    last_limit: Duration,
+}
+
+impl Patience {
+    pub(super) fn of(app: &App) -> Self {
+        let limits = app.limits();
+        Self {
+            clock: app.clock().clone(),
+            closing: app.closing().clone(),
+            limit: limits.write_time,
+            last_limit: (limits.grace / 2).min(limits.write_time),
+        }
+    }
+
+    async fn wait(self) {
+        let last = std::pin::pin!(async {
+            self.closing.cancelled().await;
+            self.clock.passes(self.last_limit).await;
+        });
+        select(self.clock.passes(self.limit), last).await;
     }
 }
 
 /// A connection whose peer has to read: where nothing can be written for so long, it fails.
 pub(super) struct Patient<S> {
     inner: S,
-    clock: Arc<dyn Clock>,
-    closing: CancellationToken,
-    limit: Duration,
-    last_limit: Duration,
+    patience: Patience,
     /// Since when nothing could be written.
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(inner: S, app: &App) -> Self {
-        let limits = app.limits();
+    pub(super) fn new(inner: S, patience: Patience) -> Self {
         Self {
             inner,
-            clock: app.clock().clone(),
-            closing: app.closing().clone(),
-            limit: limits.write_time,
-            last_limit: limits.last_patience(),
+            patience,
             waiting: None,
         }
-    }
-
-    fn wait(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (clock, limit, last_limit) = (self.clock.clone(), self.limit, self.last_limit);
-        let closing = self.closing.clone();
-        Box::pin(async move {
-            let last = std::pin::pin!(async {
-                closing.cancelled().await;
-                clock.sleep(last_limit).await;
-            });
-            select(clock.sleep(limit), last).await;
-        })
     }
 
     /// The outcome of a write, or that it has been waited for long enough.
@@ -116,10 +120,11 @@ impl<S> Patient<S> {
             self.waiting = None;
             return outcome;
         }
-        let mut waiting = self.waiting.take().unwrap_or_else(|| self.wait());
-        let waited = waiting.as_mut().poll(cx);
-        self.waiting = Some(waiting);
-        match waited {
+        let patience = &self.patience;
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(patience.clone().wait()));
+        match waiting.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the peer reads nothing",
@@ -170,5 +175,54 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.inner).poll_shutdown(cx);
         self.patiently(cx, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use annals::ManualClock;
+    use tokio::io::AsyncWriteExt;
+
+    /// A connection with room for ten bytes, whose peer reads none of them; and who is patient.
+    fn unread() -> (
+        Patient<tokio::io::DuplexStream>,
+        tokio::io::DuplexStream,
+        Arc<ManualClock>,
+    ) {
+        let (ours, theirs) = tokio::io::duplex(10);
+        let clock = Arc::new(ManualClock::at_ms(0));
+        let patience = Patience {
+            clock: clock.clone(),
+            closing: CancellationToken::new(),
+            limit: Duration::from_secs(30),
+            last_limit: Duration::from_secs(15),
+        };
+        (Patient::new(ours, patience), theirs, clock)
+    }
+
+    #[tokio::test]
+    async fn who_reads_nothing_is_cut_off() {
+        let (mut patient, _theirs, clock) = unread();
+        let mut writing = Box::pin(patient.write_all(&[0; 20]));
+        assert!(futures::poll!(&mut writing).is_pending());
+        clock.advance(Duration::from_secs(29));
+        assert!(futures::poll!(&mut writing).is_pending());
+        clock.advance(Duration::from_secs(1));
+        let cut = writing.await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn who_reads_nothing_is_cut_off_sooner_when_the_server_ends() {
+        let (mut patient, _theirs, clock) = unread();
+        let closing = patient.patience.closing.clone();
+        let mut writing = Box::pin(patient.write_all(&[0; 20]));
+        assert!(futures::poll!(&mut writing).is_pending());
+        closing.cancel();
+        assert!(futures::poll!(&mut writing).is_pending());
+        clock.advance(Duration::from_secs(15));
+        let cut = writing.await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
     }
 }

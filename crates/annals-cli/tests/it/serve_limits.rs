@@ -409,18 +409,3 @@ fn pages_of_other_sites_change_nothing() {
     let shown = server.send("GET", "/track.gif", &[("sec-fetch-site", "cross-site")]);
     assert_eq!(shown.status, 200);
 }
-
-/// Who follows and does not read is not waited for until the time for everybody is over.
-#[test]
-fn a_tail_that_does_not_read_does_not_spoil_the_end() {
-    let annals = Annals::embedded();
-    let server = Server::start_with(&annals, &["--grace", "8"], None);
-    let large = "x".repeat(1_000_000);
-    for _ in 0..24 {
-        let body = format!(r#"{{"events":[{{"payload":"{large}"}}]}}"#);
-        server.post(EVENTS, &body).json(201);
-    }
-    let lazy = Tail::begin(&server, EVENTS, &[]);
-    assert_eq!(server.stop(), Some(0));
-    drop(lazy);
-}
