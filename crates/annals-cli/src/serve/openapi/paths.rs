@@ -11,7 +11,13 @@ const LINES: &str = "application/x-ndjson";
 /// A number as an entity tag of ours, or without its quotes.
 const TAG: &str = r#"^("(0|[1-9][0-9]{0,17})"|0|[1-9][0-9]{0,17})$"#;
 /// A place in the log as the id of a server-sent event: what is not plain is percent-encoded.
-const PLACE: &str = "^[0-9]{1,14}/([!-$&-~]|%[0-9A-Fa-f]{2})+$";
+const PLACE: &str = concat!(
+    "^([0-9]{1,13}|[12][0-9]{13}|3[01][0-9]{12}|32[0-4][0-9]{11})/",
+    "([!-$&-~]|%[0-7][0-9A-F]|%C[2-9A-F]%[89AB][0-9A-F]|%D[0-9A-F]%[89AB][0-9A-F]",
+    "|%E0%[AB][0-9A-F]%[89AB][0-9A-F]|%E[1-9A-CEF](%[89AB][0-9A-F]){2}",
+    "|%ED%[89][0-9A-F]%[89AB][0-9A-F]|%F0%[9AB][0-9A-F](%[89AB][0-9A-F]){2}",
+    "|%F[1-3](%[89AB][0-9A-F]){3}|%F4%8[0-9A-F](%[89AB][0-9A-F]){2})+$",
+);
 
 /// A reference to a schema.
 fn schema(name: &str) -> Json {
