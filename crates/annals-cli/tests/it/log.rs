@@ -1,5 +1,8 @@
 //! `annals log`: ingest, pump, sweep, link, stats, aside and playback, on every store.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::{Value as Json, json};
 
 use crate::run::{Annals, on_every_store};
@@ -330,7 +333,7 @@ fn payloads_are_played_back_as_they_were_sent() {
         annals.run_with(&["log", "ingest"], &line).ok();
         let again = annals.run_with(&["log", "ingest"], &again);
         assert_eq!(again.json()[0]["present"], 0, "not exact, so byte for byte");
-        let other = annals.run_with(&["log", "ingest"], &line.replace("678901,", "678902,"));
+        let other = annals.run_with(&["log", "ingest"], line.replace("678901,", "678902,"));
         assert_eq!(other.json()[0]["refused"], 1);
     });
 }
@@ -367,5 +370,27 @@ fn a_playback_goes_on_behind_a_place() {
         assert_eq!((&played[0]["event_id"], played.len()), (&json!("b"), 2));
         let wrong = annals.run(&["log", "playback", "--start", "0", "--after", "b"]);
         assert!(wrong.err.contains("a place is milliseconds"), "{wrong:?}");
+    });
+}
+
+/// A follower that is ended by a signal says where to go on.
+#[test]
+fn a_follower_that_is_ended_tells_its_place() {
+    with_log(|annals| {
+        annals.run_with(&["log", "ingest"], LINES).ok();
+        annals.run(&["log", "sweep"]).ok();
+        let mut follow = annals.binary(&["log", "playback", "--start", "0", "--follow"]);
+        let piped = follow.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.stdin(Stdio::null()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let lines: Vec<String> = out.lines().take(3).map(Result::unwrap).collect();
+        assert!(lines[2].contains(r#""event_id":"c""#), "{lines:?}");
+        let pid = child.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(killed.unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(130), "{told}");
+        assert!(told.contains("last=`1521230165000/c`"), "{told}");
     });
 }

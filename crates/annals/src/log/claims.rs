@@ -192,3 +192,33 @@ impl Log {
         ended.failure.map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_held_by_one_page_until_it_lets_go() {
+        let holding = Holding::default();
+        let key = |n: &u8| [*n; 6];
+        let (first, mine, later) = holding.hold(vec![1, 2, 1], key);
+        assert_eq!((mine, later), (vec![1, 2, 1], vec![]));
+        let (second, mine, later) = holding.hold(vec![2, 3], key);
+        assert_eq!((mine, later), (vec![3], vec![2]));
+        drop(first);
+        let (_third, mine, later) = holding.hold(vec![2, 3], key);
+        assert_eq!((mine, later), (vec![2], vec![3]));
+        drop(second);
+    }
+
+    #[test]
+    fn a_page_holds_no_more_than_a_claim_has() {
+        let holding = Holding::default();
+        let key = |n: &usize| {
+            let [a, b, c, d, ..] = n.to_le_bytes();
+            [a, b, c, d, 0, 0]
+        };
+        let (_held, mine, later) = holding.hold((0..CLAIMED_MAX + 5).collect(), key);
+        assert_eq!((mine.len(), later.len()), (CLAIMED_MAX, 5));
+    }
+}

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::counting::{Counting, Verb};
-use annals::faulty::Faulty;
+use annals::faulty::{Faults, Faulty};
 use annals::items::{Items, Scan, scan_all};
 use annals::log::{Ingested, Log, LogTables, Playback, Record, Span, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
-use annals::{Clock, ErrorKind, ManualClock};
+use annals::{Clock, ErrorKind, ManualClock, Random};
 use futures::TryStreamExt;
 use serde_json::json;
 
@@ -329,7 +329,16 @@ async fn a_horizon_of_a_wrong_clock_is_told_and_set_back() {
 #[tokio::test]
 async fn sources_that_share_ids_lose_nothing_in_one_sweep() {
     const EVENTS: usize = 2_000;
-    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    // Every call gives way, so that the pages of a sweep take turns.
+    let delayed = Faults {
+        delay: 1_000,
+        ..Faults::none()
+    };
+    let items: Arc<dyn Items> = Arc::new(Faulty::new(
+        Arc::new(Memory::new()),
+        Random::seeded(1),
+        delayed,
+    ));
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let settings = LogSettings::default();
     let log = Log::create(items, &settings, clock.clone()).await.unwrap();
