@@ -28,6 +28,8 @@ pub(crate) struct Stepped {
     memory: Arc<Memory>,
     /// Whether every put is made twice, as clients do whose first answer was lost.
     repeats: bool,
+    /// Draws how many steps each request takes; one where there is none.
+    slow: Option<Random>,
 }
 
 impl Stepped {
@@ -35,28 +37,38 @@ impl Stepped {
         Self {
             memory: memory.clone(),
             repeats,
+            slow: None,
         }
     }
-}
 
-/// Gives way once.
-async fn step() {
-    let mut has_waited = false;
-    std::future::poll_fn(|context| match std::mem::replace(&mut has_waited, true) {
-        true => Poll::Ready(()),
-        false => {
-            // Whoever polls several at once polls those that can go on.
-            context.waker().wake_by_ref();
-            Poll::Pending
+    /// One whose requests take some steps each, so that those made at once do not end at once.
+    pub(crate) fn slow(memory: &Arc<Memory>, random: Random) -> Self {
+        Self {
+            slow: Some(random),
+            ..Self::new(memory, false)
         }
-    })
-    .await;
+    }
+
+    /// Gives way.
+    async fn step(&self) {
+        let mut left = 1 + self.slow.as_ref().map_or(0, |random| random.below(12));
+        std::future::poll_fn(|context| match left {
+            0 => Poll::Ready(()),
+            _ => {
+                left -= 1;
+                // Whoever polls several at once polls those that can go on.
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+    }
 }
 
 #[async_trait]
 impl Items for Stepped {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        step().await;
+        self.step().await;
         self.memory.get(table, keys).await
     }
 
@@ -66,7 +78,7 @@ impl Items for Stepped {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        step().await;
+        self.step().await;
         if self.repeats {
             let lost = self.memory.put(table, item.clone(), condition.clone());
             let _ = lost.await;
@@ -80,17 +92,17 @@ impl Items for Stepped {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        step().await;
+        self.step().await;
         self.memory.delete(table, key, condition).await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        step().await;
+        self.step().await;
         self.memory.write(table, writes).await
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
-        step().await;
+        self.step().await;
         self.memory.query(table, query).await
     }
 

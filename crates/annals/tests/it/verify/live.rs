@@ -50,8 +50,8 @@ impl Clock for Pausing {
 }
 
 fn stepped(bed: &Bed, memory: &Arc<Memory>, pause: u64) -> Journal {
-    let items = Arc::new(Stepped::new(memory, false));
     let random = Random::seeded(1);
+    let items = Arc::new(Stepped::slow(memory, random.clone()));
     let clock = Arc::new(Pausing(pause));
     let opened = Journal::open(items, &bed.settings, clock, random.clone());
     interleaved(opened, &mut [], &random).unwrap()
@@ -76,7 +76,7 @@ async fn delete(journal: Journal, id: PersistenceId) {
 }
 
 /// More steps than any look takes.
-const STEPS_MAX: usize = 20_000;
+const STEPS_MAX: usize = 200_000;
 
 /// Somebody who never comes to an end.
 type Other = Pin<Box<dyn Future<Output = ()>>>;
@@ -119,7 +119,7 @@ async fn live(layout: Layout, seed: u64, is_damaged: bool) -> (Vec<Finding>, Vec
         assert_eq!(lost.len(), 1, "{layout}");
         bed.remove(&lost[0]).await;
     }
-    let journal = stepped(&bed, &memory, 200);
+    let journal = stepped(&bed, &memory, 1_500);
     let random = Random::seeded(seed);
     let writer = stepped(&bed, &memory, 1);
     // They go on from one look to the next: whoever is dropped has been cut off.
@@ -179,7 +179,7 @@ fn a_repair_leaves_what_is_under_way_in_peace() {
                 let old = bed.row(2).await;
                 bed.delete_to(5).await;
                 bed.put(old).await;
-                let journal = stepped(&bed, &memory, 100);
+                let journal = stepped(&bed, &memory, 1_000);
                 let writer = stepped(&bed, &memory, 1);
                 // Every append is acknowledged: nobody closes its batch before it is whole.
                 let mut others: Vec<Other> = vec![Box::pin(write(writer, id()))];
