@@ -251,7 +251,11 @@ fn outgoing_of(event: LogEvent) -> Outgoing {
     let key = key_of(key.unwrap_or(event.event_id.as_str()));
     let data = match (record::raw_data(&event.payload), data) {
         (Some(raw), _) => raw.into(),
-        (None, Data::Json(json)) => json.to_string().into(),
+        // As text, which has every digit that came.
+        (None, Data::Json(json)) => {
+            let text = event.payload.to_text();
+            text.unwrap_or_else(|| json.to_string()).into()
+        }
         (None, Data::Bytes(bytes)) => bytes,
     };
     Outgoing {

@@ -174,11 +174,11 @@ impl App {
 
     /// A write to its end, also where its caller goes away meanwhile: what was begun is finished,
     /// and a shutdown waits for it.
-    pub(super) async fn accept<T: Send + 'static>(
+    pub(super) fn accept<T: Send + 'static>(
         &self,
         write: impl Future<Output = Answer<T>> + Send + 'static,
-    ) -> Answer<T> {
-        Finishing::new(write, &self.0.orphans).await
+    ) -> Finishing<Answer<T>> {
+        Finishing::new(write, &self.0.orphans)
     }
 
     /// Goes on with a write that nobody waits for.
