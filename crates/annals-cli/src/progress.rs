@@ -18,6 +18,13 @@ pub(crate) fn bytes(what: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
+/// How far into a span of time, of so many milliseconds.
+pub(crate) fn span(total_ms: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total_ms);
+    bar.set_style(style("{wide_bar} {percent}% of the span, {msg}, {elapsed}"));
+    bar
+}
+
 fn style(template: &str) -> ProgressStyle {
     // A template is a constant of ours; a wrong one would cost the looks, not the work.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())

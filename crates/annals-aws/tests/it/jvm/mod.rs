@@ -6,6 +6,7 @@
 //! `ANNALS_TEST_DYNAMODB` names, in tables that no other run has.
 
 mod both;
+mod copied;
 mod deletions;
 mod j5ik2o;
 mod program;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals::log::{LogEvent, LogStream, Place, Playback as Plan, Slot, Speed, Time};
-use annals::{Error, Random, Result, SystemClock};
+use annals::{Clock, Error, Random, Result, SystemClock};
 use annals_aws::kinesis::{Kinesis, Played, StreamName};
 use futures::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
@@ -78,7 +78,7 @@ impl Playback {
             true => log.follow(plan),
             false => log.playback(plan),
         };
-        let slots = Arc::new(Mutex::new(SlotReport::default()));
+        let slots = Arc::new(Mutex::new(SlotReport::new(self.span())));
         let passed = slots.clone();
         let events = events.inspect_ok(move |event| reported(&passed).pass(event));
         let interrupts = Interrupts::listen()?;
@@ -108,6 +108,17 @@ impl Playback {
     }
 }
 
+impl Playback {
+    /// From when to when is played; none where that has no end.
+    fn span(&self) -> Option<(Time, Time)> {
+        if self.follow {
+            return None;
+        }
+        let now = || Time::from_ms(SystemClock::new().now_ms()).ok();
+        Some((self.start, self.end.or_else(now)?))
+    }
+}
+
 fn reported(slots: &Mutex<SlotReport>) -> MutexGuard<'_, SlotReport> {
     slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -117,28 +128,48 @@ struct SlotReport {
     slot: Option<(Slot, Time, u64)>,
     /// The place up to which everything is printed, or in the stream.
     last: Option<Place>,
+    /// How many events have passed.
+    events: u64,
+    /// The first time of all, where there is a last one: how far it is on the way there is shown.
+    start: Option<Time>,
     bar: ProgressBar,
 }
 
-impl Default for SlotReport {
-    fn default() -> Self {
+impl SlotReport {
+    fn new(span: Option<(Time, Time)>) -> Self {
+        let bar = match span {
+            Some((start, end)) => progress::span(end.ms().saturating_sub(start.ms())),
+            None => progress::counter("events played back"),
+        };
         Self {
             slot: None,
             last: None,
-            bar: progress::counter("events played back"),
+            events: 0,
+            start: span.map(|(start, _)| start),
+            bar,
         }
     }
-}
 
-impl SlotReport {
     fn pass(&mut self, event: &LogEvent) {
-        self.bar.inc(1);
+        self.events += 1;
+        if self.start.is_none() {
+            self.bar.inc(1);
+        }
         match &mut self.slot {
             Some((slot, _, count)) if *slot == event.slot => *count += 1,
             _ => {
                 self.tell();
+                self.show(event.time);
                 self.slot = Some((event.slot, event.time, 1));
             }
+        }
+    }
+
+    /// Shows how far it is, once a slot.
+    fn show(&self, time: Time) {
+        if let Some(start) = self.start {
+            self.bar.set_message(format!("{} events", self.events));
+            self.bar.set_position(time.ms().saturating_sub(start.ms()));
         }
     }
 
