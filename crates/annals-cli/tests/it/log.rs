@@ -188,7 +188,7 @@ fn a_playback_at_a_terminal_tells_its_slots_and_how_far_it_is() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let slot = "2018-03-16T19:56:03.000Z: 2018-03-16T19:56:03.217Z [2]";
     assert!(shown.out.contains(slot), "{shown:?}");
-    assert!(shown.out.contains("events played back"), "{shown:?}");
+    assert!(shown.out.contains("% of the span, 3 events"), "{shown:?}");
 }
 
 /// A sweeper's clock is not at a test's hand; the horizon it would publish is.
