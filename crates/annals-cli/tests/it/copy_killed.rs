@@ -1,6 +1,6 @@
 //! A copy that is killed and begun again, there and back.
 //!
-//! `ANNALS_EVENTS` says how many events; 10,000 where it does not.
+//! `ANNALS_EVENTS` says how many events; 10,000 where it does not. `scripts/conformance` says 100,000.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
