@@ -239,6 +239,7 @@ pub(crate) fn pumped(report: &PumpReport) -> Json {
         "events": report.events,
         "without_payload": report.without_payload,
         "passed_over": report.problems.len(),
+        "failed": report.failures.len(),
     })
 }
 

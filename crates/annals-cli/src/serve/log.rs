@@ -54,7 +54,16 @@ pub(super) async fn pump(State(app): State<App>, uri: Uri) -> Answer {
         for problem in &report.problems {
             tracing::warn!(%problem, "an event is passed over by the pump");
         }
-        Ok(JsonBody(shown::pumped(&report)).into_response())
+        for failure in &report.failures {
+            tracing::warn!(%failure, "an id is not pumped to its end");
+        }
+        let pumped = shown::pumped(&report);
+        match report.failure() {
+            // What came through is in the buffer; a caller that looks at the status alone must not
+            // take that for all.
+            Some(failure) => Err(Problem::from(failure.clone()).with("report", pumped)),
+            None => Ok(JsonBody(pumped).into_response()),
+        }
     };
     app.accept(write).await
 }

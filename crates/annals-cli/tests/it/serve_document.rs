@@ -131,6 +131,12 @@ fn what_is_wrong_with_a_store_is_told_as_the_document_says() {
     }
     let corrupt = server.get("/v1/journal/Cart%7C1/events?from=4&to=3");
     assert_eq!(corrupt.status, 200);
+    // What cannot be read to its end is no success, over HTTP or by the command line.
+    let pumped = server.send("POST", "/v1/log/pump", &[]);
+    let pumped = pumped.problem(500, "corrupt");
+    check(&document, "Problem", &pumped);
+    check(&document, "Pumped", &pumped["report"]);
+    assert_eq!(pumped["report"]["failed"], 1, "{pumped}");
     let repaired = server.send("POST", "/v1/repair", &[]).lines();
     assert_eq!(repaired.len(), found.len());
     for finding in &repaired {
@@ -139,6 +145,10 @@ fn what_is_wrong_with_a_store_is_told_as_the_document_says() {
     let is = |remedy: &str| repaired.iter().filter(|it| it["remedy"] == remedy).count();
     assert!(is("repaired") > 0 && is("left") > 0 && is("repairable") == 0);
     assert_eq!(server.get("/v1/findings").lines().len(), is("left"));
+    drop(server);
+    let pumped = annals.run(&["log", "pump", "--journal"]);
+    assert_eq!(pumped.code, Some(5), "{pumped:?}");
+    assert_eq!(pumped.json()[0]["failed"], 1, "{pumped:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::position::Position;
 use super::{Checkpoints, EventId, Ingested, Log, Record, RecordPayload, Time, tables};
 use crate::items::limits::GET_BATCH_MAX;
 use crate::journal::{Journal, Window};
-use crate::{Codec, Error, Event, PersistenceId, Result, SequenceNumber};
+use crate::{Codec, Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber};
 
 /// How many events are ingested at once, before the checkpoint is saved.
 const BATCH: usize = 500;
@@ -51,6 +51,17 @@ impl PumpReport {
         self.problems.extend(other.problems);
         self.failures.extend(other.failures);
         self
+    }
+
+    /// Of what went wrong, what says most about what to do: what may pass before what is wrong in
+    /// itself.
+    pub fn failure(&self) -> Option<&Error> {
+        let weight = |error: &&Error| match error.kind() {
+            ErrorKind::Unavailable => 2,
+            ErrorKind::Conflict => 0,
+            _ => 1,
+        };
+        self.failures.iter().max_by_key(weight)
     }
 }
 

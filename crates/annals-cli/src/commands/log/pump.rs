@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals::log::{JournalPump, PumpReport};
-use annals::{Error, ErrorKind, Random, Result, SystemClock};
+use annals::{Random, Result, SystemClock};
 use annals_aws::kinesis::{Begin, Kinesis, Pump as KinesisPump, PumpStep, StreamName};
 use serde_json::json;
 
@@ -12,6 +12,7 @@ use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
 use crate::output::{exit_code, print_error, print_note};
+use crate::shown;
 
 /// Bring events into the buffer.
 #[derive(Debug, clap::Args)]
@@ -90,9 +91,10 @@ impl Pump {
                 print(context, report)?;
             }
             let Some(every) = self.every else {
-                let worst = worst(&passed?.failures).map(|error| exit_code(error.kind()));
+                let passed = passed?;
                 context.print_cost(&store)?;
-                return Ok(worst.unwrap_or(ExitCode::SUCCESS));
+                let code = passed.failure().map(|error| exit_code(error.kind()));
+                return Ok(code.unwrap_or(ExitCode::SUCCESS));
             };
             if let Err(error) = &passed {
                 print_error(error);
@@ -100,16 +102,6 @@ impl Pump {
             every.pause().await;
         }
     }
-}
-
-/// The worst of what went wrong: what nobody knows the outcome of before what is wrong in itself.
-fn worst(failures: &[Error]) -> Option<&Error> {
-    let weight = |error: &&Error| match error.kind() {
-        ErrorKind::Unavailable => 2,
-        ErrorKind::Conflict => 0,
-        _ => 1,
-    };
-    failures.iter().max_by_key(weight)
 }
 
 fn print_step(context: &Context, step: &PumpStep) -> Result<()> {
@@ -147,15 +139,8 @@ fn print(context: &Context, report: &PumpReport) -> Result<()> {
     }
     let (ids, events, without) = (report.ids, report.events, report.without_payload);
     let (problems, failed) = (report.problems.len(), report.failures.len());
-    let object = json!({
-        "ids": ids,
-        "events": events,
-        "without_payload": without,
-        "passed_over": problems,
-        "failed": failed,
-    });
     let text = format!(
         "{events} events of {ids} ids in the buffer, {without} without their payload, {problems} passed over, {failed} ids not to their end"
     );
-    context.output.line(&object, &text)
+    context.output.line(&shown::pumped(report), &text)
 }

@@ -96,8 +96,8 @@ fn log() -> Json {
             "time": count, "event_id": {"type": "string"},
             "payload": true, "payload_base64": {"type": "string"},
         })),
-        "Pumped": object(&["ids", "events", "without_payload", "passed_over"], json!({
-            "ids": count, "events": count, "without_payload": count, "passed_over": count,
+        "Pumped": object(&["ids", "events", "without_payload", "passed_over", "failed"], json!({
+            "ids": count, "events": count, "without_payload": count, "passed_over": count, "failed": count,
         })),
         "Linked": object(&["read", "unknown", "slots", "linked"], json!({
             "read": count, "unknown": count, "slots": count, "linked": count,
@@ -256,6 +256,7 @@ fn problem() -> Json {
             "present": {"$ref": "#/components/schemas/Count"},
             "refused": {"$ref": "#/components/schemas/Count"},
             "problems": {"type": "array", "items": line_problem(), "description": "Of records: what became of them"},
+            "report": {"$ref": "#/components/schemas/Pumped", "description": "Of a pump: what it did nevertheless"},
         }),
     )
 }
