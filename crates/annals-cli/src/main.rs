@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod findings;
 mod hocon;
 mod interrupt;
 mod lines;

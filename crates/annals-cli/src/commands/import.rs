@@ -113,6 +113,7 @@ impl Import {
             add_all(&*items, &table, lines).await
         };
         if let Some(log) = &log {
+            // Whatever the index says of itself by now: it may have been made complete in between.
             log.link(Span::new(Time::FIRST, Time::FIRST)?).await?;
         }
         self.print(context, &tally)?;

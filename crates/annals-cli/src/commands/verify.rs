@@ -1,20 +1,16 @@
 //! `annals verify`: what is wrong with events, snapshots and values, and what large writes have left
 //! behind.
 
-use std::iter;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use annals::verify::{Finding, Remedy, Verify as How};
 use annals::{ErrorKind, PersistenceId, Result};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::TryStreamExt;
 
 use super::{Context, Purpose};
+use crate::findings::Places;
 use crate::output::{Output, exit_code};
 use crate::{progress, shown};
-
-/// Large writes may be under way for as long.
-const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Look at every event of an id, or of all, and print what is wrong: a line for each finding.
 ///
@@ -73,31 +69,17 @@ impl Verify {
         let mut tally = Tally::default();
         let whose = self.persistence_id.as_ref();
         let bar = progress::counter("looked at");
-        let events = match whose {
-            Some(id) => stream::iter([journal.verify(id, how).await]).boxed(),
-            None => journal.verify_all(how),
+        let places = Places {
+            journal,
+            snapshots,
+            states,
         };
-        let snapshots_found = snapshots.iter().map(|snapshots| snapshots.verify(whose));
-        let states_found = states.iter().map(|states| states.verify(whose));
-        for mut found in iter::once(events)
-            .chain(snapshots_found)
-            .chain(states_found)
-        {
-            while let Some(findings) = found.try_next().await? {
-                bar.inc(1);
-                bar.suspend(|| tally.tell(context.output, findings))?;
-            }
+        let mut found = places.findings(whose, how);
+        while let Some(findings) = found.try_next().await? {
+            bar.inc(1);
+            bar.suspend(|| tally.tell(context.output, findings))?;
         }
         bar.finish_and_clear();
-        if whose.is_none() {
-            tally.tell(context.output, journal.orphans(ORPHAN_AGE, how).await?)?;
-            if let Some(snapshots) = snapshots {
-                tally.tell(context.output, snapshots.orphans(ORPHAN_AGE, how).await?)?;
-            }
-            if let Some(states) = states {
-                tally.tell(context.output, states.orphans(ORPHAN_AGE, how).await?)?;
-            }
-        }
         context.output.note(&tally.summary());
         context.print_cost(&store)?;
         Ok(match tally.found == tally.repaired {

@@ -154,7 +154,7 @@ pub(super) async fn playback(State(app): State<App>, uri: Uri, headers: HeaderMa
         (false, _) => broken_by(closing, log.playback(playback)).boxed(),
     };
     if !sse::are_wanted(&headers) {
-        let lines = events.map_ok(|event| shown::log_event(&event).to_string());
+        let lines = events.map_ok(|event| shown::log_event(&event));
         let lines = Box::pin(lines);
         return match follows {
             true => Ok(lines::at_once(lines)),

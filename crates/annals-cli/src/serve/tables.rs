@@ -6,7 +6,7 @@
 use annals::Result;
 use annals::items::{Billing, TableSpec};
 use annals::layout::{self, Hint};
-use annals::log::{self, Log, LogTables, Span, Time};
+use annals::log::{self, LogTables};
 use axum::Json as JsonBody;
 use axum::extract::State;
 use axum::http::Uri;
@@ -107,9 +107,8 @@ pub(super) async fn create(State(app): State<App>, uri: Uri) -> Answer {
             }
         }
         if wanted.contains(&Which::Log) {
-            let log: &Log = writer.log().await?;
             // The index of a table that is new is complete, and is marked so.
-            log.link(Span::new(Time::FIRST, Time::FIRST)?).await?;
+            writer.log().await?.complete_index().await?;
         }
         Ok(JsonBody(json!({"tables": tables})).into_response())
     };

@@ -4,8 +4,6 @@
 //! at what belongs to nobody and what large writes left behind. A repair that was begun goes on when
 //! its caller goes away.
 
-use std::time::Duration;
-
 use annals::verify::{Finding, Verify};
 use annals::{PersistenceId, Result};
 use axum::Json as JsonBody;
@@ -21,10 +19,9 @@ use super::app::App;
 use super::lines;
 use super::problem::Answer;
 use super::request::{Id, Params};
+use crate::findings::{Found, Places};
 use crate::shown;
 
-/// Large writes may be under way for as long.
-const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 /// How many findings of a repair wait for whoever reads them.
 const WAITING: usize = 64;
 
@@ -87,7 +84,7 @@ pub(super) async fn repair_all(State(app): State<App>, uri: Uri) -> Answer {
 }
 
 /// A line for each finding.
-fn told(found: BoxStream<'static, Result<Vec<Finding>>>) -> BoxStream<'static, Result<String>> {
+fn told(found: Found) -> BoxStream<'static, Result<String>> {
     let each = found.map_ok(|findings| stream::iter(findings).map(Ok));
     let lines = each
         .try_flatten()
@@ -95,22 +92,10 @@ fn told(found: BoxStream<'static, Result<Vec<Finding>>>) -> BoxStream<'static, R
     lines.boxed()
 }
 
-/// What is wrong, as it is found.
-async fn found(
-    app: &App,
-    whose: Option<&PersistenceId>,
-    how: Verify,
-) -> Result<BoxStream<'static, Result<Vec<Finding>>>> {
+/// What is wrong, as it is found, in the tables that are there.
+async fn found(app: &App, whose: Option<&PersistenceId>, how: Verify) -> Result<Found> {
     let annals = app.annals().await?;
     let tables = app.settings().layout.tables(app.settings())?;
-    let (journal, id) = (annals.journal().clone(), whose.cloned());
-    let mut all = match id {
-        Some(id) => {
-            let journal = journal.clone();
-            stream::once(async move { journal.verify(&id, how).await }).boxed()
-        }
-        None => journal.verify_all(how),
-    };
     let snapshots = match app.has(&tables.snapshot).await? {
         true => Some(annals.snapshots().clone()),
         false => None,
@@ -119,24 +104,10 @@ async fn found(
         Some(table) if app.has(table).await? => Some(annals.states()?.clone()),
         _ => None,
     };
-    if let Some(snapshots) = &snapshots {
-        all = all.chain(snapshots.verify(whose)).boxed();
-    }
-    if let Some(states) = &states {
-        all = all.chain(states.verify(whose)).boxed();
-    }
-    if whose.is_some() {
-        return Ok(all);
-    }
-    let left = async move { journal.orphans(ORPHAN_AGE, how).await };
-    all = all.chain(stream::once(left)).boxed();
-    if let Some(snapshots) = snapshots {
-        let left = async move { snapshots.orphans(ORPHAN_AGE, how).await };
-        all = all.chain(stream::once(left)).boxed();
-    }
-    if let Some(states) = states {
-        let left = async move { states.orphans(ORPHAN_AGE, how).await };
-        all = all.chain(stream::once(left)).boxed();
-    }
-    Ok(all)
+    let places = Places {
+        journal: annals.journal().clone(),
+        snapshots,
+        states,
+    };
+    Ok(places.findings(whose, how))
 }

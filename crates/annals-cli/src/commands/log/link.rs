@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use annals::Result;
 use annals::log::{Span, Time};
-use serde_json::json;
 
 use super::super::{Context, Purpose};
+use crate::shown;
 
 /// Make the index of slots complete where it is not, which reads the whole table, and write the
 /// links of a span that the original's playback reads.
@@ -25,15 +25,9 @@ impl Link {
         let span = Span::new(self.start, self.end.unwrap_or(Time::END))?;
         let (log, store) = context.log(Purpose::Write).await?;
         let report = log.link(span).await?;
-        let object = json!({
-            "read": report.read,
-            "unknown": report.unknown,
-            "slots": report.slots,
-            "linked": report.linked,
-        });
         let (read, slots, linked) = (report.read, report.slots, report.linked);
         let text = format!("{slots} slots with events, {linked} links written, {read} items read");
-        context.output.line(&object, &text)?;
+        context.output.line(&shown::linked(&report), &text)?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }

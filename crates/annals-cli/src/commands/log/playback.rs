@@ -106,9 +106,7 @@ impl Playback {
         context.print_cost(&store)?;
         Ok(code)
     }
-}
 
-impl Playback {
     /// From when to when is played; none where that has no end.
     fn span(&self) -> Option<(Time, Time)> {
         if self.follow {
