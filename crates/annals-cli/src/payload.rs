@@ -1,5 +1,6 @@
 //! Payloads and times as they are printed and typed.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 
 use annals::{Codec, Error, Result};
@@ -48,7 +49,7 @@ fn is_json(text: &str) -> serde_json::Result<()> {
 }
 
 /// The text, if it is JSON. It is kept as it was typed.
-pub(crate) fn check_json<'a>(text: &'a str, what: &str) -> Result<&'a str> {
+pub(crate) fn check_json(text: &str, what: impl Display) -> Result<&str> {
     let text = text.trim();
     is_json(text).map_err(|cause| {
         Error::invalid(format!("{what} is not JSON; nothing was written")).because(cause)
@@ -58,7 +59,7 @@ pub(crate) fn check_json<'a>(text: &'a str, what: &str) -> Result<&'a str> {
 
 /// The bytes of what was typed for a codec: JSON and text as they were typed, a single value as
 /// JSON, and base64 for every codec that shows no values.
-pub(crate) fn from_typed(codec: &Codec, text: &str, what: &str) -> Result<Vec<u8>> {
+pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Result<Vec<u8>> {
     let refused = |wants: &str| {
         Error::invalid(format!(
             "{what} is not {wants}; nothing was written. codec=`{codec}`"
@@ -85,7 +86,7 @@ pub(crate) fn from_shown(
     codec: &Codec,
     payload: Option<&RawValue>,
     base64: Option<&str>,
-    what: &str,
+    what: impl Display,
 ) -> Result<Vec<u8>> {
     let text = match (payload, base64) {
         (Some(payload), None) => payload.get(),
@@ -111,7 +112,8 @@ pub(crate) fn from_shown(
             })?;
             from_typed(codec, &text, what)
         }
-        Codec::Json => from_typed(codec, text, what),
+        // Parsed already, or it would be no value.
+        Codec::Json => Ok(text.as_bytes().to_vec()),
         _ => {
             let number: Option<Number> = serde_json::from_str(text).ok();
             let number = number.and_then(|number| whole(&number));

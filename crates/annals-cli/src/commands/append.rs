@@ -103,7 +103,7 @@ impl Append {
     }
 
     fn event(&self, text: &str, place: usize) -> Result<NewEvent> {
-        let bytes = payload::from_typed(&self.codec, text, &format!("event {place}"))?;
+        let bytes = payload::from_typed(&self.codec, text, format_args!("event {place}"))?;
         let event = NewEvent::new(self.codec.clone(), bytes).manifest(&self.manifest);
         Ok(NewEvent {
             schema: self.schema,

@@ -69,7 +69,7 @@ impl App {
             guard,
             limits,
             metrics,
-            meters: Meters::new(routes().into_iter().map(|(path, _)| path)),
+            meters: Meters::new(routes().into_iter().map(|(path, _)| path))?,
             orphans: Orphans::new(under_way.clone()),
             under_way,
             closing: CancellationToken::new(),

@@ -14,17 +14,16 @@ use futures::future::select;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::app::App;
+use super::entrance::Entrance;
 use super::limits::{Limits, Patience, Patient};
 use super::metrics::{self, Held, REFUSED};
 use super::problem::{PROBLEM_JSON, Problem};
-use super::router::router;
 use super::sweeper;
 
 /// How long to wait where no connection can be accepted: out of file descriptors, say.
@@ -82,7 +81,7 @@ async fn upkeep(app: App) {
 
 async fn accept(listener: &TcpListener, app: &App, graceful: &GracefulShutdown) {
     let places = Arc::new(Semaphore::new(app.limits().connections));
-    let service = TowerToHyperService::new(router(app.clone()));
+    let entrance = Arc::new(Entrance::new(app.clone()));
     let http = http(app.limits());
     loop {
         let stream = match listener.accept().await {
@@ -103,7 +102,7 @@ async fn accept(listener: &TcpListener, app: &App, graceful: &GracefulShutdown) 
             continue;
         }
         let patient = Patient::new(stream, Patience::of(app));
-        let connection = http.serve_connection(TokioIo::new(patient), service.clone());
+        let connection = http.serve_connection(TokioIo::new(patient), entrance.service());
         let watcher: Watcher = graceful.watcher();
         let held = (place, Held::connection());
         tokio::spawn(async move {

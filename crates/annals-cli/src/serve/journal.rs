@@ -6,9 +6,9 @@ use annals::journal::{Append, AppendError, Expected, Window};
 use annals::{Codec, NewEvent, Payload, PersistenceId, SequenceNumber};
 use axum::Json as JsonBody;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,6 +19,7 @@ use super::problem::{Answer, Problem};
 use super::request::{
     Id, Params, header, json_body, parse, present, tag_number, whole, whole_or_none,
 };
+use super::response::{raw_json, tagged_json};
 use super::{lines, sse, tail};
 use crate::{payload, shown};
 
@@ -60,8 +61,11 @@ struct AppendBody<'a> {
 impl EventBody<'_> {
     fn event(self, place: usize) -> Answer<NewEvent> {
         let codec = codec_of(self.codec.as_deref(), self.payload.is_some());
-        let (what, base64) = (format!("event {place}"), self.payload_base64.as_deref());
-        let bytes = payload::from_shown(&codec, self.payload, base64, &what)?;
+        let (what, base64) = (
+            format_args!("event {place}"),
+            self.payload_base64.as_deref(),
+        );
+        let bytes = payload::from_shown(&codec, self.payload, base64, what)?;
         Ok(NewEvent {
             schema: self.schema,
             tags: self.tags,
@@ -134,14 +138,15 @@ pub(super) async fn append(State(app): State<App>, Id(id): Id, request: Request)
             _ => None,
         };
         let appended = match key {
-            Some(key) => key.append(journal, &id, append).await,
+            // Of its own, so that appends without a key do not carry the room for it.
+            Some(key) => Box::pin(key.append(journal, &id, append)).await,
             None => journal.append(&id, expected, append).await,
         };
         let appended = appended.map_err(|error| problem_of(error, expected))?;
         writer.tails().tell(&id);
-        let tag = [(ETAG, format!("\"{}\"", appended.last))];
-        let answer = raw_json(shown::appended(&id, &appended));
-        Ok((StatusCode::CREATED, tag, answer).into_response())
+        let mut response = tagged_json(appended.last, shown::appended(&id, &appended));
+        *response.status_mut() = StatusCode::CREATED;
+        Ok(response)
     };
     app.accept(write).await
 }
@@ -261,8 +266,7 @@ pub(super) async fn highest(State(app): State<App>, Id(id): Id, uri: Uri) -> Ans
     Params::of(&uri, &[])?;
     let highest = app.annals().await?.journal().highest(&id).await?;
     let highest = highest.ok_or_else(|| no_events(&id))?;
-    let tag = [(ETAG, format!("\"{highest}\""))];
-    Ok((tag, JsonBody(shown::place(&id, highest))).into_response())
+    Ok(tagged_json(highest, shown::place(&id, highest).to_string()))
 }
 
 /// `DELETE /v1/journal/{id}/events?to=N`
@@ -300,11 +304,6 @@ pub(super) async fn riding(State(app): State<App>, Id(id): Id, uri: Uri) -> Answ
         Problem::absent(format!("no snapshot rides in the last append. id=`{id}`"))
     })?;
     Ok(raw_json(shown::snapshot(&found)))
-}
-
-/// JSON that is text already.
-pub(super) fn raw_json(text: String) -> Response {
-    ([(CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// `GET /v1/journal`: in no order as they come, or, page by page, in order.

@@ -14,7 +14,6 @@
 //! With them stand those of the store (`annals::counting`) and of DynamoDB's client: requests,
 //! capacity units, refused and failed calls, retries.
 
-use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -83,25 +82,35 @@ const NO_PATH: &str = "none";
 
 /// The meters of all paths. A meter is looked for by its labels once: that costs more than to count.
 pub(super) struct Meters {
-    paths: HashMap<&'static str, PathMeters>,
+    paths: matchit::Router<PathMeters>,
     none: PathMeters,
     conflicts: Counter,
 }
 
 impl Meters {
     /// For paths as their patterns, so that ids never become labels.
-    pub(super) fn new(paths: impl IntoIterator<Item = &'static str>) -> Self {
-        let paths = paths.into_iter();
-        Self {
-            paths: paths.map(|path| (path, PathMeters::new(path))).collect(),
+    ///
+    /// # Errors
+    /// `Invalid` where two patterns are of the same paths.
+    pub(super) fn new(patterns: impl IntoIterator<Item = &'static str>) -> Result<Self> {
+        let mut paths = matchit::Router::new();
+        for pattern in patterns {
+            let meters = PathMeters::new(pattern);
+            paths.insert(pattern, meters).map_err(|cause| {
+                Error::invalid(format!("a path cannot be served. path=`{pattern}`")).because(cause)
+            })?;
+        }
+        Ok(Self {
+            paths,
             none: PathMeters::new(NO_PATH),
             conflicts: metrics::counter!(CONFLICTS),
-        }
+        })
     }
 
-    pub(super) fn of(&self, path: Option<&str>) -> &PathMeters {
-        let known = path.and_then(|path| self.paths.get(path));
-        known.unwrap_or(&self.none)
+    /// Those of the pattern that a path is of.
+    pub(super) fn of(&self, path: &str) -> &PathMeters {
+        let known = self.paths.at(path);
+        known.map_or(&self.none, |known| known.value)
     }
 
     pub(super) fn count_conflict(&self) {

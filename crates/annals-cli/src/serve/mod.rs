@@ -9,6 +9,7 @@
 mod app;
 mod auth;
 mod connections;
+mod entrance;
 mod finishing;
 mod health;
 mod idempotency;
@@ -22,6 +23,7 @@ mod openapi;
 mod otlp;
 mod problem;
 mod request;
+mod response;
 mod router;
 mod snapshots;
 mod sse;

@@ -2,16 +2,18 @@
 //!
 //! Promises: what is not understood is refused and named, never passed over.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use annals::{PersistenceId, SequenceNumber, SystemClock};
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::{FromRequestParts, Query};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Deserializer};
 
 use super::limits::Limits;
@@ -21,39 +23,49 @@ use crate::payload;
 /// Whose: the segment of the path behind what is asked for.
 pub(super) struct Id(pub(super) PersistenceId);
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
-        let Path(id) = path.map_err(|_| unreadable())?;
-        Ok(Self(id.parse()?))
+impl Id {
+    pub(super) fn of(uri: &Uri) -> Answer<Self> {
+        Ok(Self(segment(uri, 2)?.parse()?))
     }
 }
 
-/// What it is called: the last segment of the path.
-pub(super) struct Name(pub(super) String);
-
-impl<S: Send + Sync> FromRequestParts<S> for Name {
+impl<S: Sync> FromRequestParts<S> for Id {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
-        path.map(|Path(name)| Self(name)).map_err(|_| unreadable())
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        Self::of(&parts.uri)
+    }
+}
+
+/// What it is called: the segment behind `/v1/log/aside`.
+pub(super) struct Name(pub(super) String);
+
+impl<S: Sync> FromRequestParts<S> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        Ok(Self(segment(&parts.uri, 3)?.into_owned()))
     }
 }
 
 /// Whose, and a number of theirs.
 pub(super) struct Numbered(pub(super) PersistenceId, pub(super) SequenceNumber);
 
-impl<S: Send + Sync> FromRequestParts<S> for Numbered {
+impl<S: Sync> FromRequestParts<S> for Numbered {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((id, number)) = path.map_err(|_| unreadable())?;
-        Ok(Self(id.parse()?, digits(&number, "sequence_number")?))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let Id(id) = Id::of(&parts.uri)?;
+        let number = segment(&parts.uri, 3)?;
+        Ok(Self(id, digits(&number, "sequence_number")?))
     }
+}
+
+/// One segment of a path, `/0/1/2/3`, as the text that it stands for.
+fn segment(uri: &Uri, at: usize) -> Answer<Cow<'_, str>> {
+    let segment = uri.path().split('/').nth(at + 1).unwrap_or_default();
+    let text = percent_decode_str(segment).decode_utf8();
+    text.map_err(|_| unreadable())
 }
 
 fn unreadable() -> Problem {

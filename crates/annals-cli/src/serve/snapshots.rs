@@ -11,10 +11,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::app::App;
-use super::journal::{codec_of, raw_json};
+use super::journal::codec_of;
 use super::lines;
 use super::problem::{Answer, Problem};
 use super::request::{Id, Numbered, Params, json_body, parse, present, whole};
+use super::response::raw_json;
 use crate::{payload, shown};
 
 const BOUNDS: [&str; 4] = ["min_seq", "max_seq", "min_time", "max_time"];

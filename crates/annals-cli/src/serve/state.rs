@@ -15,9 +15,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::app::App;
-use super::journal::{codec_of, raw_json};
+use super::journal::codec_of;
 use super::problem::{Answer, Kind, Problem};
 use super::request::{Id, Params, header, json_body, parse, present, tag_number, whole};
+use super::response::raw_json;
 use crate::{payload, shown};
 
 /// A value as it is sent: the members under which it is shown.
