@@ -293,7 +293,7 @@ fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
 
 /// The key as the engine has it: behind the table's number.
 fn stored_key(table: &Table, key: &Key) -> Slice {
-    order::prefixed(order::items_prefix(table.number), &order::key_bytes(key)).into()
+    order::with_key(order::items_prefix(table.number), key).into()
 }
 
 fn delete_change(table: &Table, key: &Key) -> Change {

@@ -18,9 +18,16 @@ const END: [u8; 2] = [0x00, 0x01];
 /// A range of keys as the engine takes it.
 pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
+/// How many bytes most keys fit into, with their prefix.
+const KEY_ROOM: usize = 96;
+/// The most digits that a number has in base ten.
+const DIGITS_MAX: usize = 39;
+
 /// The bytes in front of a table's items.
 pub(super) fn items_prefix(table: u32) -> Vec<u8> {
-    table.to_be_bytes().to_vec()
+    let mut bytes = Vec::with_capacity(KEY_ROOM);
+    bytes.extend_from_slice(&table.to_be_bytes());
+    bytes
 }
 
 /// The bytes in front of the entries of a table's index.
@@ -69,7 +76,12 @@ pub(super) fn table_of(key: &[u8]) -> Option<u32> {
 
 /// The bytes of a key in a table.
 pub(super) fn key_bytes(key: &Key) -> Vec<u8> {
-    let mut bytes = partition_bytes(&key.partition);
+    with_key(Vec::with_capacity(KEY_ROOM), key)
+}
+
+/// These bytes, and those of a key behind them.
+pub(super) fn with_key(mut bytes: Vec<u8>, key: &Key) -> Vec<u8> {
+    push_partition(&mut bytes, &key.partition);
     if let Some(sort) = &key.sort {
         push_part(&mut bytes, sort);
     }
@@ -78,23 +90,28 @@ pub(super) fn key_bytes(key: &Key) -> Vec<u8> {
 
 /// The bytes of an entry in an index: its place there, then the item it stands for.
 pub(super) fn entry_bytes(place: &Key, item_key: &[u8]) -> Vec<u8> {
-    let mut bytes = key_bytes(place);
-    bytes.extend_from_slice(item_key);
-    bytes
+    prefixed(key_bytes(place), item_key)
 }
 
 fn partition_bytes(partition: &KeyPart) -> Vec<u8> {
-    let mut bytes = vec![0; HASH_BYTES];
-    push_part(&mut bytes, partition);
-    let hash = bytes.iter().skip(HASH_BYTES).fold(FNV_BASIS, |hash, byte| {
+    let mut bytes = Vec::with_capacity(KEY_ROOM);
+    push_partition(&mut bytes, partition);
+    bytes
+}
+
+fn push_partition(bytes: &mut Vec<u8>, partition: &KeyPart) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; HASH_BYTES]);
+    push_part(bytes, partition);
+    let hashed = bytes.iter().skip(start + HASH_BYTES);
+    let hash = hashed.fold(FNV_BASIS, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
     });
     // The last bits of FNV-1a mix least, so all are folded into the two bytes kept.
     let folded = (hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48)) as u16;
-    for (byte, hashed) in bytes.iter_mut().zip(folded.to_be_bytes()) {
+    for (byte, hashed) in bytes.iter_mut().skip(start).zip(folded.to_be_bytes()) {
         *byte = hashed;
     }
-    bytes
 }
 
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -131,14 +148,23 @@ fn push_number(bytes: &mut Vec<u8>, number: Number) {
         return;
     }
     let start = bytes.len();
-    let digits = mantissa.unsigned_abs().to_string();
+    let (mut room, mut len, mut rest) = ([0; DIGITS_MAX], 0, mantissa.unsigned_abs());
+    for digit in room.iter_mut().rev() {
+        (*digit, rest, len) = ((rest % 10) as u8, rest / 10, len + 1);
+        if rest == 0 {
+            break;
+        }
+    }
+    let digits = room.get(DIGITS_MAX - len..).unwrap_or_default();
     // The first digit stands between 10^-130 and 10^125: with this bias, between 0 and 255.
-    let magnitude = digits.len() as i32 + i32::from(exponent) + 129;
+    let magnitude = len as i32 + i32::from(exponent) + 129;
     bytes.push(magnitude.clamp(0, 255) as u8);
-    for pair in digits.as_bytes().chunks(2) {
-        let tens = pair.first().map_or(0, |d| d - b'0');
-        let ones = pair.get(1).map_or(0, |d| d - b'0');
-        bytes.push(tens * 10 + ones + 1);
+    for pair in digits.chunks(2) {
+        bytes.push(match *pair {
+            [tens, ones] => tens * 10 + ones + 1,
+            [tens] => tens * 10 + 1,
+            _ => 1,
+        });
     }
     bytes.push(0);
     if mantissa < 0 {
