@@ -17,7 +17,7 @@ use crate::entity::{
 use crate::journal::{Expected, Window};
 use crate::{Annals, Clock, Codec, Error, NewEvent, Payload, Result, SequenceNumber};
 
-/// Ids that writers go round. More than wait at once, so that nobody meets anybody.
+/// Ids that writers go round: a multiple of the writers, so that nobody meets anybody (`race`).
 const IDS: u64 = 1_024;
 /// How many entities recover at once, and how many replays run at once beside them.
 const AT_ONCE: usize = 32;
