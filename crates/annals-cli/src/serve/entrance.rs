@@ -2,7 +2,7 @@
 //!
 //! Promises: every answer is counted under the pattern of its path, so that ids never become
 //! labels; a handler that panics is answered for.
-//! Never: takes memory of its own for a request: it is a part of its connection's task.
+//! Never: makes a task or a box for a request: it is a part of its connection's task.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
