@@ -2,7 +2,8 @@
 //!
 //! Promises: every answer is counted under the pattern of its path, so that ids never become
 //! labels; a handler that panics is answered for.
-//! Never: makes a task or a box for a request: it is a part of its connection's task.
+//! Never: takes memory of a connection that waits: a request has one box for all that it needs, and
+//! it is gone with its answer.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -55,7 +56,7 @@ impl Entrance {
         let entrance = self.clone();
         service_fn(move |request: hyper::Request<Incoming>| {
             let entrance = entrance.clone();
-            async move { Ok(entrance.admit(request.map(Body::new)).await) }
+            Box::pin(async move { Ok(entrance.admit(request.map(Body::new)).await) })
         })
     }
 
