@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use annals::settings::{AwsClientSettings, Settings};
-use annals::{Clock, Error, Random, Result};
+use crate::settings::{AwsClientSettings, AwsSettings};
+use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
 use aws_config::profile::ProfileFileRegionProvider;
@@ -30,19 +30,16 @@ use crate::retry::Sender;
 ///
 /// ```no_run
 /// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
-/// use annals::settings::Settings;
-/// use annals::{Random, SystemClock};
+/// use annals_aws::AwsSettings;
 /// use annals_aws::DynamoDb;
-/// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = Settings {
+/// let settings = AwsSettings {
 ///     endpoint: Some("http://localhost:8000".to_owned()),
-///     ..Settings::default()
+///     ..AwsSettings::default()
 /// };
-/// let clock = Arc::new(SystemClock::new());
-/// let items = DynamoDb::open(&settings, clock, Random::from_machine()).await?;
+/// let items = DynamoDb::open(&settings).await?;
 ///
 /// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
 /// items.create_table(&table, Default::default()).await?;
@@ -69,10 +66,11 @@ impl DynamoDb {
     ///
     /// # Errors
     /// `Invalid` where there is no region, or a setting cannot work.
-    pub async fn open(settings: &Settings, clock: Arc<dyn Clock>, random: Random) -> Result<Self> {
+    pub async fn open(settings: &AwsSettings) -> Result<Self> {
         check(settings)?;
         let shared = loader(settings).load().await;
-        Self::with_config(shared, settings, clock, random)
+        let clock = Arc::new(SystemClock::new());
+        Self::with_config(shared, settings, clock, Random::from_machine())
     }
 
     /// Opens a server that takes any credentials, with keys that mean nothing. For tests.
@@ -81,7 +79,7 @@ impl DynamoDb {
     /// `Invalid` without an endpoint, which keeps this away from AWS.
     #[doc(hidden)]
     pub async fn open_local(
-        settings: &Settings,
+        settings: &AwsSettings,
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
@@ -96,7 +94,7 @@ impl DynamoDb {
 
     pub(crate) fn with_config(
         shared: SdkConfig,
-        settings: &Settings,
+        settings: &AwsSettings,
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
@@ -147,7 +145,7 @@ pub(crate) fn check_place(shared: &SdkConfig) -> Result<()> {
     }
 }
 
-pub(crate) fn loader(settings: &Settings) -> ConfigLoader {
+pub(crate) fn loader(settings: &AwsSettings) -> ConfigLoader {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
     if let Some(profile) = &settings.profile {
         loader = loader.profile_name(profile);
@@ -161,7 +159,7 @@ pub(crate) fn loader(settings: &Settings) -> ConfigLoader {
 
 /// The region where an endpoint is set: a server of one's own takes any, so there is a default,
 /// and the machine's metadata service, which a laptop would wait for in vain, is not asked.
-fn near_region(settings: &Settings) -> RegionProviderChain {
+fn near_region(settings: &AwsSettings) -> RegionProviderChain {
     const ANY: &str = "us-east-1";
     let mut profile = ProfileFileRegionProvider::builder();
     if let Some(name) = &settings.profile {
@@ -173,7 +171,7 @@ fn near_region(settings: &Settings) -> RegionProviderChain {
         .or_else(Region::new(ANY))
 }
 
-pub(crate) fn check(settings: &Settings) -> Result<()> {
+pub(crate) fn check(settings: &AwsSettings) -> Result<()> {
     let limits = &settings.aws_client_config;
     let at_least_one = [
         ("max-connections", limits.max_connections as u64),
@@ -218,7 +216,7 @@ mod tests {
 
     fn open(shared: aws_config::SdkConfig) -> Result<DynamoDb> {
         let clock = Arc::new(ManualClock::at_ms(0));
-        DynamoDb::with_config(shared, &Settings::default(), clock, Random::seeded(1))
+        DynamoDb::with_config(shared, &AwsSettings::default(), clock, Random::seeded(1))
     }
 
     #[test]
@@ -279,10 +277,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_endpoint_needs_no_region_and_a_region_that_is_set_wins() {
-        let set = |region: Option<&str>| Settings {
+        let set = |region: Option<&str>| AwsSettings {
             region: region.map(str::to_owned),
             profile: Some("no-such-profile".to_owned()),
-            ..Settings::default()
+            ..AwsSettings::default()
         };
         let ours = near_region(&set(Some("eu-north-1"))).region().await;
         assert_eq!(ours, Some(Region::new("eu-north-1")));

@@ -5,7 +5,7 @@
 //! Trusts: [`Proxy`] to be an address.
 //! Never: ends an attempt as a whole, or repeats one: `retry` does.
 
-use annals::settings::AwsClientSettings;
+use crate::settings::AwsClientSettings;
 use annals::{Error, Result};
 use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents, SharedHttpClient};

@@ -1,14 +1,14 @@
 //! The verbs of the waist, a short function each.
 //!
 //! Promises: arguments are checked before anything is sent, every answer says what it cost, retries
-//! included, and every error what was asked: the request, the table and the keys.
+//! included.
 //! Trusts: that DynamoDB returns the item that is there when it refuses a condition; where it does
 //! not, it is read.
 
 use annals::Result;
 use annals::items::{
-    Asked, BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items,
-    Key, Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition, check_item,
+    BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items, Key,
+    Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition, check_item,
     check_key, check_query, check_scan, item_size,
 };
 use async_trait::async_trait;
@@ -30,8 +30,7 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 #[deny(clippy::missing_trait_methods)]
 impl Items for DynamoDb {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        let got = self.get_any(table, &keys).await;
-        got.map_err(|error| Asked::get(table, &keys).told(error))
+        self.get_any(table, &keys).await
     }
 
     async fn put(
@@ -40,8 +39,7 @@ impl Items for DynamoDb {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let put = self.put_one(table, &item, condition).await;
-        put.map_err(|error| error.told(Asked::put(table, &item)))
+        self.put_one(table, &item, condition).await
     }
 
     async fn delete(
@@ -50,38 +48,31 @@ impl Items for DynamoDb {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let deleted = self.delete_one(table, &key, condition).await;
-        deleted.map_err(|error| error.told(Asked::delete(table, &key)))
+        self.delete_one(table, &key, condition).await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let written = self.write_any(table, writes).await;
-        written.map_err(|error| error.told(table))
+        self.write_any(table, writes).await
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        let page = self.page(table, &query).await;
-        page.map_err(|error| Asked::query(table, &query).told(error))
+        self.page(table, &query).await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        let page = self.scanned(table, scan).await;
-        page.map_err(|error| Asked::scan(table).told(error))
+        self.scanned(table, scan).await
     }
 
     async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        let created = self.create(spec, billing).await;
-        created.map_err(|error| Asked::create_table(spec).told(error))
+        self.create(spec, billing).await
     }
 
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        let found = self.describe(name).await;
-        found.map_err(|error| Asked::describe_table(name).told(error))
+        self.describe(name).await
     }
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        let dropped = self.drop(name).await;
-        dropped.map_err(|error| Asked::drop_table(name).told(error))
+        self.drop(name).await
     }
 }
 

@@ -13,11 +13,10 @@
 //! retry       the only loop that repeats a request, and the only limit on connections
 //! error       what a failure of the SDK means; one place
 //! capacity    what an answer cost
+//! settings    where DynamoDB and Kinesis are, and how their clients behave
 //! request     queries, conditions and batches as DynamoDB's expressions (pure)
 //! attribute   items as DynamoDB's attributes (pure)
-//! bench       what all this costs over the bare SDK
 //! kinesis     streams pumped into the log, and the log played back to streams
-//! lambda      the log's steps as functions of AWS Lambda; their binary wants feature `lambda`
 //! template    tables, streams and functions as a template of CloudFormation (pure)
 //! ```
 //!
@@ -37,13 +36,15 @@ mod items;
 mod proxy;
 mod request;
 mod retry;
+mod settings;
 mod tables;
 
+#[doc(hidden)]
 pub mod bench;
 pub mod kinesis;
-pub mod lambda;
 pub mod template;
 
 pub use client::DynamoDb;
 pub use facade::{create, open};
+pub use settings::{AwsClientSettings, AwsSettings, KinesisSettings};
 pub use tables::TableCare;

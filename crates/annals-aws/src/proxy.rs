@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use annals::settings::AwsClientSettings;
+use crate::settings::AwsClientSettings;
 use annals::{Error, Result};
 
 use crate::endpoint::is_host;

@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::settings::AwsClientSettings;
+use crate::settings::AwsClientSettings;
 use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_sdk_dynamodb::error::SdkError;
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -137,14 +137,11 @@ impl DynamoDb {
 /// How a table is set up on DynamoDB, besides its keys.
 ///
 /// ```no_run
-/// use annals::settings::Settings;
-/// use annals::{Random, SystemClock};
+/// use annals_aws::AwsSettings;
 /// use annals_aws::DynamoDb;
-/// use std::sync::Arc;
 ///
 /// # async fn example() -> annals::Result<()> {
-/// let clock = Arc::new(SystemClock::new());
-/// let items = DynamoDb::open(&Settings::default(), clock, Random::from_machine()).await?;
+/// let items = DynamoDb::open(&AwsSettings::default()).await?;
 /// if let Some(found) = items.table_care(&"annals-journal".parse()?).await? {
 ///     println!("{:?}, can be restored: {:?}", found.billing, found.is_recoverable);
 /// }

@@ -8,7 +8,7 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod server;
 
-use annals::tck;
+use annals_testkit::tck;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Builder;
 

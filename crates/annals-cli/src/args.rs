@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use annals::items::TableName;
-use annals::layout::Layout;
+use annals_jvm::LayoutName;
 use clap::error::{ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -125,7 +125,7 @@ pub(crate) struct Global {
     pub(crate) region: Option<Given<String>>,
     /// Whose tables to read and write: annals, akka or j5ik2o
     #[arg(long, global = true, value_name = "LAYOUT", env = "ANNALS_LAYOUT")]
-    pub(crate) layout: Option<Given<Layout>>,
+    pub(crate) layout: Option<Given<LayoutName>>,
     /// The table of events
     #[arg(
         long,

@@ -4,9 +4,9 @@
 //! where a signal ended it (see `interrupt`).
 
 mod args;
+mod bench;
 mod commands;
 mod findings;
-mod hocon;
 mod interrupt;
 mod lines;
 mod open;
@@ -15,6 +15,7 @@ mod payload;
 mod progress;
 mod records;
 mod serve;
+mod settings;
 mod shown;
 mod side;
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use annals::counting::Counting;
+use crate::settings::{Settings, StoreKind};
 use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::memory::Memory;
-use annals::settings::{Settings, StoreKind};
-use annals::{Error, Random, Result, SystemClock};
+use annals::store::Store;
+use annals::{Error, Result};
 use annals_aws::DynamoDb;
 
 use crate::args::{Global, given};
@@ -82,18 +82,15 @@ pub(crate) enum Absent {
 }
 
 /// The store the settings name, counting what it does.
-pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Arc<Counting>> {
+pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> {
     let items: Arc<dyn Items> = match settings.store {
         StoreKind::Embedded if absent == Absent::Empty && holds_no_store(&settings.data) => {
             Arc::new(Memory::new())
         }
         StoreKind::Embedded => Arc::new(Embedded::open(&settings.data, &settings.embedded)?),
-        StoreKind::DynamoDb => {
-            let clock = Arc::new(SystemClock::new());
-            Arc::new(DynamoDb::open(settings, clock, Random::from_machine()).await?)
-        }
+        StoreKind::DynamoDb => Arc::new(DynamoDb::open(&settings.aws()).await?),
     };
-    Ok(Arc::new(Counting::new(items)))
+    Ok(Store::from_items(items))
 }
 
 /// The file FORMAT is written last when a store is made. What cannot be told, opening reports.

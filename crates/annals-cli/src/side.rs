@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use annals::layout::Layout;
-use annals::settings::{Settings, StoreKind};
+use crate::settings::{Settings, StoreKind};
 use annals::{Error, Result};
+use annals_jvm::LayoutName;
 use toml::{Table, Value};
 
 /// Names of tables, which belong to a layout.
@@ -36,7 +36,7 @@ impl SideText {
     /// The settings of this side, over those that hold for both.
     pub(crate) fn settings(&self, both: &Settings) -> Result<Settings> {
         let text = self.0.as_str();
-        let said = match text.parse::<Layout>() {
+        let said = match text.parse::<LayoutName>() {
             Ok(layout) => Table::from_iter([("layout".to_owned(), layout.to_string().into())]),
             Err(_) if text.contains('=') && !Path::new(text).exists() => pairs(text, both)?,
             Err(_) => file(Path::new(text))?,
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_layout_is_a_side_with_its_own_tables() {
         let akka = side("akka", &named()).unwrap();
-        assert_eq!(akka.layout, Layout::Akka);
+        assert_eq!(akka.layout, LayoutName::Akka);
         assert_eq!((akka.journal_table, akka.region), (None, named().region));
         assert_eq!(side("annals", &named()).unwrap(), named());
     }

@@ -91,7 +91,7 @@ impl Codec {
 
 /// A single value as the JVM's serializers write it, a codec of its own by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scalar {
+pub enum Scalar {
     /// 8 bytes, little-endian.
     Long,
     /// 4 bytes, little-endian.
@@ -101,9 +101,11 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    pub(crate) const ALL: [Self; 3] = [Self::Long, Self::Int, Self::Boolean];
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Long, Self::Int, Self::Boolean];
 
-    pub(crate) const fn name(self) -> &'static str {
+    /// The codec's name.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Long => "long",
             Self::Int => "int",
@@ -111,12 +113,13 @@ impl Scalar {
         }
     }
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scalar| scalar.name() == name)
     }
 
     /// The value; none where the bytes are not one.
-    pub(crate) fn to_json(self, bytes: &[u8]) -> Option<Json> {
+    pub fn to_json(self, bytes: &[u8]) -> Option<Json> {
         match self {
             Self::Long => Some(i64::from_le_bytes(bytes.try_into().ok()?).into()),
             Self::Int => Some(i32::from_le_bytes(bytes.try_into().ok()?).into()),

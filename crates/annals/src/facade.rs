@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::entity::{Entity, EntitySettings, Executor, Host, Region, durable};
-use crate::items::Items;
 use crate::journal::Journal;
+use crate::layout::{AnnalsLayout, Layout};
 use crate::log::Log;
-use crate::settings::{LogSettings, Settings};
+use crate::settings::LogSettings;
 use crate::snapshot::Snapshots;
 use crate::state::States;
-use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
+use crate::store::Store;
+use crate::{Error, Result};
 
 /// Everything on one store.
 ///
@@ -29,71 +30,48 @@ use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Annals {
-    items: Arc<dyn Items>,
-    clock: Arc<dyn Clock>,
+    store: Store,
     journal: Journal,
     snapshots: Snapshots,
     states: Option<States>,
 }
 
 impl Annals {
-    /// On a folder of this machine, which is made if it is missing. One process at a time.
+    /// In a folder of this machine, which is created if it is missing. One process at a time.
     ///
     /// # Errors
-    /// `Invalid` where the folder is something else's, `Unavailable` where another process has it.
+    /// `Invalid` where the folder holds something else, `Unavailable` where another process has it
+    /// open.
     #[cfg(feature = "embedded")]
     pub async fn embedded(folder: impl AsRef<std::path::Path>) -> Result<Self> {
-        let settings = Settings::default();
-        let opened = crate::embedded::Embedded::open(folder.as_ref(), &settings.embedded)?;
-        Self::create(Arc::new(opened), &settings).await
+        let opened = crate::embedded::Embedded::open(folder.as_ref(), &Default::default())?;
+        Self::create(opened, &AnnalsLayout::default()).await
     }
 
-    /// On any store whose tables are there.
+    /// On any store and layout; the tables must exist.
     ///
     /// # Errors
-    /// `Invalid` where a table is missing or was made for other settings.
-    pub async fn open(items: Arc<dyn Items>, settings: &Settings) -> Result<Self> {
-        let clock = Arc::new(SystemClock::new());
-        Self::open_at(items, settings, clock).await
-    }
-
-    /// On any store; tables that are missing are made.
-    ///
-    /// # Errors
-    /// `Invalid` where a table was made for other settings; the others as the store fails.
-    pub async fn create(items: Arc<dyn Items>, settings: &Settings) -> Result<Self> {
-        for table in settings.layout.tables(settings)?.all() {
-            if items.describe_table(table.name()).await?.is_none() {
-                match items.create_table(table, Default::default()).await {
-                    // Another process was faster.
-                    Err(error) if error.kind() == ErrorKind::Conflict => {}
-                    other => other?,
-                }
-            }
-        }
-        Self::open(items, settings).await
-    }
-
-    /// On any store whose tables are there, by a clock of one's own.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub async fn open_at(
-        items: Arc<dyn Items>,
-        settings: &Settings,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
-        let random = Random::from_machine();
-        let has_states = settings.layout.tables(settings)?.state.is_some();
-        let states = has_states
-            .then(|| States::open(items.clone(), settings, clock.clone(), random.clone()));
+    /// `Invalid` where a table is missing or was created for other settings.
+    pub async fn open(store: impl Into<Store>, layout: &dyn Layout) -> Result<Self> {
+        let store = store.into();
+        let has_states = layout.tables()?.state.is_some();
+        let states = has_states.then(|| layout.states(&store)).transpose()?;
         Ok(Self {
-            journal: Journal::open(items.clone(), settings, clock.clone(), random.clone()).await?,
-            snapshots: Snapshots::open(items.clone(), settings, clock.clone(), random)?,
-            states: states.transpose()?,
-            clock,
-            items,
+            journal: layout.journal(&store).await?,
+            snapshots: layout.snapshots(&store)?,
+            states,
+            store,
         })
+    }
+
+    /// On any store and layout; missing tables are created.
+    ///
+    /// # Errors
+    /// `Invalid` where a table was created for other settings; the others as the store fails.
+    pub async fn create(store: impl Into<Store>, layout: &dyn Layout) -> Result<Self> {
+        let store = store.into();
+        layout.tables()?.create_missing(&store).await?;
+        Self::open(store, layout).await
     }
 
     /// The journal.
@@ -120,7 +98,7 @@ impl Annals {
     /// # Errors
     /// As [`Log::open`].
     pub async fn log(&self, settings: &LogSettings) -> Result<Log> {
-        Log::open(self.items.clone(), settings, self.clock.clone()).await
+        Log::open(&self.store, settings).await
     }
 
     /// The time-ordered log on the same store; tables that are missing are made.
@@ -128,19 +106,19 @@ impl Annals {
     /// # Errors
     /// As [`Log::create`].
     pub async fn create_log(&self, settings: &LogSettings) -> Result<Log> {
-        Log::create(self.items.clone(), settings, self.clock.clone()).await
+        Log::create(&self.store, settings).await
     }
 
     /// The store.
-    pub fn items(&self) -> &Arc<dyn Items> {
-        &self.items
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 
     fn host<E: Entity>(&self, settings: EntitySettings<E>) -> Host<E> {
         Host {
             journal: self.journal.clone(),
             snapshots: self.snapshots.clone(),
-            clock: self.clock.clone(),
+            clock: self.store.clock().clone(),
             recoveries: settings.recoveries(),
             settings: Arc::new(settings),
         }
@@ -162,7 +140,7 @@ impl Annals {
     ) -> Result<durable::Host<E>> {
         Ok(durable::Host {
             states: self.states()?.clone(),
-            clock: self.clock.clone(),
+            clock: self.store.clock().clone(),
             recoveries: settings.recoveries(),
             settings: Arc::new(settings),
         })

@@ -162,7 +162,7 @@
 //! Everything above runs on any store that implements [`Items`](items::Items): [`memory`] for tests,
 //! [`embedded`] on one machine, and DynamoDB in the crate `annals-aws`, whose `create` returns the
 //! same [`Annals`]. How events become items is a [`layout`]: ours, or that of the JVM plugins whose
-//! tables you have already ([`settings::Settings::layout`]).
+//! tables you have already (the crate `annals-jvm`).
 //!
 //! # Where things are
 //!
@@ -173,7 +173,7 @@
 //! | keep a state beside its events | [`snapshot`] |
 //! | keep only the current value | [`state`] |
 //! | copy all of it to another layout or store | [`copy`] |
-//! | know what it costs | [`counting`] |
+//! | know what it costs | [`store`] |
 //! | look for damage | [`verify`] |
 //! | choose names, limits, layouts | [`settings`] |
 
@@ -189,33 +189,23 @@ mod id;
 mod payload;
 mod random;
 
-#[cfg(feature = "embedded")]
-pub mod bench;
-#[cfg(feature = "testing")]
-pub mod conformance;
 pub mod copy;
-pub mod counting;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod entity;
-#[cfg(feature = "testing")]
-pub mod faulty;
 pub mod items;
 pub mod journal;
-#[cfg(feature = "testing")]
-pub mod lagging;
 pub mod layout;
 pub mod log;
 pub mod memory;
 pub mod settings;
 pub mod snapshot;
 pub mod state;
-#[cfg(feature = "testing")]
-pub mod tck;
+pub mod store;
 pub mod verify;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use codec::Codec;
+pub use codec::{Codec, Scalar};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, NewEvent, Token};
 pub use facade::Annals;

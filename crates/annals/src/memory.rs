@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard};
 use async_trait::async_trait;
 
 use crate::items::{
-    Asked, BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page,
-    PageBuilder, Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree,
-    check_condition, check_cursor, check_item, check_key, check_query, check_scan, check_writes,
-    cursor_after, index_entry, item_size, missing_table, table_exists,
+    BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, PageBuilder,
+    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree, check_condition,
+    check_cursor, check_item, check_key, check_query, check_scan, check_writes, cursor_after,
+    index_entry, item_size, missing_table, table_exists,
 };
 use crate::{Error, Result};
 
@@ -314,8 +314,7 @@ impl Memory {
 #[deny(clippy::missing_trait_methods)]
 impl Items for Memory {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        let got = self.get_all(table, &keys);
-        got.map_err(|error| Asked::get(table, &keys).told(error))
+        self.get_all(table, &keys)
     }
 
     async fn put(
@@ -324,8 +323,7 @@ impl Items for Memory {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let put = self.put_one(table, &item, &condition);
-        put.map_err(|error| error.told(Asked::put(table, &item)))
+        self.put_one(table, &item, &condition)
     }
 
     async fn delete(
@@ -334,29 +332,25 @@ impl Items for Memory {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let deleted = self.delete_one(table, &key, &condition);
-        deleted.map_err(|error| error.told(Asked::delete(table, &key)))
+        self.delete_one(table, &key, &condition)
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let written = self.write_all(table, writes);
-        written.map_err(|error| error.told(table))
+        self.write_all(table, writes)
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        let page = self.page(table, &query);
-        page.map_err(|error| Asked::query(table, &query).told(error))
+        self.page(table, &query)
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        let page = self.scanned(table, scan);
-        page.map_err(|error| Asked::scan(table).told(error))
+        self.scanned(table, scan)
     }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
         let mut tables = self.tables();
         if tables.contains_key(spec.name()) {
-            return Err(Asked::create_table(spec).told(table_exists(spec.name())));
+            return Err(table_exists(spec.name()));
         }
         tables.insert(spec.name().clone(), Table::new(spec.clone()));
         Ok(())

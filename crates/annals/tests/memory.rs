@@ -9,10 +9,14 @@ use annals::embedded::Embedded;
 use annals::entity::{Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Stored, persist};
 use annals::items::Items;
 use annals::journal::{Append, EventStream, Expected, Journal, Window};
+use annals::layout::Layout;
 use annals::log::{Log, LogStream, Record, Span, Time};
 use annals::memory::Memory;
-use annals::settings::{EmbeddedSettings, LogSettings, Settings};
+use annals::settings::{EmbeddedSettings, LogSettings};
+use annals::store::Store;
 use annals::{Annals, Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
 use futures::TryStreamExt;
 use peak_alloc::PeakAlloc;
 use serde::{Deserialize, Serialize};
@@ -67,14 +71,15 @@ fn id() -> PersistenceId {
 
 /// Opens the journal, in its table.
 async fn open(items: Arc<dyn Items>) -> Journal {
-    let settings = Settings::default();
-    let table = settings.layout.tables(&settings).unwrap().journal;
+    let settings = AnyLayout::default();
+    let table = settings.tables().unwrap().journal;
     if items.describe_table(table.name()).await.unwrap().is_none() {
         let created = items.create_table(&table, Default::default());
         created.await.unwrap();
     }
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    let opened = Journal::open(items, &settings, clock, Random::seeded(0));
+    let store = store(items, clock, Random::seeded(0));
+    let opened = settings.journal(&store);
     opened.await.unwrap()
 }
 
@@ -175,7 +180,7 @@ async fn check_idle_entities() {
     const ENTITIES: usize = 10_000;
     const IDLE_BYTES_MAX: usize = 2_048;
     let items: Arc<dyn Items> = Arc::new(Memory::new());
-    let settings = Settings::default();
+    let settings = AnyLayout::default();
     let opened = || Annals::create(items.clone(), &settings);
     let annals = opened().await.unwrap();
     let counters = annals.executor::<Counter>(EntitySettings::new());
@@ -242,9 +247,12 @@ async fn check_log() {
         ..LogSettings::default()
     };
     let clock = Arc::new(ManualClock::at_ms(LOG_START));
-    let log = Log::create(Arc::new(Memory::new()), &settings, clock)
-        .await
-        .unwrap();
+    let log = Log::create(
+        Store::from(Arc::new(Memory::new())).with_clock(clock),
+        &settings,
+    )
+    .await
+    .unwrap();
     fill_log(&log).await;
     peak_of_playback(&log, LOG_SHORT).await;
     let short = peak_of_playback(&log, LOG_SHORT).await;
@@ -268,8 +276,8 @@ async fn endless(events: u64, segments: u32) -> Log {
         ..LogSettings::default()
     };
     let clock = Arc::new(ManualClock::at_ms(endless::START_MS));
-    let log = Log::open(Arc::new(Endless::new(events)), &settings, clock);
-    log.await.unwrap()
+    let store = Store::new(Endless::new(events)).with_clock(clock);
+    Log::open(&store, &settings).await.unwrap()
 }
 
 async fn peak_of_endless_sweep(events: u64, segments: u32) -> usize {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use annals::embedded::Embedded;
 use annals::memory::Memory;
-use annals::tck;
+use annals_testkit::tck;
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
 use tokio::runtime::Builder;

@@ -8,9 +8,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::settings::{AwsClientSettings, AwsSettings};
 use annals::log::Time;
-use annals::settings::{AwsClientSettings, Settings};
-use annals::{Clock, Error, Random, Result};
+use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_config::{Region, SdkConfig};
 use aws_sdk_kinesis::Client;
 use aws_sdk_kinesis::config::retry::RetryConfig;
@@ -57,22 +57,19 @@ impl OperationError for PutRecordsError {
 /// Requests are repeated within `client-execution-timeout`. Needs a Tokio runtime with I/O and time.
 ///
 /// ```no_run
-/// use annals::settings::{KinesisSettings, Settings};
-/// use annals::{Random, SystemClock};
+/// use annals_aws::{AwsSettings, KinesisSettings};
 /// use annals_aws::kinesis::Kinesis;
-/// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = Settings {
+/// let settings = AwsSettings {
 ///     kinesis: KinesisSettings {
 ///         endpoint: Some("http://localhost:4567".to_owned()),
 ///         ..KinesisSettings::default()
 ///     },
-///     ..Settings::default()
+///     ..AwsSettings::default()
 /// };
-/// let clock = Arc::new(SystemClock::new());
-/// let kinesis = Kinesis::open(&settings, clock, Random::from_machine()).await?;
+/// let kinesis = Kinesis::open(&settings).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -94,8 +91,8 @@ impl fmt::Debug for Kinesis {
 }
 
 /// The settings as they are for Kinesis: `endpoint` is DynamoDB's.
-fn own(settings: &Settings) -> Settings {
-    Settings {
+fn own(settings: &AwsSettings) -> AwsSettings {
+    AwsSettings {
         endpoint: settings.kinesis.endpoint.clone(),
         ..settings.clone()
     }
@@ -106,11 +103,12 @@ impl Kinesis {
     ///
     /// # Errors
     /// `Invalid` where there is no region, or a setting cannot work.
-    pub async fn open(settings: &Settings, clock: Arc<dyn Clock>, random: Random) -> Result<Self> {
+    pub async fn open(settings: &AwsSettings) -> Result<Self> {
         let settings = own(settings);
         check(&settings)?;
         let shared = loader(&settings).load().await;
-        Self::with_config(shared, &settings, clock, random)
+        let clock = Arc::new(SystemClock::new());
+        Self::with_config(shared, &settings, clock, Random::from_machine())
     }
 
     /// Opens a server that takes any credentials, with keys that mean nothing. For tests.
@@ -119,7 +117,7 @@ impl Kinesis {
     /// `Invalid` without an endpoint, which keeps this away from AWS.
     #[doc(hidden)]
     pub async fn open_local(
-        settings: &Settings,
+        settings: &AwsSettings,
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
@@ -137,7 +135,7 @@ impl Kinesis {
 
     fn with_config(
         shared: SdkConfig,
-        settings: &Settings,
+        settings: &AwsSettings,
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {

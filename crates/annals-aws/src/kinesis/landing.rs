@@ -12,22 +12,22 @@ use super::record::without_data;
 
 /// What became of some records.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Landing {
+pub struct Landing {
     /// Stored now.
-    pub(crate) stored: u64,
+    pub stored: u64,
     /// There already.
-    pub(crate) present: u64,
+    pub present: u64,
     /// Of those two, how many are without their data.
-    pub(crate) without_data: u64,
+    pub without_data: u64,
     /// What cannot be an event, or not with its data, and why.
-    pub(crate) problems: Vec<Error>,
+    pub problems: Vec<Error>,
     /// The first record of which is not known whether it is stored, by its place, and why.
-    pub(crate) unknown: Option<(usize, Error)>,
+    pub unknown: Option<(usize, Error)>,
 }
 
 impl Landing {
     /// Brings records into the buffer.
-    pub(crate) async fn of(log: &Log, records: Vec<Record>) -> Self {
+    pub async fn of(log: &Log, records: Vec<Record>) -> Self {
         let mut landing = Self::default();
         // Most records fit, and are not kept twice for the sake of those that do not.
         let slim: Vec<Option<Record>> = records.iter().map(slimmed).collect();

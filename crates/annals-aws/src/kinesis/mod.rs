@@ -35,5 +35,5 @@ pub use play::Played;
 pub use position::Begin;
 pub use pump::{Pump, PumpStep};
 
-pub(crate) use landing::Landing;
-pub(crate) use record::record_of_event;
+pub use landing::Landing;
+pub use record::record_of_event;

@@ -111,7 +111,7 @@ fn record_of(map: BTreeMap<String, Value>) -> Result<Record> {
 ///
 /// # Errors
 /// `Invalid` where it is not a record of a stream.
-pub(crate) fn record_of_event(json: serde_json::Value) -> Result<Record> {
+pub fn record_of_event(json: serde_json::Value) -> Result<Record> {
     match value_of(json) {
         Some(Value::M(map)) => record_of(map),
         _ => Err(Error::invalid(

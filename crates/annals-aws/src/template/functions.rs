@@ -5,7 +5,7 @@
 
 use annals::Result;
 use annals::log::LogTables;
-use annals::settings::Settings;
+use annals::settings::LogSettings;
 use serde_json::{Map, Value as Json, json};
 
 use super::LogParts;
@@ -172,8 +172,8 @@ fn stream(name: &str) -> Json {
 }
 
 /// The settings that a function needs, as its environment has them.
-fn environment(settings: &Settings, tables: &LogTables) -> Result<Map<String, Json>> {
-    let mut log = settings.log.clone();
+fn environment(settings: &LogSettings, tables: &LogTables) -> Result<Map<String, Json>> {
+    let mut log = settings.clone();
     log.buffer_table = Some(tables.buffer.name().clone());
     log.event_table = Some(tables.event.name().clone());
     let text = serde_json::to_string(&json!({"log": log}));
@@ -187,18 +187,14 @@ fn environment(settings: &Settings, tables: &LogTables) -> Result<Map<String, Js
 }
 
 /// Streams, functions and roles of the log.
-pub(super) fn of_log(
-    settings: &Settings,
-    tables: &LogTables,
-    parts: &LogParts,
-) -> Result<Map<String, Json>> {
+pub(super) fn of_log(tables: &LogTables, parts: &LogParts) -> Result<Map<String, Json>> {
     let (from, to) = (&parts.stream, &parts.playback_stream);
     if from == to {
         return Err(annals::Error::invalid(format!(
             "a stream that is played back to is not pumped, or events would go round; name two streams. stream=`{from}`"
         )));
     }
-    let environment = environment(settings, tables)?;
+    let environment = environment(&parts.settings, tables)?;
     let mut all = Map::new();
     all.insert("EventStream".to_owned(), stream(from.as_str()));
     all.insert("PlaybackStream".to_owned(), stream(to.as_str()));

@@ -10,8 +10,9 @@ mod tables;
 mod yaml;
 
 use annals::items::Billing;
+use annals::layout::Tables;
 use annals::log::LogTables;
-use annals::settings::Settings;
+use annals::settings::LogSettings;
 use annals::{Error, Result};
 use serde_json::{Map, Value as Json, json};
 
@@ -20,19 +21,23 @@ use crate::kinesis::StreamName;
 /// What a template has besides the tables of the layout.
 ///
 /// ```
-/// use annals::settings::Settings;
+/// use annals::layout::{AnnalsLayout, Layout};
+/// use annals::settings::LogSettings;
 /// use annals_aws::template::{LogParts, Template};
 ///
 /// let log = LogParts {
+///     settings: LogSettings::default(),
 ///     stream: "events".parse()?,
 ///     playback_stream: "replay".parse()?,
 /// };
-/// let template = Template::of(&Settings::default(), Default::default(), Some(&log))?;
+/// let template = Template::new(&AnnalsLayout::default().tables()?, Default::default(), Some(&log))?;
 /// assert!(template.to_yaml().contains("Type: AWS::Kinesis::Stream"));
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct LogParts {
+    /// The log's settings.
+    pub settings: LogSettings,
     /// The stream that is pumped.
     pub stream: StreamName,
     /// The stream that is played back to.
@@ -42,10 +47,10 @@ pub struct LogParts {
 /// A CloudFormation template.
 ///
 /// ```
-/// use annals::settings::Settings;
+/// use annals::layout::{AnnalsLayout, Layout};
 /// use annals_aws::template::Template;
 ///
-/// let template = Template::of(&Settings::default(), Default::default(), None)?;
+/// let template = Template::new(&AnnalsLayout::default().tables()?, Default::default(), None)?;
 /// assert!(template.to_yaml().contains("Type: AWS::DynamoDB::Table"));
 /// # Ok::<(), annals::Error>(())
 /// ```
@@ -57,9 +62,8 @@ impl Template {
     ///
     /// # Errors
     /// `Invalid` where two tables have one name, or both streams are one.
-    pub fn of(settings: &Settings, billing: Billing, log: Option<&LogParts>) -> Result<Self> {
+    pub fn new(layout: &Tables, billing: Billing, log: Option<&LogParts>) -> Result<Self> {
         let mut resources = Map::new();
-        let layout = settings.layout.tables(settings)?;
         let mut of_layout = vec![("JournalTable", &layout.journal)];
         of_layout.push(("SnapshotTable", &layout.snapshot));
         of_layout.extend(layout.state.iter().map(|state| ("StateTable", state)));
@@ -88,7 +92,7 @@ impl Template {
         set("AWSTemplateFormatVersion", json!("2010-09-09"));
         set("Description", json!("Annals: event-sourced persistence"));
         if let Some(log) = log {
-            let log_tables = LogTables::of(&settings.log)?;
+            let log_tables = LogTables::of(&log.settings)?;
             let mut taken = of_layout.iter();
             if let Some((_, spec)) = taken.find(|(_, spec)| {
                 let mut all = log_tables.all();
@@ -103,7 +107,7 @@ impl Template {
             resources.insert("BufferTable".to_owned(), buffer);
             let event = tables::table(&log_tables.event, billing, true);
             resources.insert("EventTable".to_owned(), event);
-            resources.extend(functions::of_log(settings, &log_tables, log)?);
+            resources.extend(functions::of_log(&log_tables, log)?);
             set("Parameters", functions::parameters());
         }
         set("Resources", Json::Object(resources));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
-use annals::settings::{AwsClientSettings, Settings};
 use annals::{Clock, Error, ErrorKind, ManualClock, Random, SystemClock};
+use annals_aws::AwsClientSettings;
+use annals_aws::AwsSettings;
 use annals_aws::DynamoDb;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -15,13 +16,13 @@ use crate::script::{Act, Script, error, header, ok};
 /// An address that no name server knows, so that only a proxy can answer.
 const NOWHERE: &str = "http://dynamodb.invalid:8000";
 
-fn settings(endpoint: &str, change: impl FnOnce(&mut AwsClientSettings)) -> Settings {
+fn settings(endpoint: &str, change: impl FnOnce(&mut AwsClientSettings)) -> AwsSettings {
     let mut settings = crate::server::settings(endpoint);
     change(&mut settings.aws_client_config);
     settings
 }
 
-async fn open(settings: &Settings) -> DynamoDb {
+async fn open(settings: &AwsSettings) -> DynamoDb {
     let clock = Arc::new(ManualClock::at_ms(0));
     let opened = DynamoDb::open_local(settings, clock, Random::seeded(1)).await;
     opened.unwrap()
@@ -135,7 +136,7 @@ async fn what_the_user_agent_says_stands_before_the_sdks_words() {
 }
 
 /// The settings of a proxy at the script.
-fn through(script: &Script, endpoint: &str) -> Settings {
+fn through(script: &Script, endpoint: &str) -> AwsSettings {
     let address = script.endpoint.strip_prefix("http://").unwrap();
     let (host, port) = address.split_once(':').unwrap();
     settings(endpoint, |client| {

@@ -1,6 +1,6 @@
 //! The suite that every store must pass.
 
-use annals::conformance;
+use annals_testkit::conformance;
 
 use crate::server::{is_emulator, open};
 

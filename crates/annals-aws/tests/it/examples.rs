@@ -1,8 +1,9 @@
 //! The examples are run on a server of DynamoDB.
 
 use annals::items::Items;
-use annals::settings::Settings;
+use annals::layout::Layout;
 use annals::{Annals, Codec, NewEvent, journal::Expected};
+use annals_jvm::AnyLayout;
 
 use crate::example_run::{example, printed};
 use crate::server;
@@ -53,7 +54,7 @@ fn balance_in(text: &str) -> u64 {
 #[tokio::test]
 async fn what_is_missing_is_made_once_and_never_by_opening() {
     let endpoint = server::endpoint().await;
-    let settings = Settings {
+    let settings = AnyLayout {
         journal_table: Some(server::unique("one-journal")),
         snapshot_table: Some(server::unique("one-snapshots")),
         state_table: Some(server::unique("one-states")),
@@ -69,7 +70,7 @@ async fn what_is_missing_is_made_once_and_never_by_opening() {
         let event = NewEvent::new(Codec::Text, "opened");
         annals.journal().append(&id, expected, event).await.unwrap();
     }
-    for table in settings.layout.tables(&settings).unwrap().all() {
+    for table in settings.tables().unwrap().all() {
         assert!(items.drop_table(table.name()).await.unwrap());
     }
 }

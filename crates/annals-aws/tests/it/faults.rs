@@ -8,9 +8,9 @@ use std::time::Duration;
 use annals::items::{
     Condition, Cost, Item, Items, Key, KeyAttribute, KeySchema, TableSpec, Write, WriteError,
 };
-use annals::settings::Settings;
 use annals::{Clock, Error, ErrorKind, ManualClock, Random};
 use annals_aws::DynamoDb;
+use annals_jvm::AnyLayout;
 use serde_json::{Value as Json, json};
 
 use crate::script::{Act, Script, error, ok};
@@ -450,7 +450,7 @@ async fn an_unreachable_server_is_unavailable() {
 
 #[tokio::test]
 async fn settings_that_cannot_work_are_refused() {
-    let refused = async |change: &dyn Fn(&mut Settings)| {
+    let refused = async |change: &dyn Fn(&mut AnyLayout)| {
         let mut settings = settings("http://127.0.0.1:1");
         change(&mut settings);
         let clock = Arc::new(ManualClock::at_ms(0));

@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::counting::Verb;
-use annals::faulty::Faulty;
 use annals::items::Items;
+use annals::layout::{AnnalsLayout, Layout};
 use annals::log::{Data, Log, LogEvent, LogTables, Span};
 use annals::memory::Memory;
-use annals::settings::{LogSettings, Settings};
+use annals::settings::LogSettings;
+use annals::store::Store;
+use annals::store::Verb;
 use annals::{Clock, ErrorKind, ManualClock};
 use annals_aws::kinesis::Begin;
-use annals_aws::lambda::{Environment, Function, Step};
 use annals_aws::template::{LogParts, Template};
+use annals_lambda::{Environment, Function, LambdaSettings, Step};
+use annals_testkit::faulty::Faulty;
 use futures::{FutureExt, TryStreamExt};
 use serde_json::{Value as Json, json};
 
@@ -33,7 +35,7 @@ fn scheduled_event() -> Json {
 fn environment(step: Step) -> Environment {
     Environment {
         step,
-        settings: Settings::default(),
+        settings: LambdaSettings::default(),
         playback_stream: (step == Step::Playback).then(|| "replay".parse().unwrap()),
     }
 }
@@ -50,7 +52,11 @@ impl Stage {
         // When the records of the fixture arrived.
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(1_545_084_720_000));
         let settings = LogSettings::default();
-        let log = Log::create(items.clone(), &settings, clock.clone()).await;
+        let log = Log::create(
+            Store::from(items.clone()).with_clock(clock.clone()),
+            &settings,
+        )
+        .await;
         Self {
             log: log.unwrap(),
             items,
@@ -59,10 +65,9 @@ impl Stage {
     }
 
     async fn function(&self, step: Step) -> Function {
-        let (items, clock) = (self.items.clone(), self.clock.clone());
-        Function::on(environment(step), items, None, clock)
-            .await
-            .unwrap()
+        let store = Store::from(self.items.clone()).with_clock(self.clock.clone());
+        let function = Function::on(environment(step), &store, None).await;
+        function.unwrap()
     }
 
     async fn events(&self) -> Vec<LogEvent> {
@@ -192,8 +197,9 @@ async fn playback(records: Vec<(String, String)>) -> (Place, Function) {
 }
 
 async fn played_by(place: &Place, items: Arc<dyn Items>) -> Function {
-    let (kinesis, clock) = (Some(place.kinesis.clone()), place.clock.clone());
-    let function = Function::on(environment(Step::Playback), items, kinesis, clock);
+    let store = Store::from(items).with_clock(place.clock.clone());
+    let kinesis = Some(place.kinesis.clone());
+    let function = Function::on(environment(Step::Playback), &store, kinesis);
     function.await.unwrap()
 }
 
@@ -333,10 +339,12 @@ fn table_of(body: &Json) -> &'static str {
 #[tokio::test]
 async fn each_function_makes_the_requests_that_its_role_allows() {
     let parts = LogParts {
+        settings: LogSettings::default(),
         stream: "events".parse().unwrap(),
         playback_stream: "replay".parse().unwrap(),
     };
-    let template = Template::of(&Settings::default(), Default::default(), Some(&parts)).unwrap();
+    let tables = AnnalsLayout::default().tables().unwrap();
+    let template = Template::new(&tables, Default::default(), Some(&parts)).unwrap();
     let mut large = kinesis_event();
     large["Records"][1]["kinesis"]["data"] = json!("A".repeat(500_000));
     large["Records"][1]["eventID"] = json!("shardId-000000000006:large");
@@ -374,7 +382,8 @@ async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
         };
         let before = script.seen().len();
         let kinesis = Some(place.kinesis.clone());
-        let function = Function::on(environment(step), items.clone(), kinesis, clock.clone());
+        let store = Store::from(items.clone()).with_clock(clock.clone());
+        let function = Function::on(environment(step), &store, kinesis);
         let function = function.await.unwrap();
         for event in events {
             function.handle(event, MINUTE).await.unwrap();
@@ -395,6 +404,8 @@ async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
             );
         }
     }
-    let log = Log::open(items, &settings, clock).await.unwrap();
+    let log = Log::open(Store::from(items).with_clock(clock), &settings)
+        .await
+        .unwrap();
     assert_eq!(log.stats().await.unwrap().buffered, 0);
 }

@@ -17,7 +17,7 @@ mod example_run;
 mod examples;
 mod faults;
 mod jvm;
-#[path = "../../../annals/tests/it/jvm_lines.rs"]
+#[path = "../../../annals-jvm/tests/it/jvm_lines.rs"]
 mod jvm_lines;
 mod kinesis;
 mod lambda;

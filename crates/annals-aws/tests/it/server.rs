@@ -5,8 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use annals::items::{Items, KeyAttribute, KeySchema, TableName, TableSpec};
-use annals::settings::{AwsClientSettings, Settings};
 use annals::{Clock, Random, SystemClock};
+use annals_aws::AwsClientSettings;
+use annals_aws::AwsSettings;
 use annals_aws::DynamoDb;
 use futures::FutureExt;
 use tokio::net::TcpListener;
@@ -36,16 +37,16 @@ pub(crate) async fn emulator() -> String {
     format!("http://{address}")
 }
 
-pub(crate) fn settings(endpoint: &str) -> Settings {
-    Settings {
+pub(crate) fn settings(endpoint: &str) -> AwsSettings {
+    AwsSettings {
         endpoint: Some(endpoint.to_owned()),
-        ..Settings::default()
+        ..AwsSettings::default()
     }
 }
 
 /// A busy machine may take long to answer ten megabytes; no test waits for these limits to pass.
-fn patient_settings(endpoint: &str) -> Settings {
-    Settings {
+fn patient_settings(endpoint: &str) -> AwsSettings {
+    AwsSettings {
         aws_client_config: AwsClientSettings {
             request_timeout: 60_000,
             client_execution_timeout: 180_000,

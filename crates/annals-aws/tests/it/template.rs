@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use annals::items::{Billing, Items, TableSpec};
 use annals::layout::Layout;
-use annals::settings::Settings;
 use annals::{ErrorKind, SystemClock};
 use annals_aws::template::{LogParts, Template};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -52,10 +53,10 @@ async fn make(resource: &Json, endpoint: &str) -> TableSpec {
 
 #[tokio::test]
 async fn the_tables_of_a_template_are_those_that_are_opened() {
-    for layout in [Layout::Annals, Layout::Akka, Layout::J5ik2o] {
-        let settings = Settings {
+    for layout in [LayoutName::Annals, LayoutName::Akka, LayoutName::J5ik2o] {
+        let settings = AnyLayout {
             layout,
-            ..Settings::default()
+            ..AnyLayout::default()
         };
         let template = Template::of(&settings, Billing::OnDemand, Some(&parts())).unwrap();
         let endpoint = crate::server::emulator().await;
@@ -83,9 +84,9 @@ async fn the_tables_of_a_template_are_those_that_are_opened() {
 
 #[test]
 fn reserved_capacity_is_that_of_tables_and_global_indexes() {
-    let settings = Settings {
-        layout: Layout::J5ik2o,
-        ..Settings::default()
+    let settings = AnyLayout {
+        layout: LayoutName::J5ik2o,
+        ..AnyLayout::default()
     };
     let billing = Billing::Provisioned {
         read_units: 3,
@@ -102,7 +103,7 @@ fn reserved_capacity_is_that_of_tables_and_global_indexes() {
 
 #[test]
 fn names_that_stand_in_each_others_way_are_refused() {
-    let mut settings = Settings::default();
+    let mut settings = AnyLayout::default();
     let name = settings
         .layout
         .tables(&settings)
@@ -111,7 +112,7 @@ fn names_that_stand_in_each_others_way_are_refused() {
         .name()
         .clone();
     settings.log.event_table = Some(name);
-    let refused = |settings: &Settings, parts: &LogParts| {
+    let refused = |settings: &AnyLayout, parts: &LogParts| {
         let error = Template::of(settings, Billing::OnDemand, Some(parts)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         error.to_string()
@@ -122,18 +123,18 @@ fn names_that_stand_in_each_others_way_are_refused() {
         stream: "replay".parse().unwrap(),
         ..parts()
     };
-    let text = refused(&Settings::default(), &one);
+    let text = refused(&AnyLayout::default(), &one);
     assert!(text.contains("events would go round"), "{text}");
 }
 
 #[test]
 fn a_function_reads_the_settings_that_the_template_gives_it() {
-    let mut settings = Settings::default();
+    let mut settings = AnyLayout::default();
     settings.log.time_unit_ms = 60_000;
     let template = Template::of(&settings, Billing::OnDemand, Some(&parts())).unwrap();
     let variables = &template.as_json()["Resources"]["SweepFunction"]["Properties"]["Environment"];
     let text = variables["Variables"]["ANNALS_SETTINGS"].as_str().unwrap();
-    let read: Settings = serde_json::from_str(text).unwrap();
+    let read: AnyLayout = serde_json::from_str(text).unwrap();
     assert_eq!(read.log.time_unit_ms, 60_000);
     assert_eq!(read.log.event_table.unwrap().as_str(), "annals-log");
 }

@@ -1,5 +1,5 @@
 //! What errors of the client tell: FR7 to FR12 of the plugin's own tests, where a server refuses
-//! what was asked. That they tell it of a missing table, on every store, `annals::tck` asks.
+//! what was asked. That they tell it of a missing table, on every store, `annals_testkit::tck` asks.
 
 use std::error::Error as _;
 

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use annals::bench::{
+use crate::bench::{
     AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, LoadPlan, LogPlan,
     LogRow, ReplayRow, ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal,
     measure_load, measure_log, measure_store,
 };
+use crate::settings::StoreKind;
 use annals::items::{Items, TableName};
-use annals::settings::StoreKind;
 use annals::{Clock, Error, Random, Result, SystemClock};
 use annals_aws::DynamoDb;
 use annals_aws::bench::{Comparison, Load, compare};
@@ -379,8 +379,7 @@ fn log_text(row: &LogRow) -> String {
 async fn dynamodb(context: &Context) -> Result<ExitCode> {
     let random = Random::from_machine();
     let table: TableName = format!("annals-bench-{:016x}", random.bits()).parse()?;
-    let clock = Arc::new(SystemClock::new());
-    let store = Arc::new(DynamoDb::open(&context.settings, clock, random).await?);
+    let store = Arc::new(DynamoDb::open(&context.settings.aws()).await?);
     let load = Load::default();
     let bar = progress::counter("comparing our client with the bare SDK");
     let work = compare(&store, table.clone(), load);

@@ -8,8 +8,9 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::Context;
-use crate::hocon::{Imported, import};
 use crate::output::{Output, print_line, print_note};
+use crate::settings::Settings;
+use annals_jvm::hocon::{Imported, import};
 
 /// What to do with the settings.
 #[derive(Debug, Subcommand)]
@@ -39,7 +40,7 @@ impl Import {
     /// TOML, also where the output is not a terminal, because that is what the file is for; one
     /// object of JSON where that was asked for.
     fn run(self, output: Output) -> Result<ExitCode> {
-        let imported = import(&self.file, self.section.as_deref())?;
+        let imported = import(&self.file, self.section.as_deref(), check)?;
         let text = toml::to_string(&imported.settings).map_err(|e| unprintable(&e))?;
         let Imported {
             settings,
@@ -56,6 +57,12 @@ impl Import {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What is wrong with settings out of a configuration, if anything.
+fn check(settings: &toml::Table) -> Result<(), String> {
+    let read = settings.clone().try_into::<Settings>();
+    read.map(|_| ()).map_err(|e| e.to_string())
 }
 
 fn unprintable(cause: &dyn std::fmt::Display) -> Error {

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals::copy::{Copied, Copier, Outcome, Side};
-use annals::counting::Counting;
 use annals::items::{Items, TableName, TableSpec, missing_table};
 use annals::layout::Tables;
+use annals::store::Store;
 use annals::{Error, ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
 use indicatif::ProgressBar;
@@ -63,7 +63,7 @@ struct Opened {
     from: Side,
     to: Side,
     /// The stores, one where both sides are in it.
-    stores: Vec<Arc<Counting>>,
+    stores: Vec<Store>,
 }
 
 impl Copy {
@@ -112,7 +112,7 @@ impl Copy {
             )));
         }
         let source = open::store(&from.settings, Absent::Empty).await?;
-        let table = from.settings.layout.tables(&from.settings)?.journal;
+        let table = from.settings.tables()?.journal;
         check_there(&source, &table).await?;
         let target = match is_shared {
             true => source.clone(),
@@ -130,14 +130,14 @@ impl Copy {
         self.check_target(&to, (&target, &opened)).await?;
         opened.to.journal.prepare().await?;
         opened.stores.iter().for_each(|store| {
-            store.take();
+            store.take_counts();
         });
         Ok(opened)
     }
 
     /// The tables that this copy has to do with.
     fn tables(&self, side: &Context) -> Result<Vec<TableName>> {
-        let tables = side.settings.layout.tables(&side.settings)?;
+        let tables = side.settings.tables()?;
         let Tables {
             journal,
             snapshot,
@@ -149,7 +149,7 @@ impl Copy {
         Ok(all.map(|table| table.name().clone()).collect())
     }
 
-    async fn side(&self, side: &Context, store: &Arc<Counting>) -> Result<Side> {
+    async fn side(&self, side: &Context, store: &Store) -> Result<Side> {
         Ok(Side {
             journal: side.journal_in(store).await?,
             snapshots: match self.no_snapshots {
@@ -164,12 +164,8 @@ impl Copy {
     }
 
     /// Refuses a target that lacks tables for what the source has.
-    async fn check_target(
-        &self,
-        side: &Context,
-        (store, opened): (&Counting, &Opened),
-    ) -> Result<()> {
-        let tables = side.settings.layout.tables(&side.settings)?;
+    async fn check_target(&self, side: &Context, (store, opened): (&Store, &Opened)) -> Result<()> {
+        let tables = side.settings.tables()?;
         check_there(store, &tables.journal).await?;
         if opened.from.snapshots.is_some() {
             check_there(store, &tables.snapshot).await?;
@@ -188,7 +184,7 @@ impl Copy {
     }
 }
 
-async fn check_there(store: &Counting, table: &TableSpec) -> Result<()> {
+async fn check_there(store: &Store, table: &TableSpec) -> Result<()> {
     match store.describe_table(table.name()).await? {
         Some(_) => Ok(()),
         None => Err(missing_table(table.name())),

@@ -25,7 +25,7 @@ pub(crate) struct Export {
 impl Export {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let store = context.existing_store().await?;
-        let items: Arc<dyn Items> = store.clone();
+        let items: Arc<dyn Items> = store.items().clone();
         let table = existing_table(&*items, &self.table).await?;
         let bar = progress::counter("items exported");
         let shares = (0..self.segments).map(|index| {

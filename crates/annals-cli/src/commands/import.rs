@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals::counting::Counting;
 use annals::items::{
     Condition, Items, Key, KeyAttribute, KeySchema, KeyType, TableName, TableSpec, Write,
     WriteError,
 };
 use annals::log::{Log, LogTables, Span, Time};
+use annals::store::Store;
 use annals::{Error, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
@@ -101,7 +101,7 @@ impl Import {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let lines = self.open_input().await?;
         let (store, table) = self.open_table(context).await?;
-        let items: Arc<dyn Items> = store.clone();
+        let items: Arc<dyn Items> = store.items().clone();
         let log = self.log(context, &store).await?;
         if let Some(log) = &log {
             // What comes may stand in slots that the index does not have.
@@ -125,7 +125,7 @@ impl Import {
     }
 
     /// The log whose events the table has, if it is a log's.
-    async fn log(&self, context: &Context, store: &Arc<Counting>) -> Result<Option<Log>> {
+    async fn log(&self, context: &Context, store: &Store) -> Result<Option<Log>> {
         let tables = LogTables::of(&context.settings.log)?;
         if *tables.event.name() != self.table {
             return Ok(None);
@@ -140,7 +140,7 @@ impl Import {
     }
 
     /// The table to import into, made where that was asked for.
-    async fn open_table(&self, context: &Context) -> Result<(Arc<Counting>, Arc<TableSpec>)> {
+    async fn open_table(&self, context: &Context) -> Result<(Store, Arc<TableSpec>)> {
         let Some(key) = &self.key else {
             let store = context.existing_store().await?;
             let table = existing_table(&*store, &self.table).await?;

@@ -22,13 +22,14 @@ pub(crate) mod verify;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals::counting::Counting;
+use crate::settings::{Settings, StoreKind};
+use annals::Result;
 use annals::items::{Items, TableName, TableSpec, missing_table};
 use annals::journal::Journal;
-use annals::settings::{Settings, StoreKind};
+use annals::layout::Layout;
 use annals::snapshot::Snapshots;
 use annals::state::States;
-use annals::{Clock, Random, Result, SystemClock};
+use annals::store::Store;
 
 use crate::args::{Args, Command};
 use crate::open::{self, Absent};
@@ -42,103 +43,87 @@ pub(crate) struct Context {
 
 impl Context {
     /// The store, counting; made where there is none.
-    pub(crate) async fn store(&self) -> Result<Arc<Counting>> {
+    pub(crate) async fn store(&self) -> Result<Store> {
         open::store(&self.settings, Absent::Create).await
     }
 
     /// The store, counting; one without tables where there is none. For what creates nothing.
-    pub(crate) async fn existing_store(&self) -> Result<Arc<Counting>> {
+    pub(crate) async fn existing_store(&self) -> Result<Store> {
         open::store(&self.settings, Absent::Empty).await
     }
 
     /// The store for reading, or for writing: on this machine with the layout's tables, made where
     /// they are missing. On DynamoDB, where they cost money, somebody has to want them.
-    async fn store_for(&self, purpose: Purpose) -> Result<Arc<Counting>> {
+    async fn store_for(&self, purpose: Purpose) -> Result<Store> {
         if purpose == Purpose::Read {
             return self.existing_store().await;
         }
         let store = self.store().await?;
         self.make_tables(&store).await?;
-        store.take();
+        store.take_counts();
         Ok(store)
     }
 
     /// Makes the layout's tables where they are missing, on this machine.
-    async fn make_tables(&self, store: &Counting) -> Result<()> {
+    async fn make_tables(&self, store: &Store) -> Result<()> {
         if self.settings.store == StoreKind::Embedded {
-            for table in self.settings.layout.tables(&self.settings)?.all() {
-                if store.describe_table(table.name()).await?.is_none() {
-                    store.create_table(table, Default::default()).await?;
-                }
-            }
+            self.settings.tables()?.create_missing(store).await?;
         }
         Ok(())
     }
 
     /// The journal in a store that is open.
-    pub(crate) async fn journal_in(&self, store: &Arc<Counting>) -> Result<Journal> {
-        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
-        Journal::open(store.clone(), &self.settings, clock, random).await
+    pub(crate) async fn journal_in(&self, store: &Store) -> Result<Journal> {
+        self.settings.layout().journal(store).await
     }
 
     /// The journal, and the store to ask for the cost: opening is not part of it.
-    pub(crate) async fn journal(&self, purpose: Purpose) -> Result<(Journal, Arc<Counting>)> {
-        let (store, clock, random) = self.parts_for(purpose).await?;
-        let journal = Journal::open(store.clone(), &self.settings, clock, random).await?;
+    pub(crate) async fn journal(&self, purpose: Purpose) -> Result<(Journal, Store)> {
+        let store = self.store_for(purpose).await?;
+        let journal = self.settings.layout().journal(&store).await?;
         if purpose == Purpose::Write {
             journal.prepare().await?;
         }
-        store.take();
+        store.take_counts();
         Ok((journal, store))
     }
 
     /// The snapshots, and the store to ask for the cost.
-    pub(crate) async fn snapshots(&self, purpose: Purpose) -> Result<(Snapshots, Arc<Counting>)> {
-        let (store, clock, random) = self.parts_for(purpose).await?;
-        let snapshots = Snapshots::open(store.clone(), &self.settings, clock, random)?;
+    pub(crate) async fn snapshots(&self, purpose: Purpose) -> Result<(Snapshots, Store)> {
+        let store = self.store_for(purpose).await?;
+        let snapshots = self.settings.layout().snapshots(&store)?;
         Ok((snapshots, store))
     }
 
     /// The durable state, and the store to ask for the cost.
-    pub(crate) async fn states(&self, purpose: Purpose) -> Result<(States, Arc<Counting>)> {
-        let (store, clock, random) = self.parts_for(purpose).await?;
-        let states = States::open(store.clone(), &self.settings, clock, random)?;
+    pub(crate) async fn states(&self, purpose: Purpose) -> Result<(States, Store)> {
+        let store = self.store_for(purpose).await?;
+        let states = self.settings.layout().states(&store)?;
         Ok((states, store))
     }
 
     /// The snapshots in a store that is open, if it has their table.
-    pub(crate) async fn snapshots_in(&self, store: &Arc<Counting>) -> Result<Option<Snapshots>> {
-        let table = self.settings.layout.tables(&self.settings)?.snapshot;
+    pub(crate) async fn snapshots_in(&self, store: &Store) -> Result<Option<Snapshots>> {
+        let table = self.settings.tables()?.snapshot;
         if store.describe_table(table.name()).await?.is_none() {
             return Ok(None);
         }
-        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
-        Snapshots::open(store.clone(), &self.settings, clock, random).map(Some)
+        self.settings.layout().snapshots(store).map(Some)
     }
 
     /// The durable state in a store that is open, if the layout has such a table and the store too.
-    pub(crate) async fn states_in(&self, store: &Arc<Counting>) -> Result<Option<States>> {
-        let Some(table) = self.settings.layout.tables(&self.settings)?.state else {
+    pub(crate) async fn states_in(&self, store: &Store) -> Result<Option<States>> {
+        let Some(table) = self.settings.tables()?.state else {
             return Ok(None);
         };
         if store.describe_table(table.name()).await?.is_none() {
             return Ok(None);
         }
-        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
-        States::open(store.clone(), &self.settings, clock, random).map(Some)
-    }
-
-    async fn parts_for(&self, purpose: Purpose) -> Result<(Arc<Counting>, Arc<dyn Clock>, Random)> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Ok((
-            self.store_for(purpose).await?,
-            clock,
-            Random::from_machine(),
-        ))
+        self.settings.layout().states(store).map(Some)
     }
 
     /// Prints what the store has cost so far, if that was asked for.
-    pub(crate) fn print_cost(&self, store: &Counting) -> Result<()> {
+    pub(crate) fn print_cost(&self, store: &Store) -> Result<()> {
         self.output.cost(store.counts().total().cost)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::settings::StoreKind;
 use annals::journal::{EventStream, Window};
-use annals::settings::StoreKind;
 use annals::{Event, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
 

@@ -4,11 +4,11 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals::counting::Counting;
+use crate::settings::StoreKind;
 use annals::items::{Billing, Items, TableSpec};
 use annals::layout::{self, Hint};
 use annals::log::LogTables;
-use annals::settings::StoreKind;
+use annals::store::Store;
 use annals::{Error, ErrorKind, Random, Result, SystemClock};
 use annals_aws::kinesis::StreamName;
 use annals_aws::template::{LogParts, Template};
@@ -82,7 +82,7 @@ pub(crate) enum Format {
 
 impl Tables {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let tables = context.settings.layout.tables(&context.settings)?;
+        let tables = context.settings.tables()?;
         let of_log = LogTables::of(&context.settings.log)?;
         let log = match &self {
             Self::Create { log, .. } | Self::Check { log } | Self::Drop { log, .. } => *log,
@@ -117,12 +117,13 @@ impl Tables {
                 write_units,
             } => {
                 let log = LogParts {
+                    settings: context.settings.log.clone(),
                     stream,
                     playback_stream,
                 };
                 let log = Some(&log).filter(|_| !without_log);
                 let billing = billing(read_units, write_units)?;
-                let template = Template::of(&context.settings, billing, log)?;
+                let template = Template::new(&context.settings.tables()?, billing, log)?;
                 print_template(context, &template, format)
             }
             Self::Drop { yes, .. } => {
@@ -151,12 +152,12 @@ fn billing(read_units: Option<u32>, write_units: Option<u32>) -> Result<Billing>
 
 async fn create(
     context: &Context,
-    store: &Counting,
+    store: &Store,
     specs: &[&TableSpec],
     billing: Billing,
 ) -> Result<()> {
     for spec in specs {
-        print_status(context, spec, made(store, spec, billing).await?)?;
+        print_status(context, spec, made(&**store, spec, billing).await?)?;
     }
     Ok(())
 }
@@ -236,7 +237,7 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     for spec in specs {
         tables.extend(store.describe_table(spec.name()).await?);
     }
-    let mut hints = layout::hints(&*store, &context.settings, &tables).await?;
+    let mut hints = context.settings.layout().hints(&store, &tables).await?;
     if log {
         hints.extend(annals::log::hints(&*store, &context.settings.log, &tables).await?);
     }
@@ -289,11 +290,7 @@ async fn cares(context: &Context, specs: &[&TableSpec]) -> Result<Vec<Option<Tab
     let mut cares = Vec::new();
     let items = match context.settings.store {
         StoreKind::Embedded => None,
-        StoreKind::DynamoDb => {
-            let clock = Arc::new(SystemClock::new());
-            let opened = DynamoDb::open(&context.settings, clock, Random::from_machine());
-            Some(opened.await?)
-        }
+        StoreKind::DynamoDb => Some(DynamoDb::open(&context.settings.aws()).await?),
     };
     for spec in specs {
         cares.push(match &items {

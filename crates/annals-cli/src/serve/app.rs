@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use annals::items::{Items, TableName, TableSpec};
+use crate::settings::{Settings, StoreKind};
+use annals::items::{TableName, TableSpec};
 use annals::log::Log;
-use annals::settings::{Settings, StoreKind};
+use annals::store::Store;
 use annals::{Annals, Clock, Result, SystemClock};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OnceCell;
@@ -19,7 +20,6 @@ use super::problem::Answer;
 use super::router::routes;
 use super::sweeper::Horizon;
 use super::tail::{Looking, Tails};
-use super::traced::{self, Traced};
 use super::turns::Turns;
 use super::under_way::UnderWay;
 use crate::open::{self, Absent};
@@ -29,7 +29,7 @@ use crate::open::{self, Absent};
 pub(crate) struct App(Arc<Inner>);
 
 struct Inner {
-    items: Arc<dyn Items>,
+    store: Store,
     settings: Settings,
     annals: OnceCell<Annals>,
     log: OnceCell<Log>,
@@ -54,14 +54,10 @@ impl App {
     pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
         // The store's own meters look for the recorder when it is made.
         let metrics = metrics::recorder()?;
-        let items: Arc<dyn Items> = open::store(settings, Absent::Create).await?;
-        let items = match traced::is_wanted() {
-            true => Arc::new(Traced::new(items)),
-            false => items,
-        };
+        let store = open::store(settings, Absent::Create).await?;
         let under_way = UnderWay::new(&limits);
         let app = Self(Arc::new(Inner {
-            items,
+            store,
             settings: settings.clone(),
             annals: OnceCell::new(),
             log: OnceCell::new(),
@@ -82,7 +78,7 @@ impl App {
             }),
         }));
         if settings.store == StoreKind::Embedded {
-            let annals = Annals::create(app.items().clone(), settings).await?;
+            let annals = Annals::create(app.store(), &settings.layout()).await?;
             annals.journal().prepare().await?;
             let log = annals.create_log(&settings.log).await?;
             app.0.annals.set(annals).ok();
@@ -93,16 +89,16 @@ impl App {
 
     /// Journal, snapshots and state: opened at the first call that finds their tables.
     pub(super) async fn annals(&self) -> Result<&Annals> {
-        let open = || Annals::open(self.0.items.clone(), &self.0.settings);
+        let open = || async {
+            let layout = self.0.settings.layout();
+            Annals::open(&self.0.store, &layout).await
+        };
         self.0.annals.get_or_try_init(open).await
     }
 
     /// The time-ordered log: opened at the first call that finds its tables.
     pub(super) async fn log(&self) -> Result<&Log> {
-        let open = || {
-            let (items, clock) = (self.0.items.clone(), self.0.clock.clone());
-            Log::open(items, &self.0.settings.log, clock)
-        };
+        let open = || Log::open(&self.0.store, &self.0.settings.log);
         self.0.log.get_or_try_init(open).await
     }
 
@@ -111,8 +107,8 @@ impl App {
         self.0.log.get()
     }
 
-    pub(super) fn items(&self) -> &Arc<dyn Items> {
-        &self.0.items
+    pub(super) fn store(&self) -> &Store {
+        &self.0.store
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -121,13 +117,13 @@ impl App {
 
     /// The name of the journal's table.
     pub(super) fn journal_table(&self) -> Result<TableName> {
-        let tables = self.0.settings.layout.tables(&self.0.settings)?;
+        let tables = self.0.settings.tables()?;
         Ok(tables.journal.name().clone())
     }
 
     /// Whether the store has a table.
     pub(super) async fn has(&self, table: &TableSpec) -> Result<bool> {
-        let found = self.0.items.describe_table(table.name()).await?;
+        let found = self.0.store.describe_table(table.name()).await?;
         Ok(found.is_some())
     }
 

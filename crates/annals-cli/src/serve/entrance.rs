@@ -29,7 +29,6 @@ use super::otlp;
 use super::problem::{Answer, Kind, Problem};
 use super::request::Id;
 use super::router::{EVENTS, LIVE, READY, router};
-use super::traced::fail;
 
 /// What anybody may ask who can reach the server: machines that watch it have no token.
 const UNGUARDED: [&str; 2] = [LIVE, READY];
@@ -171,4 +170,10 @@ fn body_bytes(request: &Request, limits: &Limits) -> usize {
     let told = request.body().size_hint();
     let most = told.upper().and_then(|most| usize::try_from(most).ok());
     most.map_or(limits.body_bytes, |most| most.min(limits.body_bytes))
+}
+
+/// Marks what a span stands for as failed, with what kind of error it was.
+fn fail(span: &tracing::Span, kind: &dyn std::fmt::Display) {
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", tracing::field::display(kind));
 }

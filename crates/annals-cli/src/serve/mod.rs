@@ -31,7 +31,6 @@ mod state;
 mod sweeper;
 mod tables;
 mod tail;
-mod traced;
 mod turns;
 mod under_way;
 mod verify;

@@ -29,7 +29,7 @@ pub(super) enum Which {
 fn specs(app: &App, which: Which) -> Result<Vec<TableSpec>> {
     let settings = app.settings();
     Ok(match which {
-        Which::Layout => settings.layout.tables(settings)?.all().cloned().collect(),
+        Which::Layout => settings.tables()?.all().cloned().collect(),
         Which::Log => LogTables::of(&settings.log)?.all().cloned().collect(),
     })
 }
@@ -45,14 +45,14 @@ fn wanted(uri: &Uri) -> Answer<Vec<Which>> {
 
 /// `GET /v1/tables`
 pub(super) async fn check(State(app): State<App>, uri: Uri) -> Answer {
-    let (items, settings) = (&**app.items(), app.settings());
+    let (store, settings) = (app.store(), app.settings());
     let mut tables = Vec::new();
     for which in wanted(&uri)? {
         let looked_at = look_at(&app, which).await?;
         let there: Vec<TableSpec> = looked_at.iter().filter_map(|it| it.there.clone()).collect();
         let hints = match which {
-            Which::Layout => layout::hints(items, settings, &there).await?,
-            Which::Log => log::hints(items, &settings.log, &there).await?,
+            Which::Layout => settings.layout().hints(store, &there).await?,
+            Which::Log => log::hints(&**store, &settings.log, &there).await?,
         };
         for table in looked_at {
             let is_of = |hint: &&Hint| hint.table == *table.spec.name();
@@ -88,7 +88,7 @@ impl LookedAt {
 pub(super) async fn look_at(app: &App, which: Which) -> Result<Vec<LookedAt>> {
     let mut tables = Vec::new();
     for spec in specs(app, which)? {
-        let there = app.items().describe_table(spec.name()).await?;
+        let there = app.store().describe_table(spec.name()).await?;
         tables.push(LookedAt { spec, there });
     }
     Ok(tables)
@@ -102,7 +102,7 @@ pub(super) async fn create(State(app): State<App>, uri: Uri) -> Answer {
         let mut tables = Vec::new();
         for which in &wanted {
             for spec in specs(&writer, *which)? {
-                let status = made(&**writer.items(), &spec, Billing::OnDemand).await?;
+                let status = made(&**writer.store(), &spec, Billing::OnDemand).await?;
                 tables.push(shown::table(spec.name().as_str(), status, &[]));
             }
         }

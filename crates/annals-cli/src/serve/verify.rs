@@ -95,7 +95,7 @@ fn told(found: Found) -> BoxStream<'static, Result<String>> {
 /// What is wrong, as it is found, in the tables that are there.
 async fn found(app: &App, whose: Option<&PersistenceId>, how: Verify) -> Result<Found> {
     let annals = app.annals().await?;
-    let tables = app.settings().layout.tables(app.settings())?;
+    let tables = app.settings().tables()?;
     let snapshots = match app.has(&tables.snapshot).await? {
         true => Some(annals.snapshots().clone()),
         false => None,

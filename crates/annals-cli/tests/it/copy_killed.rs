@@ -11,9 +11,10 @@ use std::sync::Arc;
 use annals::embedded::Embedded;
 use annals::journal::{Append, Expected, Window};
 use annals::layout::Layout;
-use annals::settings::Settings;
 use annals::snapshot::{Criteria, Snapshot};
 use annals::{Annals as Library, Codec, Event, NewEvent, Payload, Random, SequenceNumber, Token};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::Value as Json;
 
@@ -35,12 +36,12 @@ fn events() -> u64 {
     })
 }
 
-async fn open(folder: &Path, layout: Layout) -> Library {
-    let settings = Settings {
+async fn open(folder: &Path, layout: LayoutName) -> Library {
+    let settings = AnyLayout {
         layout,
-        ..Settings::default()
+        ..AnyLayout::default()
     };
-    let items = Embedded::open(folder, &settings.embedded).unwrap();
+    let items = Embedded::open(folder, &Default::default()).unwrap();
     Library::create(Arc::new(items), &settings).await.unwrap()
 }
 
@@ -83,7 +84,7 @@ async fn fill(library: &Library, events: u64) {
 type Seen = BTreeMap<String, (Option<SequenceNumber>, Vec<Event>, Vec<Snapshot>)>;
 
 /// All that is to be the same.
-async fn seen(folder: &Path, layout: Layout) -> Seen {
+async fn seen(folder: &Path, layout: LayoutName) -> Seen {
     let library = open(folder, layout).await;
     let ids = library.journal().persistence_ids("");
     let ids: Vec<annals::PersistenceId> = ids.try_collect().await.unwrap();
@@ -153,10 +154,10 @@ fn a_copy_there_and_back_that_is_killed_ten_times_gives_the_same_replay() {
     let folder = |name: &str| annals.folder().join(name);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let wanted = runtime.block_on(async {
-        let library = open(&folder("a"), Layout::Akka).await;
+        let library = open(&folder("a"), LayoutName::Akka).await;
         fill(&library, events()).await;
         drop(library);
-        seen(&folder("a"), Layout::Akka).await
+        seen(&folder("a"), LayoutName::Akka).await
     });
     let total: u64 = wanted
         .values()
@@ -169,8 +170,8 @@ fn a_copy_there_and_back_that_is_killed_ten_times_gives_the_same_replay() {
         "layout=akka,data=c",
     ];
     for (from, to, name, layout) in [
-        (sides[0], sides[1], "b", Layout::Annals),
-        (sides[1], sides[2], "c", Layout::Akka),
+        (sides[0], sides[1], "b", LayoutName::Annals),
+        (sides[1], sides[2], "c", LayoutName::Akka),
     ] {
         let copied = copy_killed(&annals, [from, to], &folder(name), total);
         println!("{from} to {to}, killed {KILLS} times: {copied}");

@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use annals::items::{Items, Scan, item_to_json, scan_all};
 use annals::journal::{Expected, Journal};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::{Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::TryStreamExt;
@@ -53,13 +55,14 @@ fn cost(annals: &Annals, args: &[&str], input: &str) -> (u64, u64, u64) {
 /// The lines of an `annals export` of a journal with these events, `each` to an append. Made in
 /// memory: on a disk ten thousand appends take their time.
 async fn journal_of(events: Vec<String>, each: usize) -> String {
-    let settings = Settings::default();
+    let settings = AnyLayout::default();
     let items: Arc<dyn Items> = Arc::new(Memory::new());
-    let table = settings.layout.tables(&settings).unwrap().journal;
+    let table = settings.tables().unwrap().journal;
     let created = items.create_table(&table, Default::default());
     created.await.unwrap();
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    let journal = Journal::open(items.clone(), &settings, clock, Random::seeded(1));
+    let store = store(items.clone(), clock, Random::seeded(1));
+    let journal = settings.journal(&store);
     let journal = journal.await.unwrap();
     let (id, mut last): (PersistenceId, u64) = (ID.parse().unwrap(), 0);
     for chunk in events.chunks(each) {

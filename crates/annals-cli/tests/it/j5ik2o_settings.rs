@@ -3,9 +3,11 @@
 
 use annals::ErrorKind;
 use annals::layout::Layout;
-use annals::settings::{PartitionKeyKind, Settings, SortKeyKind, StoredRevision, TableNameKind};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision, TableNameKind};
 
-fn read(text: &str) -> Result<Settings, String> {
+fn read(text: &str) -> Result<AnyLayout, String> {
     toml::from_str(text).map_err(|error| error.to_string())
 }
 
@@ -14,7 +16,7 @@ fn refused(text: &str, want: &str) {
     let said = match read(text) {
         Err(said) => said,
         Ok(settings) => {
-            let error = Layout::J5ik2o.tables(&settings).unwrap_err();
+            let error = settings.tables().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid);
             error.to_string()
         }
@@ -75,7 +77,7 @@ fn every_key_is_taken() {
     let state = &j5ik2o.dynamo_db_state;
     assert_eq!(state.table_name_resolver_class_name, TableNameKind::Prefix);
     assert_eq!(state.stored_revision, StoredRevision::V1);
-    let tables = Layout::J5ik2o.tables(&settings).unwrap();
+    let tables = settings.tables().unwrap();
     let names: Vec<&str> = tables.all().map(|table| table.name().as_str()).collect();
     assert_eq!(names, ["events", "snapshots", "states"]);
     assert_eq!(tables.snapshot.key().partition.name, "c");

@@ -69,19 +69,15 @@ type Tell = Arc<dyn Fn(&Copied) + Send + Sync>;
 /// ```
 /// use annals::copy::{Copier, Side};
 /// use annals::journal::{Expected, Window};
-/// use annals::layout::Layout;
-/// use annals::settings::Settings;
+/// use annals::layout::AnnalsLayout;
 /// use annals::{Annals, Codec, NewEvent};
 /// use futures::TryStreamExt;
 ///
 /// # use annals::memory::Memory;
-/// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let items = Arc::new(Memory::new());
-/// let akka = Settings { layout: Layout::Akka, ..Settings::default() };
-/// let old = Annals::create(items.clone(), &akka).await?;
-/// let new = Annals::create(items, &Settings::default()).await?;
+/// let old = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// let new = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// let id = "Cart|42".parse()?;
 /// old.journal().append(&id, Expected::Empty, NewEvent::new(Codec::Text, "opened")).await?;
 ///

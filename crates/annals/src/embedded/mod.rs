@@ -32,7 +32,7 @@ use self::committer::{
 };
 use self::folder::Folder;
 use crate::items::{
-    Asked, BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
+    BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
     TableName, TableSpec, Write, WriteError, check_condition, check_item, check_key, check_query,
     check_scan, checked_writes, item_size,
 };
@@ -42,7 +42,8 @@ use crate::{Error, Result};
 const MIB: u64 = 1024 * 1024;
 
 /// An item as the bytes that the engine keeps of it.
-pub(crate) fn stored_bytes(item: &Item) -> Vec<u8> {
+#[doc(hidden)]
+pub fn stored_bytes(item: &Item) -> Vec<u8> {
     codec::encode(item, item_size(item))
 }
 
@@ -340,7 +341,7 @@ fn group_len(changes: &[Change]) -> usize {
 
 /// The verbs, whose errors are told by those of [`Items`].
 impl Embedded {
-    async fn get_all(&self, table: &TableSpec, keys: Arc<Vec<Key>>) -> Result<Got> {
+    async fn get_all(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
         if keys.is_empty() {
             return Ok(Got::default());
@@ -412,7 +413,7 @@ impl Embedded {
         Ok(cost.in_requests(requests))
     }
 
-    async fn page(&self, table: &TableSpec, query: Arc<Query>) -> Result<Page> {
+    async fn page(&self, table: &TableSpec, query: Query) -> Result<Page> {
         check_query(table, &query)?;
         self.read(table, move |engine, table| {
             reads::query(engine, table, &query)
@@ -433,9 +434,7 @@ impl Embedded {
 #[deny(clippy::missing_trait_methods)]
 impl Items for Embedded {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        let keys = Arc::new(keys);
-        let got = self.get_all(table, keys.clone()).await;
-        got.map_err(|error| Asked::get(table, &keys).told(error))
+        self.get_all(table, keys).await
     }
 
     async fn put(
@@ -444,13 +443,10 @@ impl Items for Embedded {
         item: Item,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let found = self.table_for(table, &item, &condition);
-        let (stored, checked) = found.map_err(|error| Asked::put(table, &item).told(error))?;
-        let change = put_change(&stored, &item, &checked);
-        let change = change.map_err(|error| Asked::put_at(table, &checked.key).told(error))?;
-        let put = self.commit(|answer| Job::One(stored, change, condition, answer));
-        let told = |error: WriteError| error.told(Asked::put_at(table, &checked.key));
-        put.await.map_err(told)
+        let (stored, checked) = self.table_for(table, &item, &condition)?;
+        let change = put_change(&stored, &item, &checked)?;
+        self.commit(|answer| Job::One(stored, change, condition, answer))
+            .await
     }
 
     async fn delete(
@@ -459,30 +455,24 @@ impl Items for Embedded {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        let deleted = self.delete_one(table, &key, condition).await;
-        deleted.map_err(|error| error.told(Asked::delete(table, &key)))
+        self.delete_one(table, &key, condition).await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let written = self.write_all(table, writes).await;
-        written.map_err(|error| error.told(table))
+        self.write_all(table, writes).await
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        let query = Arc::new(query);
-        let page = self.page(table, query.clone()).await;
-        page.map_err(|error| Asked::query(table, &query).told(error))
+        self.page(table, query).await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        let page = self.scanned(table, scan).await;
-        page.map_err(|error| Asked::scan(table).told(error))
+        self.scanned(table, scan).await
     }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
-        let created = self.commit(|answer| Job::Create(spec.clone(), answer));
-        let told = |error| Asked::create_table(spec).told(error);
-        created.await.map_err(told)
+        self.commit(|answer| Job::Create(spec.clone(), answer))
+            .await
     }
 
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
@@ -491,8 +481,6 @@ impl Items for Embedded {
     }
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        let dropped = self.commit(|answer| Job::Drop(name.clone(), answer));
-        let told = |error| Asked::drop_table(name).told(error);
-        dropped.await.map_err(told)
+        self.commit(|answer| Job::Drop(name.clone(), answer)).await
     }
 }

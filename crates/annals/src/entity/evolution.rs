@@ -77,7 +77,7 @@ impl fmt::Debug for Adapter {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let items = std::sync::Arc::new(Memory::new());
-/// # let annals = Annals::create(items, &Settings::default()).await?;
+/// # let annals = Annals::create(items, &AnnalsLayout::default()).await?;
 /// // No variant has this name, and no adapter knows it.
 /// let pinged = NewEvent::new(Codec::Json, "{}").manifest("Pinged");
 /// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, pinged).await?;

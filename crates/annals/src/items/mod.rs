@@ -2,11 +2,10 @@
 //! offer them. Everything above is written once over the verbs of [`Items`]; everything below
 //! implements them.
 //!
-//! Promises: what one store answers, every store answers; `annals::conformance` holds them to it.
+//! Promises: what one store answers, every store answers; `annals_testkit::conformance` checks it.
 //! Trusts: that a [`TableSpec`] describes the table of its name. `annals tables check` finds out.
 //! Never: contains a word about events. Never retries a refusal.
 
-mod asked;
 mod check;
 mod cost;
 mod item;
@@ -27,7 +26,6 @@ use async_trait::async_trait;
 
 use crate::Result;
 
-pub use asked::Asked;
 pub use check::{
     Checked, CheckedQuery, check_condition, check_item, check_key, check_query, check_scan,
     check_writes, missing_table, table_exists,
@@ -45,8 +43,6 @@ pub use table::{
 pub use value::Value;
 pub use write::{BatchError, Condition, Write, WriteError};
 
-#[cfg(any(test, feature = "testing"))]
-pub(crate) use asked::Facts;
 pub(crate) use check::checked_writes;
 pub(crate) use check::{agree, check_cursor};
 pub(crate) use cost::{index_entry, index_entry_size};
@@ -56,8 +52,8 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 ///
 /// Every verb checks its arguments before it does anything (see [`check_item`] and its
 /// neighbours). A verb that fails with `Unavailable` has retried within its deadline already;
-/// whether a write landed is then unknown. Every error tells the verb, the table and the keys it
-/// is about (see [`Asked`]).
+/// whether a write landed is then unknown. A [`Store`](crate::store::Store) adds to every error which
+/// verb, table and keys it is about; an implementation need not.
 ///
 /// Every verb about items answers what it cost: all its requests, retries included, and their
 /// units. The verbs about tables answer no cost. DynamoDB charges nothing for them, and how many

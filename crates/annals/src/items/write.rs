@@ -129,7 +129,7 @@ impl From<WriteError> for Error {
 ///         Err(BatchError { remaining, .. }) => Ok(items.write(table, remaining).await.map(drop)?),
 ///     }
 /// }
-/// # use annals::faulty::{Faults, Faulty};
+/// # use annals_testkit::faulty::{Faults, Faulty};
 /// # use annals::items::{Key, KeyAttribute, KeySchema};
 /// # use annals::{Random, memory::Memory};
 /// # use std::sync::Arc;

@@ -15,11 +15,11 @@ const CAUSE_BYTES_MAX: usize = 1_024;
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let journal = annals.journal();
 /// let id = "Cart|42".parse()?;
 /// let event = || NewEvent::new(Codec::Text, "something");
@@ -154,11 +154,11 @@ impl From<Vec<NewEvent>> for Append {
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// let event = NewEvent::new(Codec::Text, "something");
 /// let three = Append::of(vec![event; 3]);
 /// let appended = annals.journal().append(&"Cart|42".parse()?, Expected::Empty, three).await?;
@@ -200,11 +200,11 @@ pub struct Conflict {
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let journal = annals.journal();
 /// let id = "Cart|42".parse()?;
 /// journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "mine")).await?;

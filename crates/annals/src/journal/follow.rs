@@ -33,7 +33,7 @@ impl Journal {
                             return Ok(Some((event, ((next, PAUSE_MIN, true), events))));
                         }
                         Ok(None) => {
-                            journal.clock.sleep(pause).await;
+                            journal.store.clock().sleep(pause).await;
                             pause = (pause * 2).min(PAUSE_MAX);
                         }
                         // A deletion overtook it, or the store failed: going on tells which.

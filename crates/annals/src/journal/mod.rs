@@ -17,7 +17,7 @@ pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use recovery::Recovered;
 pub use signature::Signature;
-pub(crate) use signature::Signatures;
+pub use signature::Signatures;
 pub use skip::Skip;
 
 use std::fmt;
@@ -28,12 +28,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, Stream, TryStreamExt};
 
-use crate::items::Items;
-use crate::layout::Layout;
-use crate::settings::Settings;
 use crate::snapshot::Snapshot;
+use crate::store::Store;
 use crate::verify::{self, FindingStream, Kept, Looks, Met, Repairs};
-use crate::{Clock, Error, ErrorKind, Event, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::{Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
 ///
@@ -44,11 +42,11 @@ use crate::{Clock, Error, ErrorKind, Event, PersistenceId, Random, Result, Seque
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let journal = annals.journal();
 /// # let id = "Cart|42".parse()?;
 /// # let one = NewEvent::new(Codec::Text, "one");
@@ -72,11 +70,11 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let event = annals::NewEvent::new(annals::Codec::Text, "opened");
 /// # for id in ["Cart|42", "Account|1"] {
 /// #     let (id, expected) = (id.parse()?, annals::journal::Expected::Empty);
@@ -99,11 +97,11 @@ pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let journal = annals.journal();
 /// let id = "Cart|42".parse()?;
 /// let events = vec![NewEvent::new(Codec::Text, "something"); 10];
@@ -156,32 +154,7 @@ impl Window {
 
 /// An append as a layout gets it: stamped, and with a token.
 ///
-/// ```
-/// use annals::journal::{Append, Expected, JournalLayout, Stamped};
-/// use annals::layout::j5ik2o::J5ik2oJournal;
-/// use annals::{Codec, ManualClock, NewEvent, Token};
-///
-/// # use annals::items::Items;
-/// # use annals::layout::Layout;
-/// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
-/// # use std::sync::Arc;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> annals::Result<()> {
-/// # let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
-/// # let items: Arc<dyn Items> = Arc::new(Memory::new());
-/// # items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
-/// let layout = J5ik2oJournal::open(items, &settings, Arc::new(ManualClock::at_ms(0)))?;
-/// let stamped = Stamped {
-///     append: Append::from(NewEvent::new(Codec::Text, "opened")),
-///     token: Token::from_bytes(*b"a token!"),
-///     time_ms: 1_700_000_000_000,
-/// };
-/// let appended = layout.append(&"Cart-42".parse()?, Expected::Empty, stamped).await?;
-/// assert_eq!(appended.time_ms, 1_700_000_000_000);
-/// # Ok(())
-/// # }
-/// ```
+/// Made by [`Journal::append`]; see [`Journal`] for an example.
 #[derive(Clone, Debug)]
 pub struct Stamped {
     /// What is appended.
@@ -194,33 +167,7 @@ pub struct Stamped {
 
 /// How events become items and back: what a layout does for the journal.
 ///
-/// ```
-/// use annals::journal::{Expected, Journal, JournalLayout};
-/// use annals::layout::j5ik2o::J5ik2oJournal;
-/// use annals::{Codec, NewEvent, PersistenceId, Random, SystemClock};
-/// use std::sync::Arc;
-///
-/// # use annals::items::Items;
-/// # use annals::layout::Layout;
-/// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> annals::Result<()> {
-/// # let settings = Settings { layout: Layout::J5ik2o, ..Settings::default() };
-/// # let items: Arc<dyn Items> = Arc::new(Memory::new());
-/// # items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
-/// // One of ours; the journal takes any other as well.
-/// let clock = Arc::new(SystemClock::new());
-/// let layout: Arc<dyn JournalLayout> =
-///     Arc::new(J5ik2oJournal::open(items, &settings, clock.clone())?);
-/// let journal = Journal::of(layout.clone(), clock, Random::from_machine());
-///
-/// let id: PersistenceId = "Cart-42".parse()?;
-/// journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "opened")).await?;
-/// assert_eq!(layout.highest(&id).await?, journal.highest(&id).await?);
-/// # Ok(())
-/// # }
-/// ```
+/// Implemented by layouts, used through [`Journal`]. See [`Journal`] for an example.
 #[async_trait]
 pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Does what has to be done once before the first append to a new table.
@@ -316,7 +263,7 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 
 /// Verifies what a look at a whole table meets, one after the other. An id that cannot be looked at
 /// is no reason not to look at the others.
-pub(crate) fn verify_met<L: JournalLayout>(
+pub fn verify_met<L: JournalLayout>(
     layout: L,
     met: impl Stream<Item = Result<Met>> + Send + 'static,
 ) -> FindingStream {
@@ -357,20 +304,15 @@ fn told(asked: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Se
 ///
 /// ```
 /// use annals::journal::{Append, Expected, Journal, Window};
-/// use annals::items::Items;
+/// use annals::layout::AnnalsLayout;
 /// use annals::memory::Memory;
-/// use annals::settings::Settings;
-/// use annals::{Codec, Event, NewEvent, PersistenceId, Random, SystemClock};
+/// use annals::{Annals, Codec, Event, NewEvent, PersistenceId};
 /// use futures::TryStreamExt;
-/// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = Settings::default();
-/// let items: Arc<dyn Items> = Arc::new(Memory::new());
-/// items.create_table(&settings.layout.tables(&settings)?.journal, Default::default()).await?;
-/// let clock = Arc::new(SystemClock::new());
-/// let journal = Journal::open(items, &settings, clock, Random::from_machine()).await?;
+/// let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// let journal: &Journal = annals.journal();
 ///
 /// let id: PersistenceId = "Cart|42".parse()?;
 /// let events = vec![NewEvent::new(Codec::Text, "opened"), NewEvent::new(Codec::Text, "paid")];
@@ -388,44 +330,15 @@ fn told(asked: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Se
 #[derive(Clone, Debug)]
 pub struct Journal {
     layout: Arc<dyn JournalLayout>,
-    clock: Arc<dyn Clock>,
-    random: Random,
+    store: Store,
 }
 
 impl Journal {
-    /// Opens the journal of the settings' layout.
-    ///
-    /// # Errors
-    /// `Invalid` where its table is missing, or was made for other settings.
-    pub async fn open(
-        items: Arc<dyn Items>,
-        settings: &Settings,
-        clock: Arc<dyn Clock>,
-        random: Random,
-    ) -> Result<Self> {
-        let layout: Arc<dyn JournalLayout> = match settings.layout {
-            Layout::Annals => {
-                let table = Arc::new(settings.layout.tables(settings)?.journal);
-                Arc::new(crate::layout::AnnalsJournal::open(items, table, clock.clone()).await?)
-            }
-            Layout::Akka => {
-                let opened = crate::layout::AkkaJournal::open(items, settings, clock.clone());
-                Arc::new(opened.await?)
-            }
-            Layout::J5ik2o => {
-                let opened = crate::layout::j5ik2o::J5ik2oJournal::open;
-                Arc::new(opened(items, settings, clock.clone())?)
-            }
-        };
-        Ok(Self::of(layout, clock, random))
-    }
-
-    /// The journal on a layout that was made by hand.
-    pub fn of(layout: Arc<dyn JournalLayout>, clock: Arc<dyn Clock>, random: Random) -> Self {
+    /// The journal on a layout; called by [`Layout::journal`](crate::layout::Layout::journal).
+    pub fn new(layout: Arc<dyn JournalLayout>, store: &Store) -> Self {
         Self {
             layout,
-            clock,
-            random,
+            store: store.clone(),
         }
     }
 
@@ -458,8 +371,10 @@ impl Journal {
     ) -> Result<Appended, AppendError> {
         let append = append.into();
         let stamped = Stamped {
-            token: append.token.unwrap_or_else(|| Token::draw(&self.random)),
-            time_ms: self.clock.now_ms(),
+            token: append
+                .token
+                .unwrap_or_else(|| Token::draw(self.store.random())),
+            time_ms: self.store.clock().now_ms(),
             append,
         };
         self.append_stamped(id, expected, stamped).await
@@ -566,7 +481,7 @@ impl Journal {
     /// As the store fails. What is wrong is no error.
     pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
         let looked = Looked(self.layout.clone());
-        verify::one(&looked, &*self.clock, (id, verify)).await
+        verify::one(&looked, &**self.store.clock(), (id, verify)).await
     }
 
     /// What is wrong with the events of every id, and with what belongs to none: a list for each of
@@ -575,7 +490,7 @@ impl Journal {
     pub fn verify_all(&self, verify: Verify) -> FindingStream {
         let looked = Arc::new(Looked(self.layout.clone()));
         let first = self.layout.clone().verify_all();
-        verify::all(looked, self.clock.clone(), (first, verify))
+        verify::all(looked, self.store.clock().clone(), (first, verify))
     }
 
     /// Finds what large appends left behind that were cut off before they landed, if it is older
@@ -589,6 +504,6 @@ impl Journal {
 
     /// A token for an append that may have to be repeated.
     pub fn token(&self) -> Token {
-        Token::draw(&self.random)
+        Token::draw(self.store.random())
     }
 }

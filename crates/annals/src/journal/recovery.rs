@@ -25,31 +25,21 @@ impl Journal {
     /// snapshot was saved with what [`append`](Self::append) had answered.
     ///
     /// ```
-    /// # use annals::journal::{Expected, Journal};
-    /// # use annals::items::Items;
+    /// # use annals::journal::Expected;
+    /// # use annals::layout::AnnalsLayout;
     /// # use annals::memory::Memory;
-    /// # use annals::settings::Settings;
-    /// # use annals::snapshot::Snapshots;
-    /// # use annals::{Codec, Event, NewEvent, Payload, PersistenceId, Random, SystemClock};
+    /// # use annals::{Annals, Codec, Event, NewEvent, Payload, PersistenceId};
     /// # use futures::TryStreamExt;
-    /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> annals::Result<()> {
-    /// # let settings = Settings::default();
-    /// # let items: Arc<dyn Items> = Arc::new(Memory::new());
-    /// # for table in settings.layout.tables(&settings)?.all() {
-    /// #     items.create_table(table, Default::default()).await?;
-    /// # }
-    /// # let clock = Arc::new(SystemClock::new());
-    /// # let random = Random::from_machine();
-    /// # let snapshots = Snapshots::open(items.clone(), &settings, clock.clone(), random.clone())?;
-    /// # let journal = Journal::open(items, &settings, clock, random).await?;
+    /// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+    /// # let (journal, snapshots) = (annals.journal(), annals.snapshots());
     /// let id: PersistenceId = "Account|1".parse()?;
     /// let appended = journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "+10")).await?;
     /// snapshots.save(&id, appended, Payload::new(Codec::Text, "10")).await?;
     /// journal.append(&id, Expected::Last(appended.last), NewEvent::new(Codec::Text, "+5")).await?;
     ///
-    /// let recovered = journal.recover(&id, &snapshots).await?;
+    /// let recovered = journal.recover(&id, snapshots).await?;
     /// assert_eq!(recovered.snapshot.expect("it was saved").payload.bytes, "10");
     /// let events: Vec<Event> = recovered.events.try_collect().await?;
     /// assert_eq!(events.len(), 1);

@@ -13,11 +13,11 @@ use crate::{PersistenceId, Result, SequenceNumber, Token};
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let journal = annals.journal();
 /// let (id, token) = ("Cart|42".parse()?, Token::from_bytes(*b"a token!"));
 /// let two = Append::of(vec![NewEvent::new(Codec::Text, "something"); 2]).token(token);
@@ -59,14 +59,15 @@ impl Journal {
 
 /// Signatures as they are met, and the numbers in between of which nobody knows.
 #[derive(Debug)]
-pub(crate) struct Signatures {
+pub struct Signatures {
     all: Vec<Signature>,
     /// The first number of which nothing is known yet.
     next: u64,
 }
 
 impl Signatures {
-    pub(crate) fn from(first: SequenceNumber) -> Self {
+    /// Starts at a sequence number.
+    pub fn from(first: SequenceNumber) -> Self {
         Self {
             all: Vec::new(),
             next: first.get(),
@@ -74,7 +75,7 @@ impl Signatures {
     }
 
     /// That nobody knows of any number before this one that was not met.
-    pub(crate) fn forget_before(&mut self, number: u64) {
+    pub fn forget_before(&mut self, number: u64) {
         if let Some(last) = SequenceNumber::new(number - 1).filter(|last| last.get() >= self.next) {
             self.all.push(Signature { last, token: None });
             self.next = number;
@@ -82,22 +83,23 @@ impl Signatures {
     }
 
     /// An event of an append, or all of them up to this one.
-    pub(crate) fn meet(&mut self, last: SequenceNumber, token: Option<Token>) {
+    pub fn meet(&mut self, last: SequenceNumber, token: Option<Token>) {
         self.all.push(Signature { last, token });
         self.pass(last.get());
     }
 
     /// A number that tells nothing by itself.
-    pub(crate) fn pass(&mut self, number: u64) {
+    pub fn pass(&mut self, number: u64) {
         self.next = self.next.max(number + 1);
     }
 
-    pub(crate) fn has_met_none(&self) -> bool {
+    /// Whether no append was seen yet.
+    pub fn has_met_none(&self) -> bool {
         self.all.is_empty()
     }
 
     /// All of them, where the last number is one that was used.
-    pub(crate) fn until(mut self, last: SequenceNumber) -> Vec<Signature> {
+    pub fn until(mut self, last: SequenceNumber) -> Vec<Signature> {
         self.forget_before(last.get() + 1);
         self.all
     }

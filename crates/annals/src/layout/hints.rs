@@ -1,59 +1,36 @@
 //! Hints: what settings would get wrong with tables as they are.
 //!
-//! Promises: each says what would go wrong and what to set. Reads a record and one page of a table,
-//! never more.
-//! Never: changes anything.
+//! Guarantees: each hint says what would go wrong and what to set. Nothing is changed.
 
-use super::{Layout, akka, j5ik2o};
+use super::Layout;
 use crate::Result;
-use crate::items::{Items, TableName, TableSpec};
-use crate::settings::Settings;
+use crate::items::{TableName, TableSpec};
 
 /// Something that settings get wrong with a table, or could do better.
 ///
-/// ```
-/// use annals::items::Items;
-/// use annals::layout::{Hint, Layout, hints};
-/// use annals::memory::Memory;
-/// use annals::settings::Settings;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> annals::Result<()> {
-/// let (items, mut settings) = (Memory::new(), Settings::default());
-/// let tables: Vec<_> = settings.layout.tables(&settings)?.all().cloned().collect();
-/// for table in &tables {
-///     items.create_table(table, Default::default()).await?;
-/// }
-/// assert_eq!(hints(&items, &settings, &tables).await?, []);
-///
-/// // The same tables, taken for those of another layout.
-/// settings.layout = Layout::Akka;
-/// settings.journal_table = Some("annals-journal".parse()?);
-/// let found: Vec<Hint> = hints(&items, &settings, &tables).await?;
-/// assert!(found[0].is_wrong && found[0].detail.contains("set layout to annals"));
-/// # Ok(())
-/// # }
-/// ```
+/// See [`wrong_keys`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// With which table.
+    /// The table.
     pub table: TableName,
-    /// Whether something goes wrong; otherwise it is slower or dearer than it could be.
+    /// Whether something goes wrong; otherwise it is only slower or more expensive than need be.
     pub is_wrong: bool,
-    /// What, and what to set.
+    /// What is wrong, and what to set.
     pub detail: String,
 }
 
 impl Hint {
-    pub(crate) fn wrong(table: &TableSpec, detail: String) -> Self {
+    /// Something goes wrong.
+    pub fn wrong(table: &TableSpec, detail: impl Into<String>) -> Self {
         Self {
             table: table.name().clone(),
             is_wrong: true,
-            detail,
+            detail: detail.into(),
         }
     }
 
-    pub(crate) fn advice(table: &TableSpec, detail: String) -> Self {
+    /// Something could be faster or cheaper.
+    pub fn advice(table: &TableSpec, detail: impl Into<String>) -> Self {
         Self {
             is_wrong: false,
             ..Self::wrong(table, detail)
@@ -61,54 +38,44 @@ impl Hint {
     }
 }
 
-/// What the settings would get wrong with the tables of their layout, which were `found` so
-/// ([`Items::describe_table`]). Tables that are missing have no hints.
+/// The tables among those `found` ([`Items::describe_table`](crate::items::Items::describe_table))
+/// whose keys are those of another layout, one of `others`.
+///
+/// ```
+/// use annals::layout::{AnnalsLayout, Layout, TableNames, wrong_keys};
+///
+/// let layout = AnnalsLayout::default();
+/// let tables: Vec<_> = layout.tables()?.all().cloned().collect();
+/// assert_eq!(wrong_keys(&layout, &[], &tables)?, []);
+/// # Ok::<(), annals::Error>(())
+/// ```
 ///
 /// # Errors
-/// As the store fails.
-pub async fn hints(
-    items: &dyn Items,
-    settings: &Settings,
+/// As [`Layout::tables`].
+pub fn wrong_keys(
+    layout: &dyn Layout,
+    others: &[&dyn Layout],
     found: &[TableSpec],
 ) -> Result<Vec<Hint>> {
-    let tables = settings.layout.tables(settings)?;
     let mut hints = Vec::new();
-    for table in tables.all() {
-        let Some(found) = found.iter().find(|found| found.name() == table.name()) else {
+    for table in layout.tables()?.all() {
+        let found = found.iter().find(|found| found.name() == table.name());
+        let Some(found) = found.filter(|found| found.key() != table.key()) else {
             continue;
         };
-        if let Some(other) = made_for(table, found, settings) {
-            let detail = format!(
-                "its keys are those of layout {other}: nothing in it can be read; set layout to {other}, or another name"
-            );
-            hints.push(Hint::wrong(table, detail));
+        let has_keys = |other: &&&dyn Layout| {
+            let tables = other.tables();
+            tables.is_ok_and(|tables| tables.all().any(|table| table.key() == found.key()))
+        };
+        if let Some(other) = others.iter().find(has_keys) {
+            let other = other.name();
+            hints.push(Hint::wrong(
+                table,
+                format!(
+                    "its keys are those of layout {other}: nothing in it can be read; set layout to {other}, or another name"
+                ),
+            ));
         }
-        if found.key() != table.key() || *table != tables.journal {
-            continue;
-        }
-        hints.extend(match settings.layout {
-            Layout::Annals => Vec::new(),
-            Layout::Akka => akka::hints(items, settings, (table, found)).await?,
-            Layout::J5ik2o => j5ik2o::hints(items, settings, table).await?,
-        });
     }
     Ok(hints)
-}
-
-/// The layout whose keys a table has that has not this one's.
-fn made_for(table: &TableSpec, found: &TableSpec, settings: &Settings) -> Option<Layout> {
-    if found.key() == table.key() {
-        return None;
-    }
-    let plain = Settings {
-        journal_table: None,
-        snapshot_table: None,
-        state_table: None,
-        ..settings.clone()
-    };
-    let others = Layout::ALL.into_iter();
-    others.into_iter().find(|other| {
-        let tables = other.tables(&plain);
-        tables.is_ok_and(|tables| tables.all().any(|table| table.key() == found.key()))
-    })
 }

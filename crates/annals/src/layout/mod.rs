@@ -1,58 +1,37 @@
-//! Layouts: how events become items and back. The only code that knows attribute names.
+//! Layouts: how events, snapshots and durable state become items.
+//!
+//! Guarantees: a layout is the only code that knows attribute names and keys. The core knows the
+//! trait [`Layout`] and its own layout, [`AnnalsLayout`]; others (those of the JVM plugins, in the
+//! crate `annals-jvm`) are passed in by the caller.
 
-mod akka;
-mod annals;
+pub mod annals;
 mod hints;
-pub mod j5ik2o;
-mod jvm;
-mod known;
-
-pub use akka::{AkkaJournal, AkkaSnapshots};
-pub use annals::{AnnalsJournal, AnnalsSnapshots, AnnalsStates};
-pub use hints::{Hint, hints};
+pub mod recent_cache;
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use async_trait::async_trait;
 
 use crate::items::{TableName, TableSpec};
-use crate::settings::Settings;
-use crate::{Error, Result};
+use crate::journal::Journal;
+use crate::snapshot::Snapshots;
+use crate::state::States;
+use crate::store::Store;
+use crate::{Error, ErrorKind, Result};
 
-/// Whose tables are read and written.
-///
-/// ```
-/// use annals::layout::Layout;
-/// use annals::settings::Settings;
-///
-/// let tables = Layout::Annals.tables(&Settings::default())?;
-/// assert_eq!(tables.journal.name().as_str(), "annals-journal");
-/// # Ok::<(), annals::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Layout {
-    /// Our own.
-    #[default]
-    Annals,
-    /// akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb.
-    Akka,
-    /// j5ik2o's akka-persistence-dynamodb.
-    J5ik2o,
-}
+pub use annals::AnnalsLayout;
+pub use hints::{Hint, wrong_keys};
 
 /// The tables of a layout.
 ///
 /// ```
 /// use annals::items::Items;
+/// use annals::layout::{AnnalsLayout, Layout, Tables};
 /// use annals::memory::Memory;
-/// use annals::settings::Settings;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = Settings::default();
-/// let tables = settings.layout.tables(&settings)?;
+/// let tables: Tables = AnnalsLayout::default().tables()?;
 /// let items = Memory::new();
 /// for table in tables.all() {
 ///     items.create_table(table, Default::default()).await?;
@@ -67,74 +46,114 @@ pub struct Tables {
     pub journal: TableSpec,
     /// Snapshots.
     pub snapshot: TableSpec,
-    /// Durable state; the `akka` layout has none.
+    /// Durable state, where the layout has any.
     pub state: Option<TableSpec>,
 }
 
 impl Tables {
-    /// Every table there is.
+    /// Every table.
     pub fn all(&self) -> impl Iterator<Item = &TableSpec> {
         [&self.journal, &self.snapshot]
             .into_iter()
             .chain(&self.state)
     }
-}
 
-impl Layout {
-    /// Every layout there is.
-    pub const ALL: [Self; 3] = [Self::Annals, Self::Akka, Self::J5ik2o];
-
-    /// The tables of this layout under the names the settings give them.
+    /// These tables, if no two have the same name.
     ///
     /// # Errors
-    /// `Invalid` where two tables have one name, or the settings name a table that the layout
-    /// does not have.
-    pub fn tables(self, settings: &Settings) -> Result<Tables> {
-        let tables = match self {
-            Self::Annals => annals::tables(settings)?,
-            Self::Akka => akka::tables(settings)?,
-            Self::J5ik2o => j5ik2o::tables(settings)?,
-        };
-        let mut names: Vec<_> = tables.all().map(TableSpec::name).collect();
+    /// `Invalid` otherwise.
+    pub fn distinct(self) -> Result<Self> {
+        let mut names: Vec<_> = self.all().map(TableSpec::name).collect();
         names.sort_unstable();
         match names.windows(2).find_map(|pair| match pair {
             [a, b] if a == b => Some(a),
             _ => None,
         }) {
-            None => Ok(tables),
+            None => Ok(self),
             Some(name) => Err(Error::invalid(format!(
-                "two tables have one name; set journal-table, snapshot-table and state-table apart. name=`{name}`"
+                "two tables have the same name; give journal-table, snapshot-table and state-table different names. name=`{name}`"
             ))),
         }
     }
-}
 
-/// The name that is set, or the layout's own.
-fn name_or(set: Option<&TableName>, own: &str) -> Result<TableName> {
-    set.map_or_else(|| own.parse(), |name| Ok(name.clone()))
-}
-
-impl FromStr for Layout {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|layout| layout.to_string() == name);
-        found.ok_or_else(|| {
-            Error::invalid(format!(
-                "no such layout; there are annals, akka and j5ik2o. layout=`{name}`"
-            ))
-        })
+    /// Creates the tables that are missing.
+    ///
+    /// # Errors
+    /// As the store fails.
+    pub async fn create_missing(&self, store: &Store) -> Result<()> {
+        for table in self.all() {
+            if store.describe_table(table.name()).await?.is_none() {
+                match store.create_table(table, Default::default()).await {
+                    // Another process was faster.
+                    Err(error) if error.kind() == ErrorKind::Conflict => {}
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-impl fmt::Display for Layout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Annals => "annals",
-            Self::Akka => "akka",
-            Self::J5ik2o => "j5ik2o",
-        })
+/// Names of a layout's tables; `None` is the layout's own name.
+///
+/// ```
+/// use annals::layout::{AnnalsLayout, Layout, TableNames};
+///
+/// let names = TableNames { journal: Some("orders".parse()?), ..TableNames::default() };
+/// let tables = AnnalsLayout::new(names).tables()?;
+/// assert_eq!(tables.journal.name().as_str(), "orders");
+/// assert_eq!(tables.snapshot.name().as_str(), "annals-snapshot");
+/// # Ok::<(), annals::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableNames {
+    /// The journal's table.
+    pub journal: Option<TableName>,
+    /// The snapshots' table.
+    pub snapshot: Option<TableName>,
+    /// The durable state's table.
+    pub state: Option<TableName>,
+}
+
+/// How events, snapshots and durable state become items, and the tables they are in.
+///
+/// See [`AnnalsLayout`] for the core's own, and [`Annals::open`](crate::Annals::open), which takes
+/// any.
+#[async_trait]
+pub trait Layout: fmt::Debug + Send + Sync + 'static {
+    /// The layout's name, as the setting `layout` has it.
+    fn name(&self) -> &'static str;
+
+    /// The layout's tables.
+    ///
+    /// # Errors
+    /// `Invalid` where two tables have the same name, or a setting does not fit the layout.
+    fn tables(&self) -> Result<Tables>;
+
+    /// Opens the journal.
+    ///
+    /// # Errors
+    /// `Invalid` where its table is missing, or was created for other settings.
+    async fn journal(&self, store: &Store) -> Result<Journal>;
+
+    /// Opens the snapshots.
+    ///
+    /// # Errors
+    /// `Invalid` where a setting does not fit the layout.
+    fn snapshots(&self, store: &Store) -> Result<Snapshots>;
+
+    /// Opens the durable state.
+    ///
+    /// # Errors
+    /// `Invalid` where the layout has none ([`Tables::state`]), or a setting does not fit it.
+    fn states(&self, store: &Store) -> Result<States>;
+
+    /// What the settings would get wrong with the journal's table, which was `found` so.
+    ///
+    /// # Errors
+    /// As the store fails.
+    async fn journal_hints(&self, store: &Store, found: &TableSpec) -> Result<Vec<Hint>> {
+        let _ = (store, found);
+        Ok(Vec::new())
     }
 }

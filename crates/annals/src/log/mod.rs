@@ -63,6 +63,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::items::{Items, TableSpec};
 use crate::settings::LogSettings;
+use crate::store::Store;
 use crate::{Clock, Error, Result};
 
 /// The most partitions a slot may be spread over.
@@ -74,15 +75,14 @@ const PARTS_MAX: u32 = 100;
 /// use annals::log::{Log, LogEvent, Record, Span};
 /// use annals::memory::Memory;
 /// use annals::settings::LogSettings;
-/// use annals::SystemClock;
+/// use annals::store::Store;
 /// use futures::TryStreamExt;
 /// use serde_json::json;
-/// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let clock = Arc::new(SystemClock::new());
-/// let log = Log::create(Arc::new(Memory::new()), &LogSettings::default(), clock).await?;
+/// let store = Store::new(Memory::new());
+/// let log = Log::create(&store, &LogSettings::default()).await?;
 ///
 /// let time = "2018-03-16T19:56:03.217Z".parse()?;
 /// let record = Record::json("web", "clap-1".parse()?, time, &json!({"clap": 1}));
@@ -117,12 +117,8 @@ impl Log {
     /// # Errors
     /// `Invalid` where a table is missing, a setting cannot be, or slots have another length in
     /// this table.
-    pub async fn open(
-        items: Arc<dyn Items>,
-        settings: &LogSettings,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
-        let log = Self::of(items, settings, clock)?;
+    pub async fn open(store: impl Into<Store>, settings: &LogSettings) -> Result<Self> {
+        let log = Self::of(&store.into(), settings)?;
         log.written().await?;
         Ok(log)
     }
@@ -131,12 +127,8 @@ impl Log {
     ///
     /// # Errors
     /// As [`open`](Self::open), and as the store fails.
-    pub async fn create(
-        items: Arc<dyn Items>,
-        settings: &LogSettings,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
-        let log = Self::of(items, settings, clock)?;
+    pub async fn create(store: impl Into<Store>, settings: &LogSettings) -> Result<Self> {
+        let log = Self::of(&store.into(), settings)?;
         log.make(&log.tables.buffer).await?;
         if log.make(&log.tables.event).await? {
             // Nothing is in a table that we have just made, so nothing is missing in its index.
@@ -146,7 +138,7 @@ impl Log {
         Ok(log)
     }
 
-    fn of(items: Arc<dyn Items>, settings: &LogSettings, clock: Arc<dyn Clock>) -> Result<Self> {
+    fn of(store: &Store, settings: &LogSettings) -> Result<Self> {
         check_settings(settings)?;
         Ok(Self {
             tables: LogTables::of(settings)?,
@@ -154,8 +146,8 @@ impl Log {
             settings: Arc::new(settings.clone()),
             is_indexed: Arc::default(),
             is_sampled: Arc::default(),
-            items,
-            clock,
+            items: store.items().clone(),
+            clock: store.clock().clone(),
         })
     }
 

@@ -1,17 +1,25 @@
-//! Settings that need not be set: TOML has no null, so an empty text stands for it.
+//! Optional settings for `#[serde(with = …)]`: TOML has no null, so an empty text means `None`.
 
 /// For texts.
-pub(super) mod empty_is_none {
+pub mod empty_is_none {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    /// Writes the value, or an empty text.
+    ///
+    /// # Errors
+    /// As the serializer fails.
+    pub fn serialize<S: Serializer>(
         value: &Option<String>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(value.as_deref().unwrap_or(""))
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    /// Reads the value; an empty text is `None`.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<String>, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -20,20 +28,28 @@ pub(super) mod empty_is_none {
 }
 
 /// For table names.
-pub(super) mod empty_is_no_table {
+pub mod empty_is_no_table {
     use serde::{Deserializer, Serializer};
 
     use super::empty_is_none;
     use crate::items::TableName;
 
-    pub(in super::super) fn serialize<S: Serializer>(
+    /// Writes the value, or an empty text.
+    ///
+    /// # Errors
+    /// As the serializer fails.
+    pub fn serialize<S: Serializer>(
         value: &Option<TableName>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(value.as_ref().map_or("", TableName::as_str))
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    /// Reads the value; an empty text is `None`.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<TableName>, D::Error> {
         let text = empty_is_none::deserialize(deserializer)?;
@@ -43,14 +59,18 @@ pub(super) mod empty_is_no_table {
 }
 
 /// For whole numbers.
-pub(super) mod empty_is_no_number {
+pub mod empty_is_no_number {
     use std::fmt;
     use std::marker::PhantomData;
 
     use serde::de::{Error, Unexpected, Visitor};
     use serde::{Deserializer, Serialize, Serializer};
 
-    pub(in super::super) fn serialize<T: Serialize, S: Serializer>(
+    /// Writes the value, or an empty text.
+    ///
+    /// # Errors
+    /// As the serializer fails.
+    pub fn serialize<T: Serialize, S: Serializer>(
         value: &Option<T>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -60,7 +80,11 @@ pub(super) mod empty_is_no_number {
         }
     }
 
-    pub(in super::super) fn deserialize<'de, T: TryFrom<u64>, D: Deserializer<'de>>(
+    /// Reads the value; an empty text is `None`.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn deserialize<'de, T: TryFrom<u64>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<T>, D::Error> {
         deserializer.deserialize_any(NumberOrEmpty(PhantomData))

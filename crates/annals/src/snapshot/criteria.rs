@@ -65,12 +65,12 @@ impl Criteria {
     }
 
     /// Whether time matters.
-    pub(crate) fn is_timed(&self) -> bool {
+    pub fn is_timed(&self) -> bool {
         self.min_time_ms > 0 || self.max_time_ms < u64::MAX
     }
 
     /// Whether numbers matter.
-    pub(crate) fn is_numbered(&self) -> bool {
+    pub fn is_numbered(&self) -> bool {
         self.min_number > SequenceNumber::FIRST || self.max_number < SequenceNumber::LAST
     }
 

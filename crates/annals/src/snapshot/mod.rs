@@ -19,12 +19,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{Stream, TryStreamExt};
 
-use crate::items::Items;
 use crate::journal::IdStream;
-use crate::layout::Layout;
-use crate::settings::Settings;
+use crate::store::Store;
 use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
-use crate::{Clock, Payload, PersistenceId, Random, Result, SequenceNumber};
+use crate::{Payload, PersistenceId, Result, SequenceNumber};
 
 /// Snapshots as they come, newest first. An error ends it.
 ///
@@ -35,11 +33,11 @@ use crate::{Clock, Payload, PersistenceId, Random, Result, SequenceNumber};
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let snapshots = annals.snapshots();
 /// let id = "Account|1".parse()?;
 /// for n in 1..=3 {
@@ -62,11 +60,11 @@ pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// let id = "Account|1".parse()?;
 /// let state = Payload::new(Codec::Text, "10");
 /// annals.snapshots().save(&id, SequenceNumber::FIRST, state).await?;
@@ -160,7 +158,7 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The ids that snapshots were found of, each once.
-pub(crate) fn each_once(
+pub fn each_once(
     ids: impl Stream<Item = Result<Option<PersistenceId>>> + Send + 'static,
     prefix: &str,
 ) -> IdStream {
@@ -185,20 +183,15 @@ impl Looks for Looked {
 /// Where snapshots are kept.
 ///
 /// ```
-/// use annals::items::Items;
+/// use annals::layout::AnnalsLayout;
 /// use annals::memory::Memory;
-/// use annals::settings::Settings;
 /// use annals::snapshot::{Criteria, Snapshots};
-/// use annals::{Codec, Payload, PersistenceId, Random, SequenceNumber, SystemClock};
-/// use std::sync::Arc;
+/// use annals::{Annals, Codec, Payload, PersistenceId, SequenceNumber};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = Settings::default();
-/// let items: Arc<dyn Items> = Arc::new(Memory::new());
-/// items.create_table(&settings.layout.tables(&settings)?.snapshot, Default::default()).await?;
-/// let clock = Arc::new(SystemClock::new());
-/// let snapshots = Snapshots::open(items, &settings, clock, Random::from_machine())?;
+/// let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// let snapshots: &Snapshots = annals.snapshots();
 ///
 /// let id: PersistenceId = "Account|1".parse()?;
 /// let state = Payload::new(Codec::Json, r#"{"balance":10}"#);
@@ -211,41 +204,16 @@ impl Looks for Looked {
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     layout: Arc<dyn SnapshotLayout>,
-    clock: Arc<dyn Clock>,
+    store: Store,
 }
 
 impl Snapshots {
-    /// Opens the snapshots of the settings' layout. Asks nothing of the store.
-    ///
-    /// # Errors
-    /// `Invalid` where the settings contradict themselves.
-    pub fn open(
-        items: Arc<dyn Items>,
-        settings: &Settings,
-        clock: Arc<dyn Clock>,
-        random: Random,
-    ) -> Result<Self> {
-        let table = Arc::new(settings.layout.tables(settings)?.snapshot);
-        let layout: Arc<dyn SnapshotLayout> = match settings.layout {
-            Layout::Annals => Arc::new(crate::layout::AnnalsSnapshots::open(
-                items,
-                table,
-                clock.clone(),
-                random,
-            )),
-            Layout::Akka => Arc::new(crate::layout::AkkaSnapshots::new(items, table, settings)?),
-            Layout::J5ik2o => {
-                let snapshots = crate::layout::j5ik2o::J5ik2oSnapshots::open(items, settings)?;
-                Arc::new(snapshots)
-            }
-        };
-        Ok(Self::of(layout, clock))
-    }
-
-    /// Snapshots on a layout that somebody has opened, such as one with resolvers of their own
-    /// ([`J5ik2oSnapshots::open_with`](crate::layout::j5ik2o::J5ik2oSnapshots::open_with)).
-    pub fn of(layout: Arc<dyn SnapshotLayout>, clock: Arc<dyn Clock>) -> Self {
-        Self { layout, clock }
+    /// On a layout; called by [`Layout::snapshots`](crate::layout::Layout::snapshots).
+    pub fn new(layout: Arc<dyn SnapshotLayout>, store: &Store) -> Self {
+        Self {
+            layout,
+            store: store.clone(),
+        }
     }
 
     /// Saves the state at a sequence number, or behind an append, over what was saved for that
@@ -263,7 +231,7 @@ impl Snapshots {
         let snapshot = Snapshot {
             persistence_id: id.clone(),
             sequence_number: at.number,
-            time_ms: self.clock.now_ms(),
+            time_ms: self.store.clock().now_ms(),
             anchor: at.anchor,
             payload: state,
         };
@@ -337,7 +305,7 @@ impl Snapshots {
     /// not open is passed over by whoever recovers.
     pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
         let (first, looked) = (self.layout.verify(whose), Looked(self.layout.clone()));
-        let clock = self.clock.clone();
+        let clock = self.store.clock().clone();
         verify::all(Arc::new(looked), clock, (first, Verify::Look))
     }
 

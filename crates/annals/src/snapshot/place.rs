@@ -13,11 +13,11 @@ use crate::journal::Appended;
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// let id = "Account|1".parse()?;
 /// let events = vec![NewEvent::new(Codec::Text, "+5"); 2];
 /// let appended = annals.journal().append(&id, Expected::Empty, Append::of(events)).await?;

@@ -18,11 +18,11 @@ use crate::{PersistenceId, Result};
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let states = annals.states()?;
 /// let id = "Cart|42".parse()?;
 /// let mut changes: StateStream = states.changes(&id, 0);
@@ -54,7 +54,7 @@ impl States {
                         let revision = state.revision;
                         return Ok(Some((state, revision)));
                     }
-                    states.clock.sleep(pause).await;
+                    states.store.clock().sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
             }

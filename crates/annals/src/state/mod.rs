@@ -14,12 +14,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
-use crate::items::Items;
 use crate::journal::IdStream;
-use crate::layout::Layout;
-use crate::settings::Settings;
+use crate::store::Store;
 use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
-use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
+use crate::{Error, Payload, PersistenceId, Result};
 
 /// The count of an entity's writes: 1 for the first, one more for each, deletions included.
 ///
@@ -29,11 +27,11 @@ use crate::{Clock, Error, Payload, PersistenceId, Random, Result};
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let states = annals.states()?;
 /// let id = "Cart|42".parse()?;
 /// let last: Revision = states.revision(&id).await?;
@@ -54,11 +52,11 @@ pub type Revision = u64;
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let states = annals.states()?;
 /// let id = "Cart|42".parse()?;
 /// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
@@ -93,11 +91,11 @@ pub struct State {
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let states = annals.states()?;
 /// let id = "Cart|42".parse()?;
 /// let open = NewState::from(Payload::new(Codec::Text, "open")).tag("carts");
@@ -140,11 +138,11 @@ impl From<Payload> for NewState {
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// # let states = annals.states()?;
 /// let id = "Cart|42".parse()?;
 /// states.upsert(&id, 1, Payload::new(Codec::Text, "mine")).await?;
@@ -277,22 +275,15 @@ impl Looks for Looked {
 /// Where durable state is kept.
 ///
 /// ```
-/// use annals::items::Items;
+/// use annals::layout::AnnalsLayout;
 /// use annals::memory::Memory;
-/// use annals::settings::Settings;
 /// use annals::state::States;
-/// use annals::{Codec, Payload, PersistenceId, Random, SystemClock};
-/// use std::sync::Arc;
+/// use annals::{Annals, Codec, Payload, PersistenceId};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = Settings::default();
-/// let items: Arc<dyn Items> = Arc::new(Memory::new());
-/// for table in settings.layout.tables(&settings)?.all() {
-///     items.create_table(table, Default::default()).await?;
-/// }
-/// let clock = Arc::new(SystemClock::new());
-/// let states = States::open(items, &settings, clock, Random::from_machine())?;
+/// let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// let states: &States = annals.states()?;
 ///
 /// let id: PersistenceId = "Cart|42".parse()?;
 /// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
@@ -304,47 +295,19 @@ impl Looks for Looked {
 #[derive(Clone, Debug)]
 pub struct States {
     layout: Arc<dyn StateLayout>,
-    clock: Arc<dyn Clock>,
+    store: Store,
 }
 
 /// How often a deletion without a revision is tried while others keep writing.
 const DELETE_TRIES_MAX: usize = 16;
 
 impl States {
-    /// Opens the durable state of the settings' layout. Asks nothing of the store.
-    ///
-    /// # Errors
-    /// `Invalid` where the layout has none, or the settings contradict themselves.
-    pub fn open(
-        items: Arc<dyn Items>,
-        settings: &Settings,
-        clock: Arc<dyn Clock>,
-        random: Random,
-    ) -> Result<Self> {
-        let table = settings.layout.tables(settings)?.state;
-        let layout: Arc<dyn StateLayout> = match (settings.layout, table) {
-            (Layout::Annals, Some(table)) => Arc::new(crate::layout::AnnalsStates::open(
-                items,
-                Arc::new(table),
-                clock.clone(),
-                random,
-            )),
-            (Layout::J5ik2o, _) => {
-                let states = crate::layout::j5ik2o::J5ik2oStates::open(items, settings, random);
-                Arc::new(states?)
-            }
-            (other, _) => {
-                return Err(Error::invalid(format!(
-                    "this layout has no durable state; choose annals or j5ik2o. layout=`{other}`"
-                )));
-            }
-        };
-        Ok(Self::of(layout, clock))
-    }
-
-    /// Durable state on a layout that somebody has opened.
-    pub fn of(layout: Arc<dyn StateLayout>, clock: Arc<dyn Clock>) -> Self {
-        Self { layout, clock }
+    /// On a layout; called by [`Layout::states`](crate::layout::Layout::states).
+    pub fn new(layout: Arc<dyn StateLayout>, store: &Store) -> Self {
+        Self {
+            layout,
+            store: store.clone(),
+        }
     }
 
     /// The current value; `None` where there is none, or it was deleted.
@@ -383,11 +346,11 @@ impl States {
     ///
     /// # use annals::Annals;
     /// # use annals::memory::Memory;
-    /// # use annals::settings::Settings;
+    /// # use annals::layout::AnnalsLayout;
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> annals::Result<()> {
-    /// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+    /// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
     /// # let states = annals.states()?;
     /// states.upsert(&"Cart|42".parse()?, 1, Payload::new(Codec::Text, "open")).await?;
     /// let carts: Vec<PersistenceId> = states.ids("Cart|").try_collect().await?;
@@ -457,7 +420,7 @@ impl States {
     /// each, empty where nothing is. Reads them all, and changes nothing.
     pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
         let (first, looked) = (self.layout.verify(whose), Looked(self.layout.clone()));
-        let clock = self.clock.clone();
+        let clock = self.store.clock().clone();
         verify::all(Arc::new(looked), clock, (first, Verify::Look))
     }
 
@@ -475,7 +438,7 @@ impl States {
         let state = State {
             persistence_id: id.clone(),
             revision,
-            time_ms: self.clock.now_ms(),
+            time_ms: self.store.clock().now_ms(),
             tag,
             value,
         };

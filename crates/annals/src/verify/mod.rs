@@ -27,11 +27,11 @@ use crate::{Error, PersistenceId, Result, SequenceNumber};
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// let mut all: FindingStream = annals.journal().verify_all(Verify::Look);
 /// assert_eq!(all.try_next().await?, None);
 /// # Ok(())
@@ -136,19 +136,19 @@ pub enum Remedy {
 /// use annals::{Annals, Codec, NewEvent};
 ///
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
-/// # use std::sync::Arc;
+/// # use annals::layout::{AnnalsLayout, Layout};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let (items, settings) = (Arc::new(Memory::new()), Settings::default());
-/// # let annals = Annals::create(items.clone(), &settings).await?;
+/// # let layout = AnnalsLayout::default();
+/// # let annals = Annals::create(Memory::new(), &layout).await?;
+/// # let items = annals.store();
 /// # let journal = annals.journal();
 /// let id = "Cart|42".parse()?;
 /// for _ in 0..3 {
 ///     journal.append(&id, Expected::Any, NewEvent::new(Codec::Text, "something")).await?;
 /// }
 /// // Somebody deletes an item with tools of their own.
-/// let table = settings.layout.tables(&settings)?.journal;
+/// let table = layout.tables()?.journal;
 /// for item in items.scan(&table, Scan::whole()).await?.items {
 ///     if item.get("n").and_then(|n| n.as_u64()) == Some(2) {
 ///         items.delete(&table, table.key_of(&item)?, Condition::Always).await?;
@@ -187,11 +187,11 @@ pub struct Finding {
 ///
 /// # use annals::Annals;
 /// # use annals::memory::Memory;
-/// # use annals::settings::Settings;
+/// # use annals::layout::AnnalsLayout;
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Arc::new(Memory::new()), &Settings::default()).await?;
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
 /// let id = "Cart|42".parse()?;
 /// let opened = NewEvent::new(Codec::Text, "opened");
 /// annals.journal().append(&id, Expected::Empty, opened).await?;
@@ -209,7 +209,7 @@ pub enum Verify {
 
 /// Findings about one id, as they are made.
 #[derive(Debug)]
-pub(crate) struct Findings {
+pub struct Findings {
     id: PersistenceId,
     of: Kept,
     repairs: Repairs,
@@ -217,11 +217,13 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn about(id: &PersistenceId, repairs: &Repairs) -> Self {
+    /// Findings about the events of an id.
+    pub fn about(id: &PersistenceId, repairs: &Repairs) -> Self {
         Self::of(Kept::Event, id, repairs)
     }
 
-    pub(crate) fn of(of: Kept, id: &PersistenceId, repairs: &Repairs) -> Self {
+    /// Findings about an id.
+    pub fn of(of: Kept, id: &PersistenceId, repairs: &Repairs) -> Self {
         Self {
             id: id.clone(),
             of,
@@ -231,7 +233,7 @@ impl Findings {
     }
 
     /// Notes something that is left as it is.
-    pub(crate) fn leave(
+    pub fn leave(
         &mut self,
         problem: Problem,
         numbers: (u64, u64),
@@ -241,7 +243,7 @@ impl Findings {
     }
 
     /// Notes something that can be repaired; answers whether it is to be.
-    pub(crate) fn repair(&mut self, problem: Problem, numbers: (u64, u64), detail: String) -> bool {
+    pub fn repair(&mut self, problem: Problem, numbers: (u64, u64), detail: String) -> bool {
         let is_wanted = self.repairs.wants(problem, numbers);
         let remedy = match is_wanted {
             true => Remedy::Repaired,
@@ -252,7 +254,7 @@ impl Findings {
     }
 
     /// What was to be repaired last was not, for this reason.
-    pub(crate) fn give_up(&mut self, why: &'static str) {
+    pub fn give_up(&mut self, why: &'static str) {
         if let Some(last) = self.found.last_mut() {
             last.remedy = Remedy::Left(why);
         }
@@ -270,14 +272,15 @@ impl Findings {
         });
     }
 
-    pub(crate) fn finish(self) -> Vec<Finding> {
+    /// Everything found.
+    pub fn finish(self) -> Vec<Finding> {
         self.found
     }
 }
 
 /// What a look at a whole table meets.
 #[derive(Clone, Debug)]
-pub(crate) enum Met {
+pub enum Met {
     /// An id that something there is of.
     Id(PersistenceId),
     /// An item that is nobody's.
@@ -286,11 +289,11 @@ pub(crate) enum Met {
 
 /// The ids that were met in a table. All of them fit in memory.
 #[derive(Debug, Default)]
-pub(crate) struct Ids(HashSet<Arc<str>>);
+pub struct Ids(HashSet<Arc<str>>);
 
 impl Ids {
     /// The id, the first time.
-    pub(crate) fn meet(&mut self, id: PersistenceId) -> Option<Met> {
+    pub fn meet(&mut self, id: PersistenceId) -> Option<Met> {
         let is_new = !self.0.contains(id.as_str());
         if is_new {
             self.0.insert(id.as_str().into());
@@ -300,7 +303,7 @@ impl Ids {
 }
 
 /// An item that no id has a claim to.
-pub(crate) fn stray(of: Kept, table: &TableName, key: &Key) -> Finding {
+pub fn stray(of: Kept, table: &TableName, key: &Key) -> Finding {
     Finding {
         persistence_id: None,
         of,
@@ -314,7 +317,7 @@ pub(crate) fn stray(of: Kept, table: &TableName, key: &Key) -> Finding {
 }
 
 /// Something of an id that cannot be read at all, so that nothing more is known of it.
-pub(crate) fn unreadable(of: Kept, id: &PersistenceId, error: &Error) -> Finding {
+pub fn unreadable(of: Kept, id: &PersistenceId, error: &Error) -> Finding {
     Finding {
         persistence_id: Some(id.clone()),
         of,
@@ -326,17 +329,13 @@ pub(crate) fn unreadable(of: Kept, id: &PersistenceId, error: &Error) -> Finding
 }
 
 /// Why what was there cannot be had again.
-pub(crate) const LOST: &str = "what was there is not to be had from anywhere here";
+pub const LOST: &str = "what was there is not to be had from anywhere here";
 
 /// Why a snapshot that cannot be read is not deleted.
-pub(crate) const DISPOSABLE: &str = "it is passed over, and an older one or the events serve instead; delete it (`annals snapshot delete`) once nobody wants its bytes";
+pub const DISPOSABLE: &str = "it is passed over, and an older one or the events serve instead; delete it (`annals snapshot delete`) once nobody wants its bytes";
 
 /// A snapshot or a value that cannot be read.
-pub(crate) fn unreadable_at(
-    of: Kept,
-    (id, number): (&PersistenceId, u64),
-    error: &Error,
-) -> Vec<Finding> {
+pub fn unreadable_at(of: Kept, (id, number): (&PersistenceId, u64), error: &Error) -> Vec<Finding> {
     let mut found = Findings::of(of, id, &Verify::Look.into());
     let why = match of {
         Kept::Snapshot => DISPOSABLE,
@@ -347,7 +346,7 @@ pub(crate) fn unreadable_at(
 }
 
 /// An error with its causes, on one line.
-pub(crate) fn told(error: &Error) -> String {
+pub fn told(error: &Error) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |e| e.source());
     let causes: Vec<String> = causes.map(ToString::to_string).collect();
     causes.join(": ")

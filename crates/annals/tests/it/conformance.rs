@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use annals::conformance::{self, CHECKS};
-use annals::counting::Counting;
-use annals::faulty::{Faults, Faulty};
 use annals::items::{
     Condition, Cost, IndexSpec, Item, Items, KeyAttribute, KeySchema, Query, Scan, TableSpec,
     Write, query_all,
 };
 use annals::memory::Memory;
+use annals::store::Store;
 use annals::{ErrorKind, Random};
+use annals_testkit::conformance::{self, CHECKS};
+use annals_testkit::faulty::{Faults, Faulty};
 use futures::TryStreamExt;
 
 use crate::table;
@@ -45,7 +45,7 @@ async fn delayed_conforms() {
 
 #[tokio::test]
 async fn counting_conforms() {
-    conformance::run(Arc::new(Counting::new(Arc::new(Memory::new())))).await;
+    conformance::run(Store::from(Arc::new(Memory::new())).items().clone()).await;
 }
 
 /// The suite leaves the cost of a scan open; on one machine it is exact.
@@ -109,16 +109,16 @@ async fn memory_keeps_what_it_has_when_an_index_unknown_to_the_caller_refuses() 
 async fn a_partition_of_one_item_is_read_in_one_request() {
     let key = KeySchema::new(KeyAttribute::text("p"));
     let table = Arc::new(TableSpec::new("lone".parse().unwrap(), key).unwrap());
-    let items = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let items = Store::from(Arc::new(Memory::new()));
     items
         .create_table(&table, Default::default())
         .await
         .unwrap();
     let one = Item::new().with("p", "a");
     items.put(&table, one, Condition::Absent).await.unwrap();
-    items.take();
+    items.take_counts();
     let query = Query::of("a").limit(1);
-    let all = query_all(items.clone(), table, query).try_collect::<Vec<Item>>();
+    let all = query_all(items.items().clone(), table, query).try_collect::<Vec<Item>>();
     assert_eq!(all.await.unwrap().len(), 1);
     assert_eq!(items.counts().total().cost.requests, 1);
 }

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use annals::Random;
-use annals::counting::{
-    Count, Counting, Counts, FAILED, READ_UNITS, REFUSED, REQUESTS, Verb, WRITE_UNITS,
-};
-use annals::faulty::{Faults, Faulty};
 use annals::items::{Condition, Cost, Items, Query, Scan, Write, item_size};
+use annals::store::Store;
+use annals::store::{Count, Counts, FAILED, READ_UNITS, REFUSED, REQUESTS, Verb, WRITE_UNITS};
+use annals_testkit::faulty::{Faults, Faulty};
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 
 use crate::{item, key, table};
@@ -39,7 +38,7 @@ fn called(cost: Cost) -> Count {
 #[tokio::test]
 async fn every_verb_is_counted_by_itself() {
     let (memory, table) = table().await;
-    let items = Counting::new(memory);
+    let items = Store::from(memory);
     let one = item(1);
     let bytes = item_size(&one) as u64;
 
@@ -51,7 +50,7 @@ async fn every_verb_is_counted_by_itself() {
         bytes_written: bytes,
         ..called(cost(1, 1, 0))
     };
-    check(items.take(), Verb::Put, put);
+    check(items.take_counts(), Verb::Put, put);
 
     let keys = vec![key(1), key(9), key(1)];
     items.get(&table, keys).await.unwrap();
@@ -59,7 +58,7 @@ async fn every_verb_is_counted_by_itself() {
         bytes_read: 2 * bytes,
         ..called(cost(1, 0, 4))
     };
-    check(items.take(), Verb::Get, got);
+    check(items.take_counts(), Verb::Get, got);
 
     items
         .query(&table, Query::of("a").eventually())
@@ -69,15 +68,15 @@ async fn every_verb_is_counted_by_itself() {
         bytes_read: bytes,
         ..called(cost(1, 0, halves))
     };
-    check(items.take(), Verb::Query, page(1));
+    check(items.take_counts(), Verb::Query, page(1));
     items.scan(&table, Scan::whole()).await.unwrap();
-    check(items.take(), Verb::Scan, page(2));
+    check(items.take_counts(), Verb::Scan, page(2));
 
     items
         .delete(&table, key(1), Condition::Always)
         .await
         .unwrap();
-    check(items.take(), Verb::Delete, called(cost(1, 1, 0)));
+    check(items.take_counts(), Verb::Delete, called(cost(1, 1, 0)));
 
     let writes = (0..30).map(|n| match n {
         0 => Write::Delete(key(100)),
@@ -88,16 +87,16 @@ async fn every_verb_is_counted_by_itself() {
         bytes_written: (1..30).map(|n| item_size(&item(n)) as u64).sum(),
         ..called(cost(2, 30, 0))
     };
-    check(items.take(), Verb::Write, written);
+    check(items.take_counts(), Verb::Write, written);
 
     items.describe_table(table.name()).await.unwrap();
-    check(items.take(), Verb::Tables, called(cost(1, 0, 0)));
+    check(items.take_counts(), Verb::Tables, called(cost(1, 0, 0)));
 }
 
 #[tokio::test]
 async fn a_refusal_counts_its_cost_and_what_it_showed() {
     let (memory, table) = table().await;
-    let items = Counting::new(memory);
+    let items = Store::from(memory);
     let large = item(1).with("v", "x".repeat(1500));
     items
         .put(&table, large.clone(), Condition::Absent)
@@ -124,37 +123,37 @@ async fn a_failure_counts_one_request() {
         ..Faults::none()
     };
     let faulty = Faulty::new(memory, Random::seeded(1), always);
-    let items = Counting::new(Arc::new(faulty));
+    let items = Store::from(Arc::new(faulty));
     let failed = Count {
         failed: 1,
         ..called(cost(1, 0, 0))
     };
     items.get(&table, vec![key(1)]).await.unwrap_err();
-    check(items.take(), Verb::Get, failed);
+    check(items.take_counts(), Verb::Get, failed);
     items
         .put(&table, item(1), Condition::Always)
         .await
         .unwrap_err();
-    check(items.take(), Verb::Put, failed);
+    check(items.take_counts(), Verb::Put, failed);
     items
         .delete(&table, key(1), Condition::Always)
         .await
         .unwrap_err();
-    check(items.take(), Verb::Delete, failed);
+    check(items.take_counts(), Verb::Delete, failed);
     items
         .write(&table, vec![Write::Put(item(1))])
         .await
         .unwrap_err();
-    check(items.take(), Verb::Write, failed);
+    check(items.take_counts(), Verb::Write, failed);
     items.query(&table, Query::of("a")).await.unwrap_err();
-    check(items.take(), Verb::Query, failed);
+    check(items.take_counts(), Verb::Query, failed);
     items.scan(&table, Scan::whole()).await.unwrap_err();
-    check(items.take(), Verb::Scan, failed);
+    check(items.take_counts(), Verb::Scan, failed);
     items
         .create_table(&table, Default::default())
         .await
         .unwrap_err();
-    check(items.take(), Verb::Tables, failed);
+    check(items.take_counts(), Verb::Tables, failed);
 }
 
 #[tokio::test]
@@ -165,7 +164,7 @@ async fn a_batch_that_is_left_half_done_counts_what_was_done() {
         ..Faults::none()
     };
     let faulty = Faulty::new(memory, Random::seeded(3), always);
-    let items = Counting::new(Arc::new(faulty));
+    let items = Store::from(Arc::new(faulty));
     let writes: Vec<Write> = (0..20).map(|n| Write::Put(item(n))).collect();
     let error = items.write(&table, writes.clone()).await.unwrap_err();
     let done = (writes.len() - error.remaining.len()) as u64;
@@ -234,7 +233,7 @@ impl metrics::Recorder for Recorder {
 async fn metrics_are_fed_by_verb_and_halves_are_carried() {
     let (memory, table) = table().await;
     let recorder = Recorder::default();
-    let items = metrics::with_local_recorder(&recorder, || Counting::new(memory));
+    let items = metrics::with_local_recorder(&recorder, || Store::from(memory));
     items.put(&table, item(1), Condition::Absent).await.unwrap();
     items
         .put(&table, item(1), Condition::Absent)

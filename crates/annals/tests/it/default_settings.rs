@@ -7,11 +7,12 @@ use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::{Annals, Error, ErrorKind};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
 
 /// What opening says, or the first use.
-async fn first_error(items: &Arc<dyn Items>, settings: &Settings) -> Option<Error> {
+async fn first_error(items: &Arc<dyn Items>, settings: &AnyLayout) -> Option<Error> {
     match Annals::open(items.clone(), settings).await {
         Ok(annals) => {
             let id = "order-1".parse().unwrap();
@@ -21,10 +22,10 @@ async fn first_error(items: &Arc<dyn Items>, settings: &Settings) -> Option<Erro
     }
 }
 
-async fn check(items: Arc<dyn Items>, layout: Layout, journal: &str) {
-    let settings = Settings {
+async fn check(items: Arc<dyn Items>, layout: LayoutName, journal: &str) {
+    let settings = AnyLayout {
         layout,
-        ..Settings::default()
+        ..AnyLayout::default()
     };
     let error = first_error(&items, &settings).await.expect("no table");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
@@ -35,7 +36,7 @@ async fn check(items: Arc<dyn Items>, layout: Layout, journal: &str) {
     );
     assert!(told.contains(&format!(" table=`{journal}`")), "{told}");
 
-    for table in layout.tables(&settings).unwrap().all() {
+    for table in settings.tables().unwrap().all() {
         items.create_table(table, Default::default()).await.unwrap();
     }
     let error = first_error(&items, &settings).await;
@@ -45,9 +46,9 @@ async fn check(items: Arc<dyn Items>, layout: Layout, journal: &str) {
 #[tokio::test]
 async fn fr4_default_settings_lack_nothing_but_their_tables() {
     for (layout, journal) in [
-        (Layout::Annals, "annals-journal"),
-        (Layout::Akka, "akka-persistence"),
-        (Layout::J5ik2o, "Journal"),
+        (LayoutName::Annals, "annals-journal"),
+        (LayoutName::Akka, "akka-persistence"),
+        (LayoutName::J5ik2o, "Journal"),
     ] {
         check(Arc::new(Memory::new()), layout, journal).await;
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use annals::items::{
     TableSpec, Write,
 };
 use annals::settings::EmbeddedSettings;
-use annals::{Error, ErrorKind, conformance};
+use annals::{Error, ErrorKind};
+use annals_testkit::conformance;
 use tempfile::TempDir;
 
 fn open(folder: &Path) -> annals::Result<Embedded> {

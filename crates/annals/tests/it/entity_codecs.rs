@@ -10,11 +10,12 @@ use annals::entity::{
 };
 use annals::items::{Condition, Item, Items, Scan, Value, scan_all};
 use annals::journal::{Expected, Window};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::Criteria;
-use annals::tck::{AKKA, ANNALS, J5IK2O, Variant};
 use annals::{Annals, Codec, Error, NewEvent, Payload, Result};
+use annals_jvm::AnyLayout;
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O, Variant};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use prost::Message as _;
@@ -125,7 +126,7 @@ fn everything() -> Vec<Happened> {
     ]
 }
 
-async fn create(variant: &Variant) -> (Arc<dyn Items>, Settings, Annals) {
+async fn create(variant: &Variant) -> (Arc<dyn Items>, AnyLayout, Annals) {
     let (items, settings): (Arc<dyn Items>, _) = (Arc::new(Memory::new()), (variant.settings)());
     let annals = Annals::create(items.clone(), &settings).await.unwrap();
     (items, settings, annals)
@@ -201,8 +202,8 @@ const CHOSEN: [(i32, &str); 9] = [
 ];
 
 /// The items of the journal's table that have this number, in its order.
-async fn stored(items: &Arc<dyn Items>, settings: &Settings, order: &str) -> Vec<Item> {
-    let table = settings.layout.tables(settings).unwrap().journal;
+async fn stored(items: &Arc<dyn Items>, settings: &AnyLayout, order: &str) -> Vec<Item> {
+    let table = settings.tables().unwrap().journal;
     let found = scan_all(items.clone(), Arc::new(table), Scan::whole());
     let found: Vec<Item> = found.try_collect().await.unwrap();
     let number = |item: &Item| item.get(order).and_then(Value::as_u64);
@@ -268,7 +269,7 @@ async fn on_the_j5ik2o_layout_a_codec_chooses_serializer_and_manifest() {
 #[tokio::test]
 async fn what_the_jvm_wrote_under_such_a_serializer_an_entity_reads() {
     let (items, settings, annals) = create(&AKKA).await;
-    let table = settings.layout.tables(&settings).unwrap().journal;
+    let table = settings.tables().unwrap().journal;
     let rows = [
         (1042u64, "discount", vec![8, 0xe7, 7]),
         (1044, "Sold", br#"{"to":"Bob"}"#.to_vec()),

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use annals::counting::Verb;
 use annals::entity::durable::{Effect, Entity, Executor, Handle, Region, delete, none, update};
 use annals::entity::{AskError, Cx, EntitySettings, Stored};
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
-use annals::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD};
+use annals::store::Verb;
 use annals::{Annals, Codec, ErrorKind, Payload, PersistenceId, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Default, Serialize, Deserialize, Stored)]
@@ -132,7 +133,7 @@ async fn two_hosts_lose_no_command() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let mut hosts = Vec::new();
     for _ in 0..2 {
-        let annals = Annals::create(items.clone(), &Settings::default()).await;
+        let annals = Annals::create(items.clone(), &AnyLayout::default()).await;
         hosts.push(carts(&annals.unwrap()).await);
     }
     let tasks = (0..200usize).map(|n| {
@@ -167,7 +168,7 @@ async fn two_hosts_lose_no_command() {
 async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
-    let annals = Annals::create(store.clone(), &Settings::default()).await;
+    let annals = Annals::create(store.clone(), &AnyLayout::default()).await;
     let (region, _) = carts(&annals.unwrap()).await;
     region.ask("1", add("a")).await.unwrap();
     store.lose_next(Verb::Put, 1);
@@ -192,7 +193,7 @@ async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
 #[tokio::test]
 async fn what_is_not_understood_is_named_and_a_panic_costs_a_look() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
-    let annals = Annals::create(items, &Settings::default()).await.unwrap();
+    let annals = Annals::create(items, &AnyLayout::default()).await.unwrap();
     let (region, _) = carts(&annals).await;
     let strange = Payload::new(Codec::Json, "[]");
     let states = annals.states().unwrap();

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use annals::counting::Verb;
 use annals::entity::{AskError, EntitySettings, Region, Retention};
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::memory::Memory;
-use annals::settings::Settings;
+use annals::store::Verb;
 use annals::{Annals, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::faulty::{Faults, Faulty};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::entity_bank::{Account, Balance, Bomb, Deposit, Stop};
@@ -24,7 +24,7 @@ const FOR_EVER: Duration = Duration::from_secs(60);
 async fn faulty() -> (Arc<Faulty>, Annals) {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
-    let annals = Annals::create(store.clone(), &Settings::default()).await;
+    let annals = Annals::create(store.clone(), &AnyLayout::default()).await;
     (store, annals.unwrap())
 }
 

@@ -4,22 +4,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annals::counting::Verb;
 use annals::entity::{AskError, EntitySettings, Once, Retention, Unknown};
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Expected, Window};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::{Criteria, Place};
-use annals::tck::{AKKA, ANNALS, J5IK2O};
+use annals::store::Verb;
 use annals::{Annals, Codec, ErrorKind, NewEvent, Payload, PersistenceId, Random, SequenceNumber};
+use annals_jvm::AnyLayout;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O};
 use futures::TryStreamExt;
 
 use crate::entity_bank::{Account, Deposit, DepositAll, Noted};
 
 async fn on(items: &Arc<dyn Items>) -> Annals {
-    let settings = Settings::default();
+    let settings = AnyLayout::default();
     Annals::create(items.clone(), &settings).await.unwrap()
 }
 

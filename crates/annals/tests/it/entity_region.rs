@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::counting::Counting;
 use annals::entity::{AskError, EntitySettings, Once, Region, Retention, Unknown};
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Expected, Window};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::Criteria;
-use annals::tck::{AKKA, ANNALS, J5IK2O};
+use annals::store::Store;
 use annals::{Annals, Clock, Codec, ErrorKind, Event, ManualClock, NewEvent, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O};
 use futures::TryStreamExt;
 
 use crate::entity_bank::{
@@ -20,7 +21,7 @@ use crate::entity_bank::{
 };
 
 async fn on(items: Arc<dyn Items>) -> Annals {
-    Annals::create(items, &Settings::default()).await.unwrap()
+    Annals::create(items, &AnyLayout::default()).await.unwrap()
 }
 
 async fn bank() -> (Annals, Region<Account>) {
@@ -131,8 +132,11 @@ async fn a_store_of_two_hosts_loses_no_command() {
 
 #[tokio::test]
 async fn a_host_that_lags_far_catches_up_at_once() {
-    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-    let (one, two) = (on(counting.clone()).await, on(counting.clone()).await);
+    let counting = Store::from(Arc::new(Memory::new()));
+    let (one, two) = (
+        on(counting.items().clone()).await,
+        on(counting.items().clone().clone()).await,
+    );
     let one = one.region::<Account>(EntitySettings::new());
     let two = two.region::<Account>(EntitySettings::new());
     one.ask("a", Deposit(1)).await.unwrap();
@@ -243,11 +247,11 @@ async fn an_effect_may_ask_for_a_snapshot() {
 async fn idle_entities_leave_memory() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    let settings = Settings::default();
-    for table in settings.layout.tables(&settings).unwrap().all() {
+    let settings = AnyLayout::default();
+    for table in settings.tables().unwrap().all() {
         items.create_table(table, Default::default()).await.unwrap();
     }
-    let annals = Annals::open_at(items, &settings, clock.clone())
+    let annals = Annals::open(Store::from(items).with_clock(clock.clone()), &settings)
         .await
         .unwrap();
     let idle = EntitySettings::new().passivate_after(Duration::from_secs(60));
@@ -327,9 +331,12 @@ async fn while_the_store_is_down_for_a_minute_askers_are_told_and_later_all_is_t
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    let settings = Settings::default();
+    let settings = AnyLayout::default();
     on(store.clone()).await;
-    let annals = Annals::open_at(store.clone(), &settings, clock.clone());
+    let annals = Annals::open(
+        Store::from(store.clone()).with_clock(clock.clone()),
+        &settings,
+    );
     let region = annals
         .await
         .unwrap()

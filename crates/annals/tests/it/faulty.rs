@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use annals::faulty::{Faults, Faulty};
 use annals::items::{Condition, Item, Items, Key, Query, Scan, TableSpec, Write};
 use annals::memory::Memory;
 use annals::{Error, ErrorKind, Random, Result};
+use annals_testkit::faulty::{Faults, Faulty};
 use futures::FutureExt;
 
 use crate::{item, key, table};

@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use annals::counting::Counting;
 use annals::items::{Cost, Items};
 use annals::journal::{Expected, Window};
 use annals::memory::Memory;
+use annals::store::Store;
 use annals::{Codec, NewEvent, Random};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::journals::{append, create, id, number, open, replay, window};
+use annals_testkit::journals::{append, create, id, number, open, replay, window};
 
 const PAYLOAD_BYTES: usize = 200;
 
@@ -51,15 +51,15 @@ fn event(text: &str) -> NewEvent {
 }
 
 struct Bed {
-    counting: Arc<Counting>,
+    counting: Store,
     items: Arc<dyn Items>,
     random: Random,
 }
 
 impl Bed {
     async fn new() -> Self {
-        let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-        let items: Arc<dyn Items> = counting.clone();
+        let counting = Store::from(Arc::new(Memory::new()));
+        let items: Arc<dyn Items> = counting.items().clone();
         create(&*items).await;
         Self {
             counting,
@@ -83,14 +83,14 @@ impl Bed {
             requests,
             write_units,
             read_half_units,
-        } = self.counting.take().total().cost;
+        } = self.counting.take_counts().total().cost;
         assert_eq!(read_half_units % 2, 0, "all reads are consistent");
         (requests, write_units, read_half_units / 2)
     }
 
     async fn recovered(&self, events: usize) -> (u64, u64, u64) {
         let journal = open(&self.items).await;
-        self.counting.take();
+        self.counting.take_counts();
         let found = replay(&journal, Window::ALL).await.unwrap();
         assert_eq!(found.len(), events);
         self.spent()
@@ -102,7 +102,7 @@ async fn appending_one_costs_one_request_and_one_unit() {
     let bed = Bed::with(5).await;
     let journal = open(&bed.items).await;
     replay(&journal, Window::ALL).await.unwrap();
-    bed.counting.take();
+    bed.counting.take_counts();
     for n in 5..8 {
         append(&journal, n, vec![plain(&bed.random)]).await;
         assert_eq!(bed.spent(), (1, 1, 0));
@@ -113,7 +113,7 @@ async fn appending_one_costs_one_request_and_one_unit() {
 async fn the_first_append_after_the_start_proves_what_is_expected() {
     let bed = Bed::with(5).await;
     let journal = open(&bed.items).await;
-    bed.counting.take();
+    bed.counting.take_counts();
     append(&journal, 5, vec![plain(&bed.random)]).await;
     assert_eq!(bed.spent(), (2, 1, 1));
 }
@@ -122,7 +122,7 @@ async fn the_first_append_after_the_start_proves_what_is_expected() {
 async fn appending_ten_costs_one_request_and_three_units_or_one() {
     let bed = Bed::new().await;
     let journal = open(&bed.items).await;
-    bed.counting.take();
+    bed.counting.take_counts();
     append(&journal, 0, (0..10).map(|_| plain(&bed.random)).collect()).await;
     assert_eq!(bed.spent(), (1, 2, 0), "base64 packs to three quarters");
     append(&journal, 10, (0..10).map(alike).collect()).await;
@@ -137,10 +137,10 @@ async fn a_lag_of_one_append_is_repaired_without_a_read() {
     let (lagging, quick) = (open(&bed.items).await, open(&bed.items).await);
     replay(&lagging, Window::ALL).await.unwrap();
     append(&quick, 5, vec![plain(&bed.random)]).await;
-    bed.counting.take();
+    bed.counting.take_counts();
     let event = plain(&bed.random);
     let outcome = lagging
-        .append(&id(), crate::journals::after(5), event)
+        .append(&id(), annals_testkit::journals::after(5), event)
         .await;
     outcome.expect_err("a conflict");
     append(&lagging, 6, vec![plain(&bed.random)]).await;
@@ -155,7 +155,7 @@ async fn a_long_lag_behind_any_is_made_up_by_looking() {
     for n in 5..500 {
         append(&quick, n, vec![plain(&bed.random)]).await;
     }
-    bed.counting.take();
+    bed.counting.take_counts();
     let appended = lagging
         .append(&id(), Expected::Any, plain(&bed.random))
         .await;
@@ -180,7 +180,7 @@ async fn a_few_events_of_many_cost_one_request() {
     let bed = Bed::with(100).await;
     for (from, count) in [(1, 1), (1, 30), (50, 1), (50, 2)] {
         let journal = open(&bed.items).await;
-        bed.counting.take();
+        bed.counting.take_counts();
         let found = replay(&journal, window(from..=u64::MAX, count)).await;
         assert_eq!(found.unwrap().len() as u64, count);
         // A replay looks at 25 commits before it delivers the first, some 270 B each.
@@ -207,7 +207,7 @@ async fn recovering_packed_batches_costs_what_they_pack_to() {
 async fn the_tail_behind_a_snapshot_costs_one_request() {
     let bed = Bed::with(50).await;
     let journal = open(&bed.items).await;
-    bed.counting.take();
+    bed.counting.take_counts();
     let tail = replay(&journal, window(41..=u64::MAX, u64::MAX)).await;
     assert_eq!(tail.unwrap().len(), 10);
     assert_eq!(bed.spent(), (1, 0, 1));
@@ -218,7 +218,7 @@ async fn the_highest_number_costs_one_request_with_a_hint() {
     let bed = Bed::with(1_500).await;
     let journal = open(&bed.items).await;
     replay(&journal, Window::ALL).await.unwrap();
-    bed.counting.take();
+    bed.counting.take_counts();
     assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(1_500)));
     assert_eq!(bed.spent(), (1, 0, 1));
 }

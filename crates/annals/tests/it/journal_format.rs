@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use annals::items::{Condition, Item, Items, Scan, TableSpec, Value, item_from_json, scan_all};
 use annals::journal::{Append, Expected, Journal, Verify, Window};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::{
     Codec, Error, ErrorKind, Event, ManualClock, NewEvent, Payload, PersistenceId, SequenceNumber,
     Token,
 };
+use annals_jvm::AnyLayout;
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 
-use crate::journals::{create, number, open_at};
+use annals_testkit::journals::{create, number, open_at};
 
 /// Commits up to so many bytes are damaged in every way a byte can be.
 const SHORT: usize = 64;
@@ -94,8 +95,8 @@ fn golden() -> Vec<Golden> {
 }
 
 fn table() -> TableSpec {
-    let settings = Settings::default();
-    settings.layout.tables(&settings).unwrap().journal
+    let settings = AnyLayout::default();
+    settings.tables().unwrap().journal
 }
 
 /// The snapshot that rides in one of the golden commits.

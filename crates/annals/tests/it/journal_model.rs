@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use annals::counting::Counting;
 use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::journal::{Expected, Journal};
 use annals::memory::Memory;
+use annals::store::Store;
 use annals::{NewEvent, Random};
 use tempfile::TempDir;
 
-use crate::journals::{after, append, create, id, number, open, replay, text, window};
+use annals_testkit::journals::{after, append, create, id, number, open, replay, text, window};
 
 /// Lengths of commits around the span of a bucket, and longer than one.
 const LENGTHS: [u64; 14] = [
@@ -157,9 +157,9 @@ async fn histories_on_disk_are_as_the_model_says() {
 }
 
 /// A counting store with commits of 100 events up to `last`.
-async fn hundreds(last: u64) -> (Arc<Counting>, Arc<dyn Items>) {
-    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-    let items: Arc<dyn Items> = counting.clone();
+async fn hundreds(last: u64) -> (Store, Arc<dyn Items>) {
+    let counting = Store::from(Arc::new(Memory::new()));
+    let items: Arc<dyn Items> = counting.items().clone();
     create(&*items).await;
     let journal = open(&items).await;
     for n in 0..last / 100 {
@@ -181,10 +181,10 @@ async fn the_highest_number_takes_twice_the_logarithm_of_buckets() {
         let (counting, items) = hundreds(last).await;
         let journal = open(&items).await;
         for want in [without_hint, 1] {
-            counting.take();
+            counting.take_counts();
             let highest = journal.highest(&id()).await.unwrap();
             assert_eq!(highest.map_or(0, |highest| highest.get()), last);
-            let spent = counting.take().total().cost;
+            let spent = counting.take_counts().total().cost;
             assert_eq!(spent.requests, want, "up to {last}");
         }
     }
@@ -199,9 +199,9 @@ async fn a_hint_that_lags_costs_requests_and_not_truth() {
     for n in 15..93 {
         append(&other, 100 * n, payloads(100 * n + 1, 100)).await;
     }
-    counting.take();
+    counting.take_counts();
     assert_eq!(lagging.highest(&id()).await.unwrap(), Some(number(9_300)));
-    assert!(counting.take().total().cost.requests <= 8);
+    assert!(counting.take_counts().total().cost.requests <= 8);
 }
 
 #[tokio::test]
@@ -209,12 +209,12 @@ async fn a_number_far_past_the_end_is_told_in_a_few_requests() {
     let (counting, items) = hundreds(3_000).await;
     for far in [3_001, 5_000, 1_000_000, i64::MAX as u64] {
         let journal = open(&items).await;
-        counting.take();
+        counting.take_counts();
         let outcome = journal.append(&id(), after(far), text("x")).await;
         outcome.expect_err("a conflict");
         let found = replay(&journal, window(far..=u64::MAX, 1)).await.unwrap();
         assert!(found.is_empty());
-        let requests = counting.take().total().cost.requests;
+        let requests = counting.take_counts().total().cost.requests;
         assert!(requests <= 14, "{far}: {requests}");
         assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(3_000)));
     }
@@ -222,8 +222,8 @@ async fn a_number_far_past_the_end_is_told_in_a_few_requests() {
 
 #[tokio::test]
 async fn deleting_the_next_hundred_does_not_walk_over_what_is_deleted() {
-    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-    let items: Arc<dyn Items> = counting.clone();
+    let counting = Store::from(Arc::new(Memory::new()));
+    let items: Arc<dyn Items> = counting.items().clone();
     create(&*items).await;
     let journal = open(&items).await;
     for n in 0..10_100 {
@@ -231,21 +231,21 @@ async fn deleting_the_next_hundred_does_not_walk_over_what_is_deleted() {
     }
     let mut costs = Vec::new();
     for n in 1..=100 {
-        counting.take();
+        counting.take_counts();
         journal.delete_to(&id(), number(100 * n)).await.unwrap();
-        costs.push(counting.take().total().cost);
+        costs.push(counting.take_counts().total().cost);
     }
     let (second, last) = (costs[1], costs[99]);
     // The first commit, the hundred, four batches of marks, the low mark read and put.
     assert_eq!((second.requests, last.requests), (8, 8), "{costs:?}");
     assert_eq!((second.write_units, last.write_units), (101, 101));
-    counting.take();
+    counting.take_counts();
     let left = replay(&journal, window(1..=u64::MAX, u64::MAX))
         .await
         .unwrap();
     assert_eq!(left.len(), 100);
     // The mark of the first commit, then what is left: no walk over ten thousand marks.
-    let spent = counting.take().total().cost;
+    let spent = counting.take_counts().total().cost;
     assert!(spent.requests <= 3, "{spent:?}");
     assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(10_100)));
 }

@@ -9,13 +9,14 @@ use annals::items::{
     TableSpec, Write, WriteError, scan_all,
 };
 use annals::journal::{Append, AppendError, Expected, Journal, Verify, Window};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, Random, SequenceNumber};
+use annals_jvm::AnyLayout;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
-use crate::journals::{after, append, create, id, number, open_at, replay, text, window};
+use annals_testkit::journals::{after, append, create, id, number, open_at, replay, text, window};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -137,8 +138,8 @@ async fn stage() -> (Arc<Stage>, Journal) {
 }
 
 fn table() -> TableSpec {
-    let settings = Settings::default();
-    settings.layout.tables(&settings).unwrap().journal
+    let settings = AnyLayout::default();
+    settings.tables().unwrap().journal
 }
 
 impl Stage {

@@ -2,25 +2,27 @@
 
 use std::sync::Arc;
 
-use annals::counting::Counting;
 use annals::items::{Condition, Item, Items, Scan, TableSpec, scan_all};
 use annals::journal::{Append, Appended, Journal, Window};
+use annals::layout::Layout;
 use annals::layout::Tables;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::{Criteria, Place, Snapshot, Snapshots};
+use annals::store::Store;
 use annals::{Codec, ErrorKind, Event, ManualClock, NewEvent, Payload, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
 use futures::TryStreamExt;
 
-use crate::journals::{after, id, number, open, replay, window};
+use annals_testkit::journals::{after, id, number, open, replay, window};
 
 fn tables() -> Tables {
-    let settings = Settings::default();
-    settings.layout.tables(&settings).unwrap()
+    let settings = AnyLayout::default();
+    settings.tables().unwrap()
 }
 
 struct Bed {
-    counting: Arc<Counting>,
+    counting: Store,
     items: Arc<dyn Items>,
     snapshots: Snapshots,
     last: u64,
@@ -43,15 +45,15 @@ fn state(bytes: usize) -> Payload {
 
 impl Bed {
     async fn new() -> Self {
-        let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-        let items: Arc<dyn Items> = counting.clone();
+        let counting = Store::from(Arc::new(Memory::new()));
+        let items: Arc<dyn Items> = counting.items().clone();
         for table in tables().all() {
             let created = items.create_table(table, Default::default()).await;
             created.unwrap();
         }
         let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
         let random = Random::seeded(2);
-        let snapshots = Snapshots::open(items.clone(), &Settings::default(), clock, random);
+        let snapshots = AnyLayout::default().snapshots(&store(items.clone(), clock, random));
         Self {
             counting,
             items,
@@ -63,7 +65,7 @@ impl Bed {
     /// A journal in a process that has just started.
     async fn journal(&self) -> Journal {
         let journal = open(&self.items).await;
-        self.counting.take();
+        self.counting.take_counts();
         journal
     }
 
@@ -81,7 +83,7 @@ impl Bed {
 
     /// Requests and read units since they were last asked for.
     fn spent(&self) -> (u64, u64) {
-        let cost = self.counting.take().total().cost;
+        let cost = self.counting.take_counts().total().cost;
         assert_eq!((cost.write_units, cost.read_half_units % 2), (0, 0));
         (cost.requests, cost.read_half_units / 2)
     }
@@ -242,7 +244,7 @@ async fn listing_snapshots_costs_two_requests_and_loading_one() {
     for at in 1..=50 {
         bed.save(number(at)).await;
     }
-    bed.counting.take();
+    bed.counting.take_counts();
     let all: Vec<Snapshot> = bed
         .snapshots
         .find(&id(), Criteria::ALL)
@@ -262,7 +264,7 @@ async fn listing_snapshots_costs_two_requests_and_loading_one() {
 async fn a_snapshot_rides_where_it_costs_nothing_and_is_read_in_one_request() {
     let mut bed = Bed::new().await;
     bed.append(events(1, 200)).await;
-    bed.counting.take();
+    bed.counting.take_counts();
     let append = Append::of(events(1, 200)).snapshot(state(600));
     let appended = bed.append(append).await;
     assert!(appended.has_snapshot);
@@ -285,7 +287,7 @@ async fn what_a_snapshot_rides_in_costs_what_it_would_without() {
             let journal = bed.journal().await;
             let append = Append::of(events(count, 200)).snapshot(state(bytes));
             let appended = journal.append(&id(), after(0), append).await.unwrap();
-            let cost = bed.counting.take().total().cost;
+            let cost = bed.counting.take_counts().total().cost;
             assert_eq!((cost.requests, cost.write_units), (1, plain_units));
             let found = bed.journal().await.last_snapshot(&id()).await.unwrap();
             assert_eq!(found.is_some(), appended.has_snapshot);

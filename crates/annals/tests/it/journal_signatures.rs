@@ -6,12 +6,13 @@ use annals::items::Items;
 use annals::journal::{Append, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::{Annals, Token};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
 use futures::TryStreamExt;
 
-use crate::gate::{Gate, Hold, turns};
-use crate::journals::{id, number, text};
+use annals_testkit::gate::{Gate, Hold, turns};
+use annals_testkit::journals::{id, number, text};
 
 fn token(n: u8) -> Token {
     Token::from_bytes([n; 8])
@@ -33,10 +34,10 @@ async fn signatures(journal: &Journal, from: u64, to: u64) -> Vec<(u64, u8)> {
         .collect()
 }
 
-async fn with_layout(layout: Layout) -> Annals {
-    let settings = Settings {
+async fn with_layout(layout: LayoutName) -> Annals {
+    let settings = AnyLayout {
         layout,
-        ..Settings::default()
+        ..AnyLayout::default()
     };
     let annals = Annals::create(Arc::new(Memory::new()), &settings).await;
     annals.unwrap()
@@ -44,7 +45,7 @@ async fn with_layout(layout: Layout) -> Annals {
 
 #[tokio::test]
 async fn every_layout_tells_which_appends_took_its_numbers() {
-    for layout in [Layout::Annals, Layout::Akka, Layout::J5ik2o] {
+    for layout in [LayoutName::Annals, LayoutName::Akka, LayoutName::J5ik2o] {
         let annals = with_layout(layout).await;
         let journal = annals.journal();
         assert_eq!(signatures(journal, 1, 3).await, [(3, 0)], "{layout:?}");
@@ -64,7 +65,7 @@ async fn every_layout_tells_which_appends_took_its_numbers() {
         let left = signatures(journal, 1, 45).await;
         match layout {
             // The last 32 numbers are kept, and nothing is told of the others.
-            Layout::Akka => {
+            LayoutName::Akka => {
                 assert_eq!(left[left.len() - 2..], all[2..]);
                 let others = &left[..left.len() - 2];
                 assert!(others.iter().all(|it| it.0 < 14), "{left:?}");
@@ -77,7 +78,7 @@ async fn every_layout_tells_which_appends_took_its_numbers() {
 /// A commit that is longer than the buckets in the window.
 #[tokio::test]
 async fn a_very_long_append_is_found_by_its_end() {
-    let annals = with_layout(Layout::Annals).await;
+    let annals = with_layout(LayoutName::Annals).await;
     append(annals.journal(), 1, 5_000).await;
     assert_eq!(
         signatures(annals.journal(), 4_990, 5_000).await,
@@ -91,7 +92,7 @@ async fn a_very_long_append_is_found_by_its_end() {
 async fn a_replay_across_a_purge_teaches_nothing() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let gate = Gate::new(&items);
-    let annals = Annals::create(gate.clone(), &Settings::default()).await;
+    let annals = Annals::create(gate.clone(), &AnyLayout::default()).await;
     let annals = annals.unwrap();
     let journal = annals.journal();
     append(journal, 1, 3).await;

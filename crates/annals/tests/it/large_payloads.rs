@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::{Criteria, Snapshots};
 use annals::state::States;
 use annals::{Clock, Codec, ManualClock, Payload, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::store;
 
-use crate::journals::{id, number};
+use annals_testkit::journals::{id, number};
 
 struct World {
     items: Arc<dyn Items>,
@@ -23,8 +25,8 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let (items, settings) = (Arc::new(Memory::new()), Settings::default());
-        for table in settings.layout.tables(&settings).unwrap().all() {
+        let (items, settings) = (Arc::new(Memory::new()), AnyLayout::default());
+        for table in settings.tables().unwrap().all() {
             let created = items.create_table(table, Default::default());
             created.await.unwrap();
         }
@@ -48,13 +50,17 @@ impl World {
     }
 
     fn snapshots(&self, seed: u64) -> Snapshots {
-        let (settings, random) = (Settings::default(), Random::seeded(seed));
-        Snapshots::open(self.slow(seed), &settings, self.clock.clone(), random).unwrap()
+        let (settings, random) = (AnyLayout::default(), Random::seeded(seed));
+        settings
+            .snapshots(&store(self.slow(seed), self.clock.clone(), random))
+            .unwrap()
     }
 
     fn states(&self, seed: u64) -> States {
-        let (settings, random) = (Settings::default(), Random::seeded(seed));
-        States::open(self.slow(seed), &settings, self.clock.clone(), random).unwrap()
+        let (settings, random) = (AnyLayout::default(), Random::seeded(seed));
+        settings
+            .states(&store(self.slow(seed), self.clock.clone(), random))
+            .unwrap()
     }
 }
 

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use annals::ManualClock;
-use annals::counting::Counting;
 use annals::items::{Cost, Item, Items, Scan, scan_all};
 use annals::log::{Log, LogTables, Record, Span, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
+use annals::store::Store;
 use futures::TryStreamExt;
 use serde_json::json;
 
@@ -43,19 +43,21 @@ fn records() -> Vec<Record> {
 }
 
 struct Bed {
-    counting: Arc<Counting>,
+    counting: Store,
     log: Log,
     original: Original,
 }
 
 impl Bed {
     async fn new(settings: LogSettings) -> Self {
-        let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
-        let items: Arc<dyn Items> = counting.clone();
+        let counting = Store::from(Arc::new(Memory::new()));
+        let items: Arc<dyn Items> = counting.items().clone();
         let clock = Arc::new(ManualClock::at_ms(START + 120_000));
-        let log = Log::create(items.clone(), &settings, clock).await.unwrap();
+        let log = Log::create(Store::from(items.clone()).with_clock(clock), &settings)
+            .await
+            .unwrap();
         let tables = LogTables::of(&settings).unwrap();
-        counting.take();
+        counting.take_counts();
         Self {
             counting,
             log,
@@ -64,7 +66,7 @@ impl Bed {
     }
 
     fn spent(&self) -> Cost {
-        self.counting.take().total().cost
+        self.counting.take_counts().total().cost
     }
 }
 

@@ -14,6 +14,7 @@ use annals::items::{Condition, Item, Items, Scan, Value, item_from_json, scan_al
 use annals::log::{Data, Log, LogTables, Record, Span, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
+use annals::store::Store;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::TryStreamExt;
@@ -53,9 +54,12 @@ async fn open(original: &Original, alter: impl FnOnce(&mut LogSettings)) -> Log 
     let mut settings = LogSettings::default();
     alter(&mut settings);
     let clock = Arc::new(ManualClock::at_ms(1_521_500_000_000));
-    Log::open(original.items.clone(), &settings, clock)
-        .await
-        .unwrap()
+    Log::open(
+        Store::from(original.items.clone()).with_clock(clock),
+        &settings,
+    )
+    .await
+    .unwrap()
 }
 
 fn days() -> Span {

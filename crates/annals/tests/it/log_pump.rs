@@ -4,15 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::counting::Verb;
-use annals::faulty::Faulty;
 use annals::items::{Condition, Item, Items, Scan, Value, item_from_json, scan_all};
 use annals::journal::{Append, Expected, Journal};
 use annals::layout::Layout;
 use annals::log::{JournalPump, Log, LogEvent, PumpReport, Span};
 use annals::memory::Memory;
-use annals::settings::{LogSettings, Settings};
+use annals::settings::LogSettings;
+use annals::store::Store;
+use annals::store::Verb;
 use annals::{Codec, ErrorKind, ManualClock, NewEvent, Random};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_testkit::faulty::Faulty;
+use annals_testkit::store;
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 
@@ -21,24 +25,27 @@ const NOW: u64 = 1_700_000_000_000;
 struct Bed {
     items: Arc<dyn Items>,
     clock: Arc<ManualClock>,
-    settings: Settings,
+    settings: AnyLayout,
     log: Log,
 }
 
 impl Bed {
-    async fn new(layout: Layout) -> Self {
+    async fn new(layout: LayoutName) -> Self {
         let items: Arc<dyn Items> = Arc::new(Memory::new());
         let clock = Arc::new(ManualClock::at_ms(NOW));
-        let settings = Settings {
+        let settings = AnyLayout {
             layout,
             journal_name: "journal".to_owned(),
-            ..Settings::default()
+            ..AnyLayout::default()
         };
-        let table = settings.layout.tables(&settings).unwrap().journal;
+        let table = settings.tables().unwrap().journal;
         let created = items.create_table(&table, Default::default());
         created.await.unwrap();
         let of_log = LogSettings::default();
-        let log = Log::create(items.clone(), &of_log, clock.clone());
+        let log = Log::create(
+            Store::from(items.clone()).with_clock(clock.clone()),
+            &of_log,
+        );
         Self {
             log: log.await.unwrap(),
             items,
@@ -49,7 +56,8 @@ impl Bed {
 
     async fn journal(&self) -> Journal {
         let (items, clock) = (self.items.clone(), self.clock.clone());
-        let opened = Journal::open(items, &self.settings, clock, Random::seeded(0));
+        let store = store(items, clock, Random::seeded(0));
+        let opened = self.settings.journal(&store);
         opened.await.unwrap()
     }
 
@@ -65,7 +73,7 @@ impl Bed {
     /// A pass of a pump that has just started, with its log on this store.
     async fn pass(&self, items: Arc<dyn Items>) -> PumpReport {
         let settings = LogSettings::default();
-        let log = Log::open(items, &settings, self.clock.clone());
+        let log = Log::open(Store::from(items).with_clock(self.clock.clone()), &settings);
         let pump = JournalPump::new(self.journal().await, log.await.unwrap(), "j");
         pump.pass().await.unwrap()
     }
@@ -77,7 +85,7 @@ impl Bed {
     }
 
     async fn all(&self) -> Vec<Item> {
-        let table = self.settings.layout.tables(&self.settings).unwrap().journal;
+        let table = self.settings.tables().unwrap().journal;
         let all = scan_all(self.items.clone(), Arc::new(table), Scan::whole());
         all.try_collect().await.unwrap()
     }
@@ -85,10 +93,10 @@ impl Bed {
 
 /// What Pekko's plugin wrote.
 async fn pekko() -> Bed {
-    let bed = Bed::new(Layout::Akka).await;
+    let bed = Bed::new(LayoutName::Akka).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pekko");
     let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
-    let table = bed.settings.layout.tables(&bed.settings).unwrap().journal;
+    let table = bed.settings.tables().unwrap().journal;
     for line in text.lines() {
         let line: Json = serde_json::from_str(line).unwrap();
         let item = item_from_json(&line["Item"]).unwrap();
@@ -150,11 +158,11 @@ async fn events_without_a_time_are_given_one_once() {
 /// What is wrong with one id is told; the others are pumped.
 #[tokio::test]
 async fn an_id_that_cannot_be_read_keeps_no_other_out() {
-    let bed = Bed::new(Layout::Annals).await;
+    let bed = Bed::new(LayoutName::Annals).await;
     for id in ["Cart|1", "Cart|2", "Cart|3"] {
         bed.append(id, 3).await;
     }
-    let table = bed.settings.layout.tables(&bed.settings).unwrap().journal;
+    let table = bed.settings.tables().unwrap().journal;
     let mut damaged = 0;
     for mut item in bed.all().await {
         let is_his = item
@@ -187,7 +195,7 @@ async fn an_id_that_cannot_be_read_keeps_no_other_out() {
 /// An id that was purged begins anew, below its checkpoint.
 #[tokio::test]
 async fn an_id_that_begins_anew_is_pumped_again() {
-    let bed = Bed::new(Layout::Annals).await;
+    let bed = Bed::new(LayoutName::Annals).await;
     bed.append("Cart|1", 5).await;
     assert_eq!(bed.pass(bed.items.clone()).await.events, 5);
     assert_eq!(bed.played().await.len(), 5);
@@ -203,7 +211,7 @@ async fn an_id_that_begins_anew_is_pumped_again() {
 /// A payload that is JSON reaches the log with every digit, and with members of one name.
 #[tokio::test]
 async fn numbers_keep_their_digits() {
-    let bed = Bed::new(Layout::Annals).await;
+    let bed = Bed::new(LayoutName::Annals).await;
     let payload = r#"{"wei":123456789012345678901,"f":0.12345678901234567,"d":1,"d":2}"#;
     let journal = bed.journal().await;
     let event = NewEvent::new(Codec::Json, payload);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::counting::{Counting, Verb};
-use annals::faulty::{Faults, Faulty};
 use annals::items::{Items, Scan, scan_all};
 use annals::log::{Ingested, Log, LogTables, Playback, Record, Span, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
+use annals::store::{Store, Verb};
 use annals::{Clock, ErrorKind, ManualClock, Random};
+use annals_testkit::faulty::{Faults, Faulty};
 use futures::TryStreamExt;
 use serde_json::json;
 
@@ -35,7 +35,10 @@ impl Bed {
         let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
         let items: Arc<dyn Items> = Arc::new(Memory::new());
         let settings = settings();
-        let log = Log::create(items.clone(), &settings, clock.clone());
+        let log = Log::create(
+            Store::from(items.clone()).with_clock(clock.clone()),
+            &settings,
+        );
         let log = log.await.unwrap();
         Self { clock, items, log }
     }
@@ -44,7 +47,10 @@ impl Bed {
     async fn scripted(&self) -> (Arc<Faulty>, Log) {
         let faulty = Arc::new(Faulty::scripted(self.items.clone()));
         let settings = settings();
-        let log = Log::open(faulty.clone(), &settings, self.clock.clone());
+        let log = Log::open(
+            Store::from(faulty.clone()).with_clock(self.clock.clone()),
+            &settings,
+        );
         (faulty.clone(), log.await.unwrap())
     }
 
@@ -101,7 +107,10 @@ async fn publish(bed: &Bed) {
         buffer_table: Some("another-buffer".parse().unwrap()),
         ..settings()
     };
-    let log = Log::create(bed.items.clone(), &settings, bed.clock.clone());
+    let log = Log::create(
+        Store::from(bed.items.clone()).with_clock(bed.clock.clone()),
+        &settings,
+    );
     let report = log.await.unwrap().sweep().await;
     assert!(report.horizon.is_some(), "{report:?}");
 }
@@ -230,7 +239,11 @@ async fn settings_that_cannot_be_are_refused() {
     for (name, alter) in wrong {
         let mut settings = settings();
         alter(&mut settings);
-        let opened = Log::open(bed.items.clone(), &settings, bed.clock.clone()).await;
+        let opened = Log::open(
+            Store::from(bed.items.clone()).with_clock(bed.clock.clone()),
+            &settings,
+        )
+        .await;
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains(name), "{error}");
@@ -245,7 +258,9 @@ async fn a_table_that_somebody_else_made_is_indexed_while_it_is_empty() {
         items.create_table(table, Default::default()).await.unwrap();
     }
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    let log = Log::open(items, &settings, clock).await.unwrap();
+    let log = Log::open(Store::from(items).with_clock(clock), &settings)
+        .await
+        .unwrap();
     assert!(
         !log.stats().await.unwrap().is_indexed,
         "reading writes nothing"
@@ -257,21 +272,24 @@ async fn a_table_that_somebody_else_made_is_indexed_while_it_is_empty() {
 /// Where the index is not complete every slot is asked that has begun, and none that has not.
 #[tokio::test]
 async fn a_walk_ends_with_what_has_happened() {
-    let counting = Arc::new(Counting::new(Arc::new(Memory::new())));
+    let counting = Store::from(Arc::new(Memory::new()));
     for table in LogTables::of(&settings()).unwrap().all() {
         let created = counting.create_table(table, Default::default());
         created.await.unwrap();
     }
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let settings = settings();
-    let log = Log::open(counting.clone(), &settings, clock.clone());
+    let log = Log::open(
+        Store::from(counting.clone()).with_clock(clock.clone()),
+        &settings,
+    );
     let log = log.await.unwrap();
     let start = Time::from_ms(clock.now_ms() - 3_000).unwrap();
     let asked = async |playback: Playback| {
-        counting.take();
+        counting.take_counts();
         let events = log.playback(playback).try_collect::<Vec<_>>().await;
         assert_eq!(events.unwrap().len(), 0);
-        counting.take().total().cost.requests
+        counting.take_counts().total().cost.requests
     };
     // Three slots that are over, the one that is now, those that a clock may be ahead, what the table
     // says of itself, twice, and a look at how long its slots are.
@@ -309,7 +327,7 @@ async fn a_horizon_of_a_wrong_clock_is_told_and_set_back() {
     let bed = Bed::new().await;
     let wrong = Arc::new(ManualClock::at_ms(bed.clock.now_ms() + 1_000_000_000));
     let settings = settings();
-    let sweeper = Log::open(bed.items.clone(), &settings, wrong);
+    let sweeper = Log::open(Store::from(bed.items.clone()).with_clock(wrong), &settings);
     sweeper.await.unwrap().sweep().await;
     bed.log.ingest_one(bed.record("a", 0)).await;
     let report = bed.log.sweep().await;
@@ -341,7 +359,9 @@ async fn sources_that_share_ids_lose_nothing_in_one_sweep() {
     ));
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let settings = LogSettings::default();
-    let log = Log::create(items, &settings, clock.clone()).await.unwrap();
+    let log = Log::create(Store::from(items).with_clock(clock.clone()), &settings)
+        .await
+        .unwrap();
     for source in ["a", "b"] {
         let record = |n: usize| {
             let time = Time::from_ms(1_699_999_000_000 + n as u64).unwrap();
@@ -451,9 +471,12 @@ async fn a_follower_without_an_index_passes_no_event_by() {
     bed.log.sweep().await;
     bed.log.doubt_index().await.unwrap();
     let settings = settings();
-    let log = Log::open(bed.items.clone(), &settings, slow_clock)
-        .await
-        .unwrap();
+    let log = Log::open(
+        Store::from(bed.items.clone()).with_clock(slow_clock),
+        &settings,
+    )
+    .await
+    .unwrap();
     let until = Time::from_ms(end).unwrap();
     let events = log.follow(Playback::since(start).until(until));
     let events: Vec<_> = events.try_collect().await.unwrap();
@@ -482,9 +505,12 @@ async fn slots_of_another_length_are_told() {
         time_unit_ms: 3_600_000,
         ..settings()
     };
-    let log = Log::open(bed.items.clone(), &wrong, bed.clock.clone())
-        .await
-        .unwrap();
+    let log = Log::open(
+        Store::from(bed.items.clone()).with_clock(bed.clock.clone()),
+        &wrong,
+    )
+    .await
+    .unwrap();
     let played = log.playback(Span::ALL).try_collect::<Vec<_>>().await;
     let linked = log.link(Span::ALL).await.map(|_| Vec::new());
     for told in [played, linked] {

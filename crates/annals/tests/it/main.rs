@@ -1,17 +1,7 @@
 //! The library from outside: stores against the conformance suite, decorators, house rules.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-mod akka_cost;
-mod akka_deletion;
-mod akka_fixtures;
-mod akka_hazards;
-mod akka_highest;
-mod akka_jvm_deletes;
-mod akka_plugin;
-mod akka_snapshot_hazards;
-mod bench;
 mod conformance;
-mod copy;
 mod counting;
 mod crash;
 mod default_settings;
@@ -26,29 +16,12 @@ mod entity_region;
 mod example_run;
 mod examples;
 mod faulty;
-mod gate;
-mod j5ik2o_chapters;
-mod j5ik2o_cost;
-mod j5ik2o_fixtures;
-mod j5ik2o_golden_items;
-mod j5ik2o_golden_stores;
-mod j5ik2o_hazards;
-mod j5ik2o_plugin;
-mod j5ik2o_resolvers;
-mod j5ik2o_snapshot_hazards;
-mod j5ik2o_snapshot_lag;
-mod j5ik2o_state_hazards;
-mod j5ik2o_state_schedules;
-mod j5ik2o_stores_cost;
-mod j5ik2o_stores_plugin;
 mod journal_cost;
 mod journal_format;
 mod journal_model;
 mod journal_parts;
 mod journal_recovery;
 mod journal_signatures;
-mod journals;
-mod jvm_lines;
 mod large_payloads;
 mod log_cost;
 mod log_fixtures;
@@ -63,7 +36,6 @@ mod sealed_format;
 mod sealed_parts;
 mod sim;
 mod tidy;
-mod verify;
 
 use std::sync::Arc;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use annals::counting::Verb;
-use annals::faulty::{Faults, Faulty};
 use annals::items::{Condition, Item, Items, Query, Scan, TableSpec, Write};
 use annals::memory::Memory;
+use annals::store::Verb;
 use annals::{Error, ErrorKind, Random};
+use annals_testkit::faulty::{Faults, Faulty};
 use futures::FutureExt;
 
 use crate::{item, key, table};

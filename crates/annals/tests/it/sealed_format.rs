@@ -10,16 +10,18 @@ use std::time::Duration;
 use annals::items::{
     Condition, Item, Items, Key, Scan, TableSpec, Value, item_from_json, scan_all,
 };
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::{Criteria, Place, Snapshot, Snapshots};
 use annals::state::{NewState, State, StateError, States};
 use annals::verify::Verify;
 use annals::{Error, ErrorKind, ManualClock, Payload, PersistenceId, Random, SequenceNumber};
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value as Json;
 
-use crate::journals::number;
+use annals_testkit::journals::number;
 
 const TIME_MS: u64 = 1_700_000_000_000;
 /// The first token of this seed is the golden one.
@@ -106,8 +108,8 @@ struct World {
     states: States,
 }
 
-fn table_of(settings: &Settings, is_state: bool) -> TableSpec {
-    let tables = settings.layout.tables(settings).unwrap();
+fn table_of(settings: &AnyLayout, is_state: bool) -> TableSpec {
+    let tables = settings.tables().unwrap();
     match is_state {
         true => tables.state.unwrap(),
         false => tables.snapshot,
@@ -116,8 +118,8 @@ fn table_of(settings: &Settings, is_state: bool) -> TableSpec {
 
 /// Snapshots and states over a store that holds these items.
 async fn holding(items: &[Item], is_state: bool) -> World {
-    let (memory, settings): (Arc<dyn Items>, _) = (Arc::new(Memory::new()), Settings::default());
-    for table in settings.layout.tables(&settings).unwrap().all() {
+    let (memory, settings): (Arc<dyn Items>, _) = (Arc::new(Memory::new()), AnyLayout::default());
+    for table in settings.tables().unwrap().all() {
         let created = memory.create_table(table, Default::default());
         created.await.unwrap();
     }
@@ -129,8 +131,12 @@ async fn holding(items: &[Item], is_state: bool) -> World {
     let clock = Arc::new(ManualClock::at_ms(TIME_MS));
     let random = || Random::seeded(SEED);
     World {
-        snapshots: Snapshots::open(memory.clone(), &settings, clock.clone(), random()).unwrap(),
-        states: States::open(memory.clone(), &settings, clock, random()).unwrap(),
+        snapshots: settings
+            .snapshots(&store(memory.clone(), clock.clone(), random()))
+            .unwrap(),
+        states: settings
+            .states(&store(memory.clone(), clock, random()))
+            .unwrap(),
         items: memory,
     }
 }
@@ -138,7 +144,7 @@ async fn holding(items: &[Item], is_state: bool) -> World {
 impl World {
     /// Everything that is stored, the item before its parts.
     async fn stored(&self, is_state: bool) -> Vec<Item> {
-        let table = Arc::new(table_of(&Settings::default(), is_state));
+        let table = Arc::new(table_of(&AnyLayout::default(), is_state));
         let all = scan_all(self.items.clone(), table, Scan::whole());
         let mut all: Vec<Item> = all.try_collect().await.unwrap();
         all.sort_by_key(|item| {
@@ -220,7 +226,7 @@ async fn prepare(world: &World, golden: &Golden) {
         // Its bytes do not matter: only the attribute is looked at.
         let item = Item::new().with("p", format!("s:{}", golden.id));
         let (table, item) = (
-            table_of(&Settings::default(), true),
+            table_of(&AnyLayout::default(), true),
             item.with("r", before).with("c", vec![1u8]),
         );
         let put = world.items.put(&table, item, Condition::Absent).await;
@@ -512,7 +518,7 @@ async fn a_damaged_snapshot_can_be_deleted() {
         let world = holding(&[damaged], false).await;
         let at = Criteria::at(golden.snapshot().sequence_number);
         world.snapshots.delete(&golden.id, at).await.unwrap();
-        let table = table_of(&Settings::default(), false);
+        let table = table_of(&AnyLayout::default(), false);
         let found = world.items.get(&table, vec![key]).await.unwrap().items;
         assert_eq!(found, [None]);
     }

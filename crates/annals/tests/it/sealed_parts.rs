@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use annals::faulty::{Faults, Faulty};
 use annals::items::{
     BatchError, Billing, Condition, Cost, Got, Item, Items, Key, KeyPart, Page, Query, Scan,
     TableName, TableSpec, Write, WriteError, scan_all,
 };
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
 use annals::snapshot::{Criteria, Snapshots};
 use annals::state::{StateError, States};
 use annals::verify::{Problem, Remedy, Verify};
 use annals::{Codec, Error, ErrorKind, ManualClock, Payload, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::store;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
-use crate::journals::{id, number};
+use annals_testkit::journals::{id, number};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -162,8 +164,8 @@ impl Items for Stage {
 
 impl Stage {
     async fn new() -> Arc<Self> {
-        let (inner, settings) = (Arc::new(Memory::new()), Settings::default());
-        for table in settings.layout.tables(&settings).unwrap().all() {
+        let (inner, settings) = (Arc::new(Memory::new()), AnyLayout::default());
+        for table in settings.tables().unwrap().all() {
             let created = inner.create_table(table, Default::default());
             created.await.unwrap();
         }
@@ -181,11 +183,13 @@ impl Stage {
     }
 
     fn open(&self, items: Arc<dyn Items>, seed: u64) -> Both {
-        let (settings, clock) = (Settings::default(), self.clock.clone());
+        let (settings, clock) = (AnyLayout::default(), self.clock.clone());
         let random = || Random::seeded(seed);
         Both {
-            snapshots: Snapshots::open(items.clone(), &settings, clock.clone(), random()).unwrap(),
-            states: States::open(items, &settings, clock, random()).unwrap(),
+            snapshots: settings
+                .snapshots(&store(items.clone(), clock.clone(), random()))
+                .unwrap(),
+            states: settings.states(&store(items, clock, random())).unwrap(),
         }
     }
 
@@ -208,8 +212,8 @@ impl Stage {
 
     /// How many parts are stored.
     async fn parts(&self) -> usize {
-        let (mut parts, settings) = (0, Settings::default());
-        for table in settings.layout.tables(&settings).unwrap().all() {
+        let (mut parts, settings) = (0, AnyLayout::default());
+        for table in settings.tables().unwrap().all() {
             let all = scan_all(self.inner.clone(), table.clone().into(), Scan::whole());
             let all: Vec<Item> = all.try_collect().await.unwrap();
             parts += all.iter().filter(|item| item.get("b").is_some()).count();

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use annals::items::Items;
 use annals::journal::{Append, Appended, Expected, Journal, Problem, Verify, Window};
-use annals::settings::{Format, Settings, SnapshotOrder};
+use annals::layout::Layout;
 use annals::snapshot::Snapshots;
 use annals::{Event, NewEvent, Payload, PersistenceId, Random, SequenceNumber, SystemClock};
 use annals_aws::DynamoDb;
+use annals_jvm::AnyLayout;
+use annals_jvm::settings::{Format, SnapshotOrder};
+use annals_testkit::store;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 
@@ -20,7 +23,7 @@ use crate::{jvm_lines, server};
 pub(super) struct Both {
     jvm: Session,
     pub(super) store: Arc<DynamoDb>,
-    pub(super) settings: Settings,
+    pub(super) settings: AnyLayout,
 }
 
 /// Runs a test with each plugin of the `akka` layout in turn, or says that it does not.
@@ -39,7 +42,7 @@ pub(super) async fn with_every_layout(test: impl AsyncFn(&mut Both)) {
 }
 
 /// Runs a test with each of these in turn, in tables of its own, or says that it does not.
-pub(super) async fn with_each(all: Vec<(Plugin, Settings)>, test: impl AsyncFn(&mut Both)) {
+pub(super) async fn with_each(all: Vec<(Plugin, AnyLayout)>, test: impl AsyncFn(&mut Both)) {
     if std::env::var("ANNALS_TEST_JVM").is_err() || server::is_emulator() {
         println!("skipped: the plugins on the JVM; scripts/conformance runs them");
         return;
@@ -47,16 +50,16 @@ pub(super) async fn with_each(all: Vec<(Plugin, Settings)>, test: impl AsyncFn(&
     for (plugin, settings) in all {
         let mut both = Both::open(plugin, settings).await;
         test(&mut both).await;
-        for table in both.settings.layout.tables(&both.settings).unwrap().all() {
+        for table in both.settings.tables().unwrap().all() {
             assert!(both.store.drop_table(table.name()).await.unwrap());
         }
     }
 }
 
 impl Both {
-    async fn open(plugin: Plugin, settings: Settings) -> Self {
+    async fn open(plugin: Plugin, settings: AnyLayout) -> Self {
         let (endpoint, store) = (server::endpoint().await, server::open().await);
-        let settings = Settings {
+        let settings = AnyLayout {
             endpoint: Some(endpoint.clone()),
             ..settings
         };
@@ -74,7 +77,7 @@ impl Both {
     }
 
     /// From here on, both sides have these settings.
-    pub(super) fn share_as(&mut self, settings: Settings) {
+    pub(super) fn share_as(&mut self, settings: AnyLayout) {
         let theirs = sharing::theirs(&settings);
         self.jvm.ask(json!({"do": "open", "settings": theirs}));
         self.settings = settings;
@@ -99,18 +102,21 @@ impl Both {
     pub(super) async fn journal(&self) -> Journal {
         let clock = Arc::new(SystemClock::new());
         let random = Random::from_machine();
-        let opened = Journal::open(self.store.clone(), &self.settings, clock, random);
+        let store = store(self.store.clone(), clock, random);
+        let opened = self.settings.journal(&store);
         opened.await.unwrap()
     }
 
     pub(super) fn snapshots(&self, order: SnapshotOrder) -> Snapshots {
-        let settings = Settings {
+        let settings = AnyLayout {
             snapshot_order: order,
             ..self.settings.clone()
         };
         let clock = Arc::new(SystemClock::new());
         let random = Random::from_machine();
-        Snapshots::open(self.store.clone(), &settings, clock, random).unwrap()
+        settings
+            .snapshots(&store(self.store.clone(), clock, random))
+            .unwrap()
     }
 
     /// The JVM's answer to a request about an id.

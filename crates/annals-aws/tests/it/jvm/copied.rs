@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use annals::Annals;
 use annals::copy::{Copier, Side};
+use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::settings::Settings;
+use annals_jvm::AnyLayout;
 use futures::TryStreamExt;
 
 use super::both::{Both, id, with_every_layout};
@@ -44,7 +45,7 @@ async fn what_was_copied_there_and_back_is_what_they_wrote() {
         assert_eq!((before.1.0.len(), before.1.1), (15, 120));
         let count = before.0.0.len() + before.1.0.len();
 
-        let (memory, settings) = (Arc::new(Memory::new()), Settings::default());
+        let (memory, settings) = (Arc::new(Memory::new()), AnyLayout::default());
         let ours = Annals::create(memory, &settings).await.unwrap();
         let ours = Side::from(&ours);
         let copied = copy(theirs(both).await, ours.clone()).await;

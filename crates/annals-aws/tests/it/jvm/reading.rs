@@ -1,8 +1,8 @@
 //! The JVM writes, we read, and go on behind it.
 
-use annals::settings::SnapshotOrder;
 use annals::snapshot::Criteria;
 use annals::{Codec, Payload, PersistenceId};
+use annals_jvm::settings::SnapshotOrder;
 use serde_json::{Value as Json, json};
 
 use super::both::{

@@ -1,7 +1,9 @@
 //! Tables that a plugin and we share: our settings for them, and the plugin's for the same.
 
 use annals::layout::Layout;
-use annals::settings::{J5ik2oJournal, PartitionKeyKind, Settings, SortKeyKind};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_jvm::settings::{J5ik2oJournal, PartitionKeyKind, SortKeyKind};
 use serde_json::{Map, Value as Json, json};
 
 use super::program::Plugin;
@@ -18,15 +20,15 @@ const JOURNALS: [(Plugin, &str, u32); 2] = [
 const CLASSES: &str = "com.github.j5ik2o.akka.persistence.dynamodb";
 
 /// The plugins whose tables are of the `akka` layout.
-pub(super) fn of_akka() -> Vec<(Plugin, Settings)> {
+pub(super) fn of_akka() -> Vec<(Plugin, AnyLayout)> {
     let of_journal = |(plugin, name, shards): (Plugin, &str, u32)| {
-        let settings = Settings {
-            layout: Layout::Akka,
+        let settings = AnyLayout {
+            layout: LayoutName::Akka,
             journal_table: Some(server::unique("jvm-journal")),
             snapshot_table: Some(server::unique("jvm-snapshot")),
             journal_name: name.to_owned(),
             sequence_shards: shards,
-            ..Settings::default()
+            ..AnyLayout::default()
         };
         (plugin, settings)
     };
@@ -35,7 +37,7 @@ pub(super) fn of_akka() -> Vec<(Plugin, Settings)> {
 
 /// The plugin of j5ik2o with each pair of resolvers: the first keys are in order, the last are
 /// spread over partitions, and the others are a bit of both.
-pub(super) fn of_j5ik2o() -> Vec<(Plugin, Settings)> {
+pub(super) fn of_j5ik2o() -> Vec<(Plugin, AnyLayout)> {
     let partitions = [
         PartitionKeyKind::PersistenceIdBased,
         PartitionKeyKind::SequenceNumberBased,
@@ -52,10 +54,10 @@ pub(super) fn of_j5ik2o() -> Vec<(Plugin, Settings)> {
 }
 
 /// The plugin of j5ik2o with a journal of this kind.
-pub(super) fn of_j5ik2o_as(choose: impl FnOnce(&mut J5ik2oJournal)) -> (Plugin, Settings) {
-    let mut settings = Settings {
-        layout: Layout::J5ik2o,
-        ..Settings::default()
+pub(super) fn of_j5ik2o_as(choose: impl FnOnce(&mut J5ik2oJournal)) -> (Plugin, AnyLayout) {
+    let mut settings = AnyLayout {
+        layout: LayoutName::J5ik2o,
+        ..AnyLayout::default()
     };
     let sections = &mut settings.j5ik2o;
     sections.dynamo_db_journal.table_name = Some(server::unique("jvm-journal"));
@@ -66,18 +68,18 @@ pub(super) fn of_j5ik2o_as(choose: impl FnOnce(&mut J5ik2oJournal)) -> (Plugin, 
 }
 
 /// Whether the journal is one of j5ik2o's first, whose sort key is the number itself.
-pub(super) fn is_numbered(ours: &Settings) -> bool {
+pub(super) fn is_numbered(ours: &AnyLayout) -> bool {
     let columns = &ours.j5ik2o.dynamo_db_journal.columns_def;
     columns.sort_key_column_name == columns.sequence_nr_column_name
 }
 
 /// The plugin's settings for the tables that ours are for, by their full path. A busy machine may
 /// take long to answer; no test waits for these limits to pass.
-pub(super) fn theirs(ours: &Settings) -> Json {
-    if ours.layout == Layout::J5ik2o {
+pub(super) fn theirs(ours: &AnyLayout) -> Json {
+    if ours.layout == LayoutName::J5ik2o {
         return theirs_of_j5ik2o(ours);
     }
-    let tables = ours.layout.tables(ours).unwrap();
+    let tables = ours.tables().unwrap();
     json!({
         "dynamodb-journal.journal-table": tables.journal.name().as_str(),
         "dynamodb-journal.journal-name": ours.journal_name,
@@ -90,7 +92,7 @@ pub(super) fn theirs(ours: &Settings) -> Json {
 }
 
 /// Our sections have the plugin's own keys.
-fn theirs_of_j5ik2o(ours: &Settings) -> Json {
+fn theirs_of_j5ik2o(ours: &AnyLayout) -> Json {
     let mut sections = serde_json::to_value(&ours.j5ik2o).unwrap();
     for kind in ["journal", "snapshot"] {
         for key in ["Partition", "Sort"] {

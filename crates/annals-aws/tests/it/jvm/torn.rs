@@ -6,6 +6,7 @@ use annals::items::{Condition, Item, Items, Scan, Value, scan_all};
 use annals::journal::{Expected, Journal};
 use annals::memory::Memory;
 use annals::{PersistenceId, Random, SystemClock};
+use annals_testkit::store;
 use futures::TryStreamExt;
 
 use super::both::{Both, after, events, id, number, we_append, we_append_each, with_each_plugin};
@@ -26,12 +27,15 @@ pub(super) async fn leave_torn(
     we_append_each(&journal, id, &texts("ours", before)).await;
     // Elsewhere, the batch lands whole: its items are what the dead writer would have put.
     let elsewhere = Arc::new(Memory::new());
-    let table = both.settings.layout.tables(&both.settings).unwrap().journal;
+    let table = both.settings.tables().unwrap().journal;
     let created = elsewhere.create_table(&table, Default::default()).await;
     created.unwrap();
     let clock = Arc::new(SystemClock::new());
     let random = Random::from_machine();
-    let copy = Journal::open(elsewhere.clone(), &both.settings, clock, random).await;
+    let copy = both
+        .settings
+        .journal(&store(elsewhere.clone(), clock, random))
+        .await;
     let copy = copy.unwrap();
     we_append_each(&copy, id, &texts("ours", before)).await;
     let torn = events(&texts("torn", batch));

@@ -2,7 +2,7 @@
 
 use annals::PersistenceId;
 use annals::journal::{Append, Expected};
-use annals::settings::{Format, SnapshotOrder};
+use annals_jvm::settings::{Format, SnapshotOrder};
 use futures::TryStreamExt;
 use serde_json::json;
 

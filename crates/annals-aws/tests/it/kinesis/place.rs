@@ -6,8 +6,11 @@ use std::sync::Arc;
 use annals::items::Items;
 use annals::log::{Data, Log, LogEvent, Span};
 use annals::memory::Memory;
-use annals::settings::{KinesisSettings, LogSettings, Settings};
+use annals::settings::LogSettings;
+use annals::store::Store;
 use annals::{Clock, ManualClock, Random, SystemClock};
+use annals_aws::AwsSettings;
+use annals_aws::KinesisSettings;
 use annals_aws::kinesis::{Begin, Kinesis, Pump, PumpStep, StreamName};
 use aws_sdk_kinesis::Client;
 use aws_sdk_kinesis::config::{BehaviorVersion, Credentials, Region};
@@ -41,13 +44,13 @@ pub(crate) struct Place {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-fn settings(endpoint: &str) -> Settings {
-    Settings {
+fn settings(endpoint: &str) -> AwsSettings {
+    AwsSettings {
         kinesis: KinesisSettings {
             endpoint: Some(endpoint.to_owned()),
             poll_ms: 20,
         },
-        ..Settings::default()
+        ..AwsSettings::default()
     }
 }
 
@@ -184,7 +187,11 @@ impl Place {
     }
 
     pub(crate) async fn log_on(&self, items: Arc<dyn Items>) -> Log {
-        let log = Log::create(items, &LogSettings::default(), self.clock.clone()).await;
+        let log = Log::create(
+            Store::from(items).with_clock(self.clock.clone()),
+            &LogSettings::default(),
+        )
+        .await;
         log.unwrap()
     }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use annals::ErrorKind;
-use annals::counting::Verb;
-use annals::faulty::Faulty;
 use annals::items::{Scan, item_to_json, scan_pages};
 use annals::log::{Data, Time};
+use annals::store::Verb;
 use annals_aws::kinesis::{Begin, Pump};
+use annals_testkit::faulty::Faulty;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use serde_json::json;
 

@@ -21,10 +21,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use annals::journal::{Journal, Window};
-use annals::settings::Settings;
-use annals::tck::aftermath::Aftermath;
+use annals::layout::Layout;
 use annals::{Clock, PersistenceId, Random, SystemClock};
 use annals_aws::DynamoDb;
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
+use annals_testkit::tck::aftermath::Aftermath;
 use futures::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -44,8 +46,8 @@ fn id(index: usize) -> PersistenceId {
     format!("Cart|{index}").parse().unwrap()
 }
 
-fn settings(endpoint: &str, table: &str) -> Settings {
-    Settings {
+fn settings(endpoint: &str, table: &str) -> AnyLayout {
+    AnyLayout {
         journal_table: Some(table.parse().unwrap()),
         ..server::settings(endpoint)
     }
@@ -224,7 +226,8 @@ async fn check(store: &Arc<DynamoDb>, table: &str, told: &mut Told, random: &Ran
     let open = async || {
         let clock = Arc::new(SystemClock::new());
         let settings = settings("", table);
-        let opened = Journal::open(store.clone(), &settings, clock, Random::seeded(0));
+        let store = store(store.clone(), clock, Random::seeded(0));
+        let opened = settings.journal(&store);
         opened.await.unwrap()
     };
     for index in 0..IDS {
@@ -256,7 +259,7 @@ async fn paused_and_killed_processes_keep_the_journals_promises() {
     let endpoint = server::endpoint().await;
     let name = server::unique("processes");
     let spec = settings(&endpoint, name.as_str());
-    let spec = spec.layout.tables(&spec).unwrap().journal;
+    let spec = spec.tables().unwrap().journal;
     server::with_table_at(&endpoint, spec, async |store, _| {
         let mut parent = Parent {
             told: Arc::new(Mutex::new(Told::new())),

@@ -1,6 +1,6 @@
 //! What a writer says on its standard output, a line each, and what comes of all that they say.
 
-use annals::tck::record::{Outcome, Record};
+use annals_testkit::tck::record::{Outcome, Record};
 use serde::{Deserialize, Serialize};
 
 use super::IDS;

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use annals::journal::{Append, AppendError, Expected, Journal, Window};
-use annals::settings::{AwsClientSettings, Settings};
-use annals::tck::record::{label, parse};
+use annals::layout::Layout;
 use annals::{Codec, Error, ErrorKind, Event, NewEvent, Random, SequenceNumber, SystemClock};
+use annals_aws::AwsClientSettings;
 use annals_aws::DynamoDb;
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
+use annals_testkit::tck::record::{label, parse};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +40,8 @@ pub(super) struct Task {
 
 impl Task {
     /// Impatient, so that a pause in the middle of a request is a request without an answer.
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> AnyLayout {
+        AnyLayout {
             aws_client_config: AwsClientSettings {
                 connection_timeout: 200,
                 request_timeout: 200,
@@ -52,7 +55,9 @@ impl Task {
     async fn open(&self, random: &Random) -> Result<Journal, Error> {
         let (settings, clock) = (self.settings(), Arc::new(SystemClock::new()));
         let store = DynamoDb::open_local(&settings, clock.clone(), random.clone()).await?;
-        Journal::open(Arc::new(store), &settings, clock, random.clone()).await
+        settings
+            .journal(&store(Arc::new(store), clock, random.clone()))
+            .await
     }
 }
 

@@ -15,9 +15,11 @@ use annals::entity::{
     AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Region, Stored, persist,
 };
 use annals::journal::Window;
-use annals::settings::{AwsClientSettings, Settings};
+use annals::layout::Layout;
 use annals::{Annals, PersistenceId, Random, SystemClock};
+use annals_aws::AwsClientSettings;
 use annals_aws::DynamoDb;
+use annals_jvm::AnyLayout;
 use futures::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -68,8 +70,8 @@ impl Handle<Deposit> for Account {
 
 /// Impatient, so that a pause in the middle of a request may be a request without an answer; not so
 /// much that a busy machine answers none.
-fn settings(endpoint: &str, prefix: &str) -> Settings {
-    Settings {
+fn settings(endpoint: &str, prefix: &str) -> AnyLayout {
+    AnyLayout {
         journal_table: Some(format!("{prefix}-journal").parse().unwrap()),
         snapshot_table: Some(format!("{prefix}-snapshot").parse().unwrap()),
         state_table: Some(format!("{prefix}-state").parse().unwrap()),
@@ -83,7 +85,7 @@ fn settings(endpoint: &str, prefix: &str) -> Settings {
     }
 }
 
-async fn open(settings: &Settings) -> Annals {
+async fn open(settings: &AnyLayout) -> Annals {
     let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
     let store = DynamoDb::open_local(settings, clock, random).await.unwrap();
     Annals::create(Arc::new(store), settings).await.unwrap()

@@ -13,9 +13,9 @@ mod sweep;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals::counting::Counting;
+use crate::settings::StoreKind;
 use annals::log::Log;
-use annals::settings::StoreKind;
+use annals::store::Store;
 use annals::{Result, SystemClock};
 use clap::Subcommand;
 
@@ -62,24 +62,22 @@ impl LogCommand {
 impl Context {
     /// The log, and the store to ask for the cost: on this machine with its tables, made where they
     /// are missing and something is to be written. On DynamoDB somebody has to want them.
-    pub(crate) async fn log(&self, purpose: Purpose) -> Result<(Log, Arc<Counting>)> {
+    pub(crate) async fn log(&self, purpose: Purpose) -> Result<(Log, Store)> {
         let store = match purpose {
             Purpose::Read => self.existing_store().await?,
             Purpose::Write => self.store().await?,
         };
         let log = self.log_on(&store, purpose).await?;
-        store.take();
+        store.take_counts();
         Ok((log, store))
     }
 
     /// The log in a store that is open.
-    pub(crate) async fn log_on(&self, store: &Arc<Counting>, purpose: Purpose) -> Result<Log> {
-        let (settings, clock) = (&self.settings.log, Arc::new(SystemClock::new()));
+    pub(crate) async fn log_on(&self, store: &Store, purpose: Purpose) -> Result<Log> {
+        let settings = &self.settings.log;
         match (purpose, self.settings.store) {
-            (Purpose::Write, StoreKind::Embedded) => {
-                Log::create(store.clone(), settings, clock).await
-            }
-            _ => Log::open(store.clone(), settings, clock).await,
+            (Purpose::Write, StoreKind::Embedded) => Log::create(store, settings).await,
+            _ => Log::open(store, settings).await,
         }
     }
 }

@@ -199,7 +199,7 @@ async fn put_all(
     slots: &Mutex<SlotReport>,
 ) -> Result<()> {
     let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
-    let kinesis = Kinesis::open(&context.settings, clock, random).await?;
+    let kinesis = Kinesis::open(&context.settings.aws()).await?;
     let note = |played: &Played| reported(slots).last = played.last.clone();
     let played = kinesis.play(stream, events, note).await;
     let (events, requests, resent) = (played.events, played.requests, played.resent);

@@ -56,7 +56,7 @@ impl Pump {
     async fn stream(&self, context: &Context, stream: StreamName) -> Result<ExitCode> {
         let (log, store) = context.log(Purpose::Write).await?;
         let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
-        let kinesis = Kinesis::open(&context.settings, clock, random).await?;
+        let kinesis = Kinesis::open(&context.settings.aws()).await?;
         let mut pump = KinesisPump::open(Arc::new(kinesis), stream, log, self.begin).await?;
         loop {
             let step = pump.step().await;
@@ -82,9 +82,9 @@ impl Pump {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let log = context.log_on(&store, Purpose::Write).await?;
         // Journals of other tables are other journals, whose ids may be the same.
-        let tables = context.settings.layout.tables(&context.settings)?;
+        let tables = context.settings.tables()?;
         let pump = JournalPump::new(journal, log, tables.journal.name().as_str());
-        store.take();
+        store.take_counts();
         loop {
             let passed = pump.pass().await;
             if let Ok(report) = &passed {

@@ -118,7 +118,7 @@ impl AnnalsJournal {
         let (first, last) = (commit.first, commit.last()?);
         let (Written { item, mut parts }, has_snapshot) = commit.write(self.span)?;
         table.write(&parts, begun).await?;
-        match self.items.put(&self.table, item, Condition::Absent).await {
+        match self.store.put(&self.table, item, Condition::Absent).await {
             Ok(_) => {
                 table.settle(&parts, begun, false).await?;
                 Ok(Put::Landed(Appended {

@@ -89,7 +89,10 @@ impl Deletion<'_> {
             let range = SortRange::Between(KeyPart::from(next.get()), KeyPart::from(self.to.get()));
             let partition = keys::commits(self.id, self.journal.span.bucket(next));
             let query = Query::of(partition).within(range);
-            let (items, table) = (self.journal.items.clone(), self.journal.table.clone());
+            let (items, table) = (
+                self.journal.store.items().clone(),
+                self.journal.table.clone(),
+            );
             let mut pages = query_pages(items, table, query);
             let before = self.low;
             while let Some(page) = pages.try_next().await? {
@@ -152,7 +155,7 @@ impl Deletion<'_> {
     async fn write(&self, writes: Vec<Write>) -> Result<()> {
         if !writes.is_empty() {
             self.journal
-                .items
+                .store
                 .write(&self.journal.table, writes)
                 .await?;
         }
@@ -174,7 +177,7 @@ pub(super) async fn delete_again(
     for bucket in span.bucket(from).0..=span.bucket(to).0 {
         let range = SortRange::Between(KeyPart::from(from.get()), KeyPart::from(to.get()));
         let query = Query::of(keys::commits(id, keys::Bucket(bucket))).within(range);
-        let (items, table) = (journal.items.clone(), journal.table.clone());
+        let (items, table) = (journal.store.items().clone(), journal.table.clone());
         let mut all = query_all(items, table, query);
         while let Some(item) = all.try_next().await? {
             let commit = journal.commit_of(id, &item)?;
@@ -211,7 +214,7 @@ pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result
     let last = last.map_or(0, |last| journal.span.bucket(last).0);
     for bucket in (0..=last).rev() {
         let query = Query::of(keys::commits(id, keys::Bucket(bucket)));
-        let (items, table) = (journal.items.clone(), journal.table.clone());
+        let (items, table) = (journal.store.items().clone(), journal.table.clone());
         let mut pages = query_pages(items, table, query);
         while let Some(page) = pages.try_next().await? {
             let mut writes = Vec::new();
@@ -220,7 +223,7 @@ pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result
                 writes.extend(parts.into_iter().map(Write::Delete));
                 writes.push(Write::Delete(journal.table.key_of(item)?));
             }
-            journal.items.write(&journal.table, writes).await?;
+            journal.store.write(&journal.table, writes).await?;
         }
     }
     journal.heads.forget(id);
@@ -253,7 +256,7 @@ async fn replace(
         }
         if new.is_deleted() && !parts.is_empty() {
             let orphans = parts.into_iter().map(Write::Delete).collect();
-            journal.items.write(&journal.table, orphans).await?;
+            journal.store.write(&journal.table, orphans).await?;
         }
         return Ok(new);
     }
@@ -267,7 +270,7 @@ async fn swap(journal: &AnnalsJournal, old: &Item, new: Item) -> Result<bool> {
     let blob = old.get(BLOB).cloned();
     let blob = blob.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
     let condition = Condition::Equals(BLOB.to_owned(), blob);
-    match journal.items.put(&journal.table, new, condition).await {
+    match journal.store.put(&journal.table, new, condition).await {
         Ok(_) => Ok(true),
         Err(WriteError::Refused { .. }) => Ok(false),
         Err(WriteError::Failed(error)) => Err(error),

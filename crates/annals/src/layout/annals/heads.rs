@@ -4,7 +4,7 @@
 //! without looking first. Being out of date is harmless: the put is refused.
 //! Trusts: whoever teaches it to have seen such a commit. Commits never leave the journal.
 
-use crate::layout::known::Known;
+use crate::layout::recent_cache::Known;
 use crate::{PersistenceId, SequenceNumber};
 
 #[derive(Debug, Default)]

@@ -18,24 +18,22 @@ use super::heads::Heads;
 use super::keys::{self, Bucket, Span};
 use super::parts::PartedTable;
 use super::{deletion, record, replay, skipping, verify};
-use crate::items::{Item, Items, Scan, TableSpec, Value, scan_all};
+use crate::items::{Item, Scan, TableSpec, Value};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
     Skip, Stamped, Verify, Window, verify_met,
 };
-use crate::layout::known::Tries;
+use crate::layout::recent_cache::Tries;
 use crate::snapshot::Snapshot;
+use crate::store::Store;
 use crate::verify::{FindingStream, Repairs};
-use crate::{Clock, Error, Event, PersistenceId, Result, SequenceNumber};
+use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// A journal of the `annals` layout.
-///
-/// Opened where no other layout is set. See [`Journal`](crate::journal::Journal) for an example.
 #[derive(Clone, Debug)]
-pub struct AnnalsJournal {
-    pub(super) items: Arc<dyn Items>,
+pub(super) struct AnnalsJournal {
+    pub(super) store: Store,
     pub(super) table: Arc<TableSpec>,
-    pub(super) clock: Arc<dyn Clock>,
     pub(super) span: Span,
     pub(super) heads: Arc<Heads>,
     pub(super) tries: Arc<Tries>,
@@ -44,16 +42,11 @@ pub struct AnnalsJournal {
 
 impl AnnalsJournal {
     /// Opens the journal in a table. Nothing is written before the first append.
-    pub(crate) async fn open(
-        items: Arc<dyn Items>,
-        table: Arc<TableSpec>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
-        let (span, is_recorded) = record::span_of(&*items, &table).await?;
+    pub(super) async fn open(store: Store, table: Arc<TableSpec>) -> Result<Self> {
+        let (span, is_recorded) = record::span_of(&*store, &table).await?;
         Ok(Self {
-            items,
+            store,
             table,
-            clock,
             span,
             heads: Arc::default(),
             tries: Arc::default(),
@@ -63,16 +56,15 @@ impl AnnalsJournal {
 
     /// Records what the table was made with, before its first commit.
     pub(super) async fn record(&self) -> Result<()> {
-        let put = || record::put(&*self.items, &self.table);
+        let put = || record::put(&*self.store, &self.table);
         self.recorded.get_or_try_init(put).await.copied()
     }
 
     /// Its table, for parts.
     pub(super) fn parted(&self) -> PartedTable {
         PartedTable {
-            items: self.items.clone(),
+            store: self.store.clone(),
             table: self.table.clone(),
-            clock: self.clock.clone(),
         }
     }
 
@@ -87,7 +79,7 @@ impl AnnalsJournal {
         first: SequenceNumber,
     ) -> Result<Option<Item>> {
         let key = keys::commit(id, first, self.span);
-        let found = self.items.get(&self.table, vec![key]).await?.items;
+        let found = self.store.get(&self.table, vec![key]).await?.items;
         Ok(found.into_iter().next().flatten())
     }
 
@@ -187,7 +179,7 @@ impl JournalLayout for AnnalsJournal {
     /// The first commit of an id is never removed, only emptied, so each id has exactly one.
     fn persistence_ids(&self, prefix: &str) -> IdStream {
         let prefix = prefix.to_owned();
-        let all = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
+        let all = self.store.scan_all(&self.table, Scan::whole());
         let ids = all.try_filter_map(move |item| {
             let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
             let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
-use crate::items::{KeyPart, Query, SortRange, query_all};
+use crate::items::{KeyPart, Query, SortRange};
 use crate::journal::{Signature, Signatures};
 use crate::{PersistenceId, Result, SequenceNumber};
 
@@ -25,7 +25,7 @@ impl AnnalsJournal {
     ) -> Result<Option<Commit>> {
         let query = Query::of(keys::commits(id, bucket)).descending().limit(1);
         let query = query.within(SortRange::AtMost(KeyPart::from(at_most.get())));
-        let page = self.items.query(&self.table, query).await?;
+        let page = self.store.query(&self.table, query).await?;
         let item = page.items.first();
         item.map(|item| self.commit_of(id, item)).transpose()
     }
@@ -72,7 +72,7 @@ impl AnnalsJournal {
         for bucket in self.span.bucket(from).0..=self.span.bucket(to).0 {
             let range = SortRange::Between(KeyPart::from(from.get()), KeyPart::from(to.get()));
             let query = Query::of(keys::commits(id, Bucket(bucket))).within(range);
-            let mut all = query_all(self.items.clone(), self.table.clone(), query);
+            let mut all = self.store.query_all(&self.table, query);
             while let Some(item) = all.try_next().await? {
                 let commit = self.commit_of(id, &item)?;
                 if signatures.has_met_none() && commit.first > from {

@@ -1,4 +1,4 @@
-//! Our own tables, and the journal in them: `docs/format.md` tells their bytes.
+//! The `annals` layout: one immutable item per append. `docs/format.md` describes its bytes.
 
 mod append;
 mod blob;
@@ -21,25 +21,89 @@ mod snapshots;
 mod states;
 mod verify;
 
-pub use journal::AnnalsJournal;
-pub use snapshots::AnnalsSnapshots;
-pub use states::AnnalsStates;
+use std::sync::Arc;
 
-use super::{Tables, name_or};
-use crate::Result;
-use crate::items::{KeyAttribute, KeySchema, TableSpec};
-use crate::settings::Settings;
+use async_trait::async_trait;
 
-/// One-letter names, because every item pays for them: `p` is the partition, `n` the number.
-pub(super) fn tables(settings: &Settings) -> Result<Tables> {
-    let partition = KeySchema::new(KeyAttribute::text("p"));
-    let numbered = partition.clone().sorted(KeyAttribute::number("n"));
-    let journal = name_or(settings.journal_table.as_ref(), "annals-journal")?;
-    let snapshot = name_or(settings.snapshot_table.as_ref(), "annals-snapshot")?;
-    let state = name_or(settings.state_table.as_ref(), "annals-state")?;
-    Ok(Tables {
-        journal: TableSpec::new(journal, numbered.clone())?,
-        snapshot: TableSpec::new(snapshot, numbered)?,
-        state: Some(TableSpec::new(state, partition)?),
-    })
+use self::journal::AnnalsJournal;
+use self::snapshots::AnnalsSnapshots;
+use self::states::AnnalsStates;
+use super::{Layout, TableNames, Tables};
+use crate::items::{KeyAttribute, KeySchema, TableName, TableSpec};
+use crate::journal::Journal;
+use crate::snapshot::Snapshots;
+use crate::state::States;
+use crate::store::Store;
+use crate::{Error, Result};
+
+/// The core's own layout: one item per append, at one write unit for small events.
+///
+/// ```
+/// use annals::Annals;
+/// use annals::layout::AnnalsLayout;
+/// use annals::memory::Memory;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// assert_eq!(annals.journal().highest(&"Cart|42".parse()?).await?, None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnnalsLayout {
+    names: TableNames,
+}
+
+impl AnnalsLayout {
+    /// In tables of these names.
+    pub fn new(names: TableNames) -> Self {
+        Self { names }
+    }
+}
+
+#[async_trait]
+impl Layout for AnnalsLayout {
+    fn name(&self) -> &'static str {
+        "annals"
+    }
+
+    /// One-letter attributes, because every item pays for them: `p` is the partition, `n` the
+    /// sequence number.
+    fn tables(&self) -> Result<Tables> {
+        let name = |set: &Option<TableName>, own: &str| match set {
+            Some(name) => Ok(name.clone()),
+            None => own.parse(),
+        };
+        let partition = KeySchema::new(KeyAttribute::text("p"));
+        let numbered = partition.clone().sorted(KeyAttribute::number("n"));
+        let journal = name(&self.names.journal, "annals-journal")?;
+        let snapshot = name(&self.names.snapshot, "annals-snapshot")?;
+        let state = name(&self.names.state, "annals-state")?;
+        let tables = Tables {
+            journal: TableSpec::new(journal, numbered.clone())?,
+            snapshot: TableSpec::new(snapshot, numbered)?,
+            state: Some(TableSpec::new(state, partition)?),
+        };
+        tables.distinct()
+    }
+
+    async fn journal(&self, store: &Store) -> Result<Journal> {
+        let table = Arc::new(self.tables()?.journal);
+        let layout = AnnalsJournal::open(store.clone(), table).await?;
+        Ok(Journal::new(Arc::new(layout), store))
+    }
+
+    fn snapshots(&self, store: &Store) -> Result<Snapshots> {
+        let table = Arc::new(self.tables()?.snapshot);
+        let layout = AnnalsSnapshots::open(store.clone(), table);
+        Ok(Snapshots::new(Arc::new(layout), store))
+    }
+
+    fn states(&self, store: &Store) -> Result<States> {
+        let table = self.tables()?.state;
+        let table = table.ok_or_else(|| Error::invalid("this layout has no durable state"))?;
+        let layout = AnnalsStates::open(store.clone(), Arc::new(table));
+        Ok(States::new(Arc::new(layout), store))
+    }
 }

@@ -84,7 +84,7 @@ pub(super) fn verify(
     (table, kind): (&PartedTable, Kind),
     whose: Option<&PersistenceId>,
 ) -> FindingStream {
-    let (items, spec) = (table.items.clone(), table.table.clone());
+    let (items, spec) = (table.store.items().clone(), table.table.clone());
     let all = match (whose, kind) {
         (None, _) => scan_all(items, spec, Scan::whole()).boxed(),
         (Some(id), Kind::Snapshot) => {

@@ -16,11 +16,10 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::body::{BodyBytes, PART_TIME, PartsRecord};
 use super::keys::PartsOf;
-use crate::items::{
-    Condition, Item, Items, Key, Scan, TableSpec, Value, Write, WriteError, scan_all,
-};
+use crate::items::{Condition, Item, Key, Scan, TableSpec, Value, Write, WriteError};
+use crate::store::Store;
 use crate::verify::{Finding, Findings, Problem, Verify};
-use crate::{Clock, Error, PersistenceId, Result};
+use crate::{Error, PersistenceId, Result};
 
 /// The youngest parts that may be swept while what they belong to may still land.
 const SWEEP_AGE_MIN: Duration = Duration::from_secs(60 * 60);
@@ -32,9 +31,8 @@ const DELETES_AT_ONCE: usize = 16;
 /// A table whose items may have parts.
 #[derive(Clone, Debug)]
 pub(super) struct PartedTable {
-    pub(super) items: Arc<dyn Items>,
+    pub(super) store: Store,
     pub(super) table: Arc<TableSpec>,
-    pub(super) clock: Arc<dyn Clock>,
 }
 
 /// When a write began, by both clocks: one may be set back, and the other may stand still while the
@@ -62,14 +60,18 @@ pub(super) type ParsePart = fn(&str) -> Option<(PersistenceId, PartsOf)>;
 impl PartedTable {
     /// Now, for a write that is stamped so.
     pub(super) fn begin(&self, time_ms: u64) -> Begun {
-        let monotonic = self.clock.monotonic();
+        let monotonic = self.store.clock().monotonic();
         Begun { monotonic, time_ms }
     }
 
     /// Whether the parts of a write may be as old as a sweep takes them for orphans.
     fn is_late(&self, begun: Begun) -> bool {
-        let passed = self.clock.monotonic().saturating_sub(begun.monotonic);
-        let passed_ms = self.clock.now_ms().saturating_sub(begun.time_ms);
+        let passed = self
+            .store
+            .clock()
+            .monotonic()
+            .saturating_sub(begun.monotonic);
+        let passed_ms = self.store.clock().now_ms().saturating_sub(begun.time_ms);
         passed.max(Duration::from_millis(passed_ms)) > WRITE_MAX
     }
 
@@ -77,7 +79,7 @@ impl PartedTable {
         // What is not asked of the store cannot fail: mostly there are no parts.
         if !parts.is_empty() {
             let writes = parts.into_iter().map(Write::Put).collect();
-            self.items.write(&self.table, writes).await?;
+            self.store.write(&self.table, writes).await?;
         }
         Ok(())
     }
@@ -105,7 +107,11 @@ impl PartedTable {
         if !is_doubtful && !self.is_late(begun) {
             return Ok(());
         }
-        let time_ms = self.clock.now_ms().max(begun.time_ms.saturating_add(1));
+        let time_ms = self
+            .store
+            .clock()
+            .now_ms()
+            .max(begun.time_ms.saturating_add(1));
         let parts = parts
             .iter()
             .map(|part| part.clone().with(PART_TIME, time_ms));
@@ -121,7 +127,7 @@ impl PartedTable {
         if writes.is_empty() {
             return;
         }
-        if let Err(error) = self.items.write(&self.table, writes).await {
+        if let Err(error) = self.store.write(&self.table, writes).await {
             left_behind(&error.into());
         }
     }
@@ -143,7 +149,7 @@ impl PartedTable {
     /// Deletes a part, unless it was written anew; answers whether it did.
     async fn delete(&self, key: Key, time: Value) -> Result<bool> {
         let condition = Condition::Equals(PART_TIME.to_owned(), time);
-        match self.items.delete(&self.table, key, condition).await {
+        match self.store.delete(&self.table, key, condition).await {
             Ok(_) => Ok(true),
             Err(WriteError::Refused { .. }) => Ok(false),
             Err(WriteError::Failed(error)) => Err(error),
@@ -151,7 +157,7 @@ impl PartedTable {
     }
 
     pub(super) async fn get(&self, key: Key) -> Result<Option<Item>> {
-        let found = self.items.get(&self.table, vec![key]).await?.items;
+        let found = self.store.get(&self.table, vec![key]).await?.items;
         Ok(found.into_iter().next().flatten())
     }
 
@@ -161,7 +167,7 @@ impl PartedTable {
         record: PartsRecord,
         keys: Vec<Key>,
     ) -> Result<Option<BodyBytes>> {
-        let found = self.items.get(&self.table, keys).await?.items;
+        let found = self.store.get(&self.table, keys).await?.items;
         Ok(record.join(&found))
     }
 
@@ -181,8 +187,8 @@ impl PartedTable {
             )));
         }
         let age_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
-        let until_ms = self.clock.now_ms().saturating_sub(age_ms);
-        let all = scan_all(self.items.clone(), self.table.clone(), Scan::whole());
+        let until_ms = self.store.clock().now_ms().saturating_sub(age_ms);
+        let all = self.store.scan_all(&self.table, Scan::whole());
         let table = self.table.clone();
         Ok(all.try_filter_map(move |item| {
             let partition = item.get("p").and_then(Value::as_str);

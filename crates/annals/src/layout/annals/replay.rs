@@ -266,7 +266,10 @@ impl Reader {
         if let Ok(limit) = u32::try_from(wanted.max(looked_at)) {
             query = query.limit(limit);
         }
-        let (items, table) = (self.journal.items.clone(), self.journal.table.clone());
+        let (items, table) = (
+            self.journal.store.items().clone(),
+            self.journal.table.clone(),
+        );
         Box::pin(query_pages(items, table, query))
     }
 

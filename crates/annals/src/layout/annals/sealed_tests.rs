@@ -5,19 +5,18 @@ use std::sync::Arc;
 use super::super::parts::PartedTable;
 use super::*;
 use crate::ErrorKind;
-use crate::items::Items;
+use crate::layout::{AnnalsLayout, Layout};
 use crate::memory::Memory;
-use crate::settings::Settings;
+use crate::store::Store;
 use crate::{Codec, ManualClock};
 
 fn tables() -> [PartedTable; 2] {
-    let settings = Settings::default();
-    let tables = settings.layout.tables(&settings).unwrap();
-    let items: Arc<dyn Items> = Arc::new(Memory::new());
+    let tables = AnnalsLayout::default().tables().unwrap();
+    let clock = Arc::new(ManualClock::at_ms(0));
+    let store = Store::new(Memory::new()).with_clock(clock);
     [tables.snapshot, tables.state.unwrap()].map(|table| PartedTable {
-        items: items.clone(),
+        store: store.clone(),
         table: Arc::new(table),
-        clock: Arc::new(ManualClock::at_ms(0)),
     })
 }
 

@@ -55,7 +55,7 @@ async fn take(
     };
     let (end, item) = (commit.last()?, commit.to_item(journal.span));
     match journal
-        .items
+        .store
         .put(&journal.table, item, Condition::Absent)
         .await
     {

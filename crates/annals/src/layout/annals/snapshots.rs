@@ -16,13 +16,13 @@ use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
 use crate::items::{
-    Condition, Item, Items, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError,
-    query_all, scan_all,
+    Condition, Item, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError, scan_all,
 };
 use crate::journal::IdStream;
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
+use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};
-use crate::{Clock, PersistenceId, Random, Result, SequenceNumber, Token};
+use crate::{PersistenceId, Result, SequenceNumber, Token};
 
 /// How many deletions by time are under way at once: each is a request, on a condition.
 const DELETES_AT_ONCE: usize = 16;
@@ -30,28 +30,15 @@ const DELETES_AT_ONCE: usize = 16;
 type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
 
 /// Snapshots of the `annals` layout.
-///
-/// Opened where no other layout is set. See [`Snapshots`](crate::snapshot::Snapshots) for an
-/// example.
 #[derive(Clone, Debug)]
-pub struct AnnalsSnapshots {
+pub(super) struct AnnalsSnapshots {
     table: PartedTable,
-    random: Random,
 }
 
 impl AnnalsSnapshots {
-    pub(crate) fn open(
-        items: Arc<dyn Items>,
-        table: Arc<TableSpec>,
-        clock: Arc<dyn Clock>,
-        random: Random,
-    ) -> Self {
-        let table = PartedTable {
-            items,
-            table,
-            clock,
-        };
-        Self { table, random }
+    pub(super) fn open(store: Store, table: Arc<TableSpec>) -> Self {
+        let table = PartedTable { store, table };
+        Self { table }
     }
 
     fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
@@ -61,7 +48,7 @@ impl AnnalsSnapshots {
     }
 
     fn query_all(&self, query: Query) -> impl Stream<Item = Result<Item>> + Send + Unpin + use<> {
-        query_all(self.table.items.clone(), self.table.table.clone(), query)
+        self.table.store.query_all(&self.table.table, query)
     }
 
     /// The items that the numbers of the criteria mean, newest first. Where only numbers matter the
@@ -121,7 +108,7 @@ impl AnnalsSnapshots {
     /// Puts the item over whatever is there; answers what that was, and whether the store may have
     /// put it more than once.
     async fn replace(&self, item: Item) -> Result<(Option<Box<Item>>, bool)> {
-        let (items, table) = (&self.table.items, &self.table.table);
+        let (items, table) = (&self.table.store, &self.table.table);
         let put = items.put(table, item.clone(), Condition::Absent).await;
         let (existing, refused) = match put {
             Ok(cost) => return Ok((None, cost.requests > 1)),
@@ -141,7 +128,7 @@ impl AnnalsSnapshots {
         mut item: Item,
         criteria: Criteria,
     ) -> Result<()> {
-        let (items, table) = (&self.table.items, &self.table.table);
+        let (items, table) = (&self.table.store, &self.table.table);
         loop {
             let sealed = Sealed::snapshot(id, &item);
             let Some(sealed) = sealed.ok().filter(|sealed| is_meant(sealed, &criteria)) else {
@@ -175,7 +162,7 @@ fn is_meant(sealed: &Sealed, criteria: &Criteria) -> bool {
 #[async_trait]
 impl SnapshotLayout for AnnalsSnapshots {
     async fn save(&self, snapshot: Snapshot) -> Result<()> {
-        let token = Token::draw(&self.random);
+        let token = Token::draw(self.table.store.random());
         let begun = self.table.begin(snapshot.time_ms);
         let Written { item, parts } = Sealed::of_snapshot(&snapshot, token)?.write()?;
         self.table.write(&parts, begun).await?;
@@ -213,7 +200,7 @@ impl SnapshotLayout for AnnalsSnapshots {
             gone.extend(sealed.filter(Sealed::is_in_parts));
         }
         if !writes.is_empty() {
-            self.table.items.write(&self.table.table, writes).await?;
+            self.table.store.write(&self.table.table, writes).await?;
         }
         for gone in gone {
             self.clean_up(&gone).await;
@@ -222,7 +209,7 @@ impl SnapshotLayout for AnnalsSnapshots {
     }
 
     fn ids(&self, prefix: &str) -> IdStream {
-        let (items, table) = (self.table.items.clone(), self.table.table.clone());
+        let (items, table) = (self.table.store.items().clone(), self.table.table.clone());
         let all = scan_all(items, table, Scan::whole());
         let ids = all.map_ok(|item| {
             let partition = item.get("p").and_then(Value::as_str);

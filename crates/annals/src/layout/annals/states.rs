@@ -16,34 +16,23 @@ use super::body::Written;
 use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
-use crate::items::{Condition, Item, Items, Scan, TableSpec, Value, WriteError, scan_all};
+use crate::items::{Condition, Item, Scan, TableSpec, Value, WriteError, scan_all};
 use crate::journal::IdStream;
 use crate::state::{Revision, State, StateError, StateLayout};
+use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};
-use crate::{Clock, PersistenceId, Random, Result, Token};
+use crate::{PersistenceId, Result, Token};
 
 /// Durable state of the `annals` layout.
-///
-/// Opened where no other layout is set. See [`States`](crate::state::States) for an example.
 #[derive(Clone, Debug)]
-pub struct AnnalsStates {
+pub(super) struct AnnalsStates {
     table: PartedTable,
-    random: Random,
 }
 
 impl AnnalsStates {
-    pub(crate) fn open(
-        items: Arc<dyn Items>,
-        table: Arc<TableSpec>,
-        clock: Arc<dyn Clock>,
-        random: Random,
-    ) -> Self {
-        let table = PartedTable {
-            items,
-            table,
-            clock,
-        };
-        Self { table, random }
+    pub(super) fn open(store: Store, table: Arc<TableSpec>) -> Self {
+        let table = PartedTable { store, table };
+        Self { table }
     }
 
     async fn state_in(&self, id: &PersistenceId, item: &Item) -> Result<State> {
@@ -56,7 +45,7 @@ impl AnnalsStates {
         (state, before, token): (&State, Revision, Token),
         item: Item,
     ) -> Result<Option<Sealed>, StateError> {
-        let (items, table) = (&self.table.items, &self.table.table);
+        let (items, table) = (&self.table.store, &self.table.table);
         let mut condition = match before {
             0 => Condition::Absent,
             _ => sealed::at_revision(before, false),
@@ -109,7 +98,7 @@ impl StateLayout for AnnalsStates {
     }
 
     async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
-        let token = Token::draw(&self.random);
+        let token = Token::draw(self.table.store.random());
         let begun = self.table.begin(state.time_ms);
         let Written { item, parts } = Sealed::of_state(&state, token)?.write()?;
         self.table.write(&parts, begun).await?;
@@ -134,7 +123,7 @@ impl StateLayout for AnnalsStates {
     }
 
     fn ids(&self, prefix: &str) -> IdStream {
-        let (items, table) = (self.table.items.clone(), self.table.table.clone());
+        let (items, table) = (self.table.store.items().clone(), self.table.table.clone());
         let prefix = prefix.to_owned();
         let all = scan_all(items, table, Scan::whole());
         let ids = all.try_filter_map(move |item| {

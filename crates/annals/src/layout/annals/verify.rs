@@ -13,7 +13,7 @@ use super::deletion;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use super::parts::Part;
-use crate::items::{Item, Query, Scan, Value, query_all, scan_all};
+use crate::items::{Item, Query, Scan, Value, query_all};
 use crate::verify::{
     Finding, Findings, Ids, Kept, LOST, Met, Problem, Repairs, Verify, stray, told,
 };
@@ -64,7 +64,10 @@ impl Checker<'_> {
     /// Answers whether the bucket, or one behind it, has to do with commits.
     async fn check_bucket(&mut self, bucket: Bucket) -> Result<bool> {
         let query = Query::of(keys::commits(self.id, bucket));
-        let (items, table) = (self.journal.items.clone(), self.journal.table.clone());
+        let (items, table) = (
+            self.journal.store.items().clone(),
+            self.journal.table.clone(),
+        );
         let mut all = query_all(items, table, query);
         let mut is_empty = true;
         while let Some(item) = all.try_next().await? {
@@ -150,7 +153,7 @@ impl Checker<'_> {
 pub(super) fn met(journal: &AnnalsJournal) -> impl Stream<Item = Result<Met>> + Send + use<> {
     let table = journal.table.clone();
     let mut ids = Ids::default();
-    let all = scan_all(journal.items.clone(), table.clone(), Scan::whole());
+    let all = journal.store.scan_all(&table, Scan::whole());
     all.try_filter_map(move |item| {
         let key = table.key_of(&item);
         let partition = item.get("p").and_then(Value::as_str).unwrap_or_default();

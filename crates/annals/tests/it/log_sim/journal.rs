@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::journal::{Append, Appended, Expected, Journal, Window};
+use annals::layout::Layout;
 use annals::log::{JournalPump, Log, LogEvent};
 use annals::{Clock, Codec, NewEvent, PersistenceId, Random};
+use annals_testkit::store;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 
@@ -28,7 +30,8 @@ async fn opened(world: &World, handle: &Handle, random: &Random) -> Journal {
     loop {
         handle.faulty.revive();
         let (items, clock) = (handle.items.clone(), world.clock.clone());
-        let opened = Journal::open(items, &world.journals, clock, random.clone());
+        let store = store(items, clock, random.clone());
+        let opened = world.journals.journal(&store);
         if let Ok(journal) = opened.await {
             return journal;
         }
@@ -38,13 +41,14 @@ async fn opened(world: &World, handle: &Handle, random: &Random) -> Journal {
 
 /// A journal on the store itself, and its tables where they are missing.
 pub(super) async fn create(world: &World) -> Journal {
-    let tables = world.journals.layout.tables(&world.journals).unwrap();
+    let tables = world.journals.tables().unwrap();
     let created = world
         .items
         .create_table(&tables.journal, Default::default());
     created.await.unwrap();
     let (items, clock) = (world.items.clone(), world.clock.clone());
-    let opened = Journal::open(items, &world.journals, clock, Random::seeded(0));
+    let store = store(items, clock, Random::seeded(0));
+    let opened = world.journals.journal(&store);
     let journal = opened.await.unwrap();
     journal.prepare().await.unwrap();
     journal

@@ -19,14 +19,16 @@ mod tamper;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::Journal;
-use annals::layout::Layout;
 use annals::log::{Log, LogEvent, Place, Record, Span, Time};
 use annals::memory::Memory;
-use annals::settings::{LogSettings, Settings};
+use annals::settings::LogSettings;
+use annals::store::Store;
 use annals::{ManualClock, Random};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_testkit::faulty::{Faults, Faulty};
 use futures::TryStreamExt;
 use tamper::{Guard, Tampered};
 
@@ -89,7 +91,7 @@ pub(crate) struct World {
     items: Arc<dyn Items>,
     clock: Arc<ManualClock>,
     /// Where the journal is.
-    journals: Settings,
+    journals: AnyLayout,
     /// Whether sweeps are dropped half done: then nobody hears what they found late.
     drops_sweeps: bool,
     told: Mutex<Told>,
@@ -117,7 +119,11 @@ impl World {
         let settings = Self::settings(parts);
         loop {
             handle.faulty.revive();
-            let opened = Log::open(handle.items.clone(), &settings, self.clock.clone()).await;
+            let opened = Log::open(
+                Store::from(handle.items.clone()).with_clock(self.clock.clone()),
+                &settings,
+            )
+            .await;
             if let Ok(log) = opened {
                 return log;
             }
@@ -133,19 +139,27 @@ fn end() -> Time {
 async fn run(seed: u64, guard: Guard) -> (Vec<String>, Met) {
     let random = Random::seeded(seed);
     let parts = [1, 1, 3][random.below(3) as usize];
-    let layouts = [Layout::Annals, Layout::Annals, Layout::Akka, Layout::J5ik2o];
+    let layouts = [
+        LayoutName::Annals,
+        LayoutName::Annals,
+        LayoutName::Akka,
+        LayoutName::J5ik2o,
+    ];
     let world = Arc::new(World {
         items: Arc::new(Memory::new()),
         clock: Arc::new(ManualClock::at_ms(START)),
-        journals: Settings {
+        journals: AnyLayout {
             layout: layouts[random.below(4) as usize],
-            ..Settings::default()
+            ..AnyLayout::default()
         },
         drops_sweeps: random.below(4) == 0,
         told: Mutex::default(),
     });
     let settings = World::settings(parts);
-    let healthy = Log::create(world.items.clone(), &settings, world.clock.clone());
+    let healthy = Log::create(
+        Store::from(world.items.clone()).with_clock(world.clock.clone()),
+        &settings,
+    );
     let healthy = healthy.await.unwrap();
     let journal = journal::create(&world).await;
     let follower = tokio::spawn(process::follow(

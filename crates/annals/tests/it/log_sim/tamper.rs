@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use annals::faulty::Faulty;
 use annals::items::{
     BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
     TableSpec, Value, Write, WriteError,
 };
+use annals_testkit::faulty::Faulty;
 use async_trait::async_trait;
 
 use super::LATENESS;

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use annals::Random;
 use annals::items::{Item, Scan, scan_all};
-use annals::settings::Settings;
+use annals::layout::Layout;
 use annals::snapshot::Criteria;
 use annals::verify::Verify;
+use annals_jvm::AnyLayout;
 use futures::TryStreamExt;
 
 use super::IDS;
 use super::process::{World, id};
-use crate::journals::open_at;
+use annals_testkit::journals::open_at;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -47,8 +48,8 @@ pub(super) async fn check(world: &World, random: &Random) {
         deleted.unwrap();
         states.delete(&id(index), None).await.unwrap();
     }
-    let settings = Settings::default();
-    let tables = settings.layout.tables(&settings).unwrap();
+    let settings = AnyLayout::default();
+    let tables = settings.tables().unwrap();
     for table in [tables.snapshot, tables.state.unwrap()] {
         let name = table.name().clone();
         let all = scan_all(world.items.clone(), Arc::new(table), Scan::whole());

@@ -21,15 +21,16 @@ mod told;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::Append;
-use annals::lagging::{Lag, Lagging};
 use annals::layout::Layout;
-use annals::tck::aftermath::Aftermath;
-use annals::tck::record::{Outcome, Record, label};
-use annals::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD, Variant};
 use annals::{Codec, ManualClock, NewEvent, Random};
+use annals_jvm::LayoutName;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::lagging::{Lag, Lagging};
+use annals_testkit::tck::aftermath::Aftermath;
+use annals_testkit::tck::record::{Outcome, Record, label};
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD, Variant};
 
 use process::{Process, World, id, noise};
 use snapshot_record::SnapshotRecord;
@@ -70,7 +71,7 @@ async fn disturb(handles: Vec<Arc<Faulty>>, random: Random) {
 /// In some worlds the first id is about to enter its second bucket, or another hundred.
 async fn prepare(world: &World, random: &Random) {
     let settings = &world.settings;
-    for table in settings.layout.tables(settings).unwrap().all() {
+    for table in settings.tables().unwrap().all() {
         let created = world.items.create_table(table, Default::default());
         created.await.unwrap();
     }
@@ -87,7 +88,11 @@ async fn prepare(world: &World, random: &Random) {
             .collect::<Vec<_>>();
         let journal = world.open(0).await;
         let appended = journal
-            .append(&id(0), crate::journals::after(0), Append::of(events))
+            .append(
+                &id(0),
+                annals_testkit::journals::after(0),
+                Append::of(events),
+            )
             .await
             .unwrap();
         world.record().acked(attempt, 1, appended.last.get());
@@ -113,15 +118,15 @@ impl End {
 
 /// Whether it is the layout that has all there is: the others' tables are played with as journals.
 fn is_ours(variant: Variant) -> bool {
-    (variant.settings)().layout == Layout::Annals
+    (variant.settings)().layout == LayoutName::Annals
 }
 
 /// The store of a world. The plugin's index over events answers late there.
 fn store(variant: Variant, guard: Guard, random: &Random) -> Arc<dyn Items> {
     let tampered = Arc::new(Tampered::new(guard, Random::seeded(random.bits())));
     match (variant.settings)().layout {
-        Layout::Annals | Layout::Akka => tampered,
-        Layout::J5ik2o => {
+        LayoutName::Annals | LayoutName::Akka => tampered,
+        LayoutName::J5ik2o => {
             let lag = Lag::Calls(LATE_CALLS, Random::seeded(random.bits()));
             Arc::new(Lagging::new(tampered, lag))
         }

@@ -4,22 +4,24 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use annals::faulty::{Faults, Faulty};
 use annals::items::Items;
 use annals::journal::{Append, AppendError, Appended, Expected, Journal, Verify, Window};
 use annals::layout::Layout;
-use annals::settings::Settings;
 use annals::snapshot::Snapshots;
 use annals::state::States;
-use annals::tck::record::{Record, label};
 use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, Random};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_testkit::faulty::{Faults, Faulty};
+use annals_testkit::store;
+use annals_testkit::tck::record::{Record, label};
 use futures::TryStreamExt;
 
 use super::IDS;
 use super::snapshot_record::SnapshotRecord;
 use super::snapshots::Point;
 use super::state_record::StateRecord;
-use crate::journals::{after, number};
+use annals_testkit::journals::{after, number};
 
 /// How often a call that ended in `Unavailable` is made again.
 pub(super) const TRIES: usize = 5;
@@ -30,7 +32,7 @@ pub(super) struct World {
     pub(super) items: Arc<dyn Items>,
     pub(super) clock: Arc<ManualClock>,
     /// Whose tables.
-    pub(super) settings: Settings,
+    pub(super) settings: AnyLayout,
     pub(super) record: Mutex<Record>,
     pub(super) snapshots: Mutex<SnapshotRecord>,
     pub(super) states: Mutex<StateRecord>,
@@ -55,24 +57,29 @@ impl World {
 
     /// Whether each event is an item, and only journals are played with.
     pub(super) fn is_itemized(&self) -> bool {
-        self.settings.layout != Layout::Annals
+        self.settings.layout != LayoutName::Annals
     }
 
     /// A journal as a process opens it that starts when all is over.
     pub(super) async fn open(&self, seed: u64) -> Journal {
         let (items, clock) = (self.items.clone(), self.clock.clone());
-        let opened = Journal::open(items, &self.settings, clock, Random::seeded(seed));
+        let store = store(items, clock, Random::seeded(seed));
+        let opened = self.settings.journal(&store);
         opened.await.unwrap()
     }
 
     pub(super) fn open_snapshots(&self, items: Arc<dyn Items>, random: &Random) -> Snapshots {
-        let (settings, clock) = (Settings::default(), self.clock.clone());
-        Snapshots::open(items, &settings, clock, random.clone()).unwrap()
+        let (settings, clock) = (AnyLayout::default(), self.clock.clone());
+        settings
+            .snapshots(&store(items, clock, random.clone()))
+            .unwrap()
     }
 
     pub(super) fn open_states(&self, items: Arc<dyn Items>, random: &Random) -> States {
-        let (settings, clock) = (Settings::default(), self.clock.clone());
-        States::open(items, &settings, clock, random.clone()).unwrap()
+        let (settings, clock) = (AnyLayout::default(), self.clock.clone());
+        settings
+            .states(&store(items, clock, random.clone()))
+            .unwrap()
     }
 }
 
@@ -107,7 +114,11 @@ async fn open(world: &World, handle: &Arc<Faulty>, random: &Random) -> Journal {
     for _ in 0..1_000 {
         handle.revive();
         let (items, clock) = (handle.clone(), world.clock.clone());
-        if let Ok(journal) = Journal::open(items, &world.settings, clock, random.clone()).await {
+        if let Ok(journal) = world
+            .settings
+            .journal(&store(items, clock, random.clone()))
+            .await
+        {
             return journal;
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Save {
 
 impl Save {
     fn meets(&self, criteria: &Criteria) -> bool {
-        criteria.meets(crate::journals::number(self.number), self.time_ms)
+        criteria.meets(annals_testkit::journals::number(self.number), self.time_ms)
     }
 }
 

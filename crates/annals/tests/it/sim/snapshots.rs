@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use annals::journal::{Journal, Window};
 use annals::snapshot::{Criteria, Snapshot, Snapshots};
-use annals::tck::record::{label, parse};
 use annals::{Clock, Error, Event, Random};
+use annals_testkit::tck::record::{label, parse};
 use futures::{StreamExt, TryStreamExt};
 
 use super::process::{Process, World, id};
 use super::snapshot_record::fold;
 use super::told::{self, Told};
-use crate::journals::number;
+use annals_testkit::journals::number;
 
 /// How many states a process remembers of an id.
 const POINTS: usize = 5;

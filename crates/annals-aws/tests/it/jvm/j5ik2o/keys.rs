@@ -1,6 +1,8 @@
 //! Tables whose keys were made in another way before: rows under keys of two times in one history.
 
-use annals::settings::{PartitionKeyKind, Settings, SortKeyKind};
+use annals::layout::Layout;
+use annals_jvm::AnyLayout;
+use annals_jvm::settings::{PartitionKeyKind, SortKeyKind};
 
 use super::super::both::{after, events, id, number, we_append, with_each};
 use super::super::program::Plugin;
@@ -23,7 +25,7 @@ fn keys() -> [(Keys, Keys); 5] {
     ]
 }
 
-fn keyed(settings: &Settings, (partition, sort, shards): Keys) -> Settings {
+fn keyed(settings: &AnyLayout, (partition, sort, shards): Keys) -> AnyLayout {
     let mut settings = settings.clone();
     let journal = &mut settings.j5ik2o.dynamo_db_journal;
     journal.partition_key_resolver_class_name = partition;
@@ -33,7 +35,7 @@ fn keyed(settings: &Settings, (partition, sort, shards): Keys) -> Settings {
 }
 
 /// The tables, with the keys of the first time.
-fn before(keys: Keys) -> Vec<(Plugin, Settings)> {
+fn before(keys: Keys) -> Vec<(Plugin, AnyLayout)> {
     let (plugin, settings) = sharing::of_j5ik2o_as(|_| {});
     vec![(plugin, keyed(&settings, keys))]
 }

@@ -1,6 +1,8 @@
 //! Names and separators that are not the plugin's own, and the journal as it was first.
 
-use annals::settings::{J5ik2oJournal, PartitionKeyKind, Settings};
+use annals::layout::Layout;
+use annals_jvm::AnyLayout;
+use annals_jvm::settings::{J5ik2oJournal, PartitionKeyKind};
 
 use super::super::both::{Both, after, events, id, number, we_append, with_each};
 use super::super::program::Plugin;
@@ -39,7 +41,7 @@ fn odd(journal: &mut J5ik2oJournal) {
     journal.persistence_id_separator = "|".to_owned();
 }
 
-fn all() -> Vec<(Plugin, Settings)> {
+fn all() -> Vec<(Plugin, AnyLayout)> {
     vec![
         sharing::of_j5ik2o_as(renamed),
         sharing::of_j5ik2o_as(numbered),

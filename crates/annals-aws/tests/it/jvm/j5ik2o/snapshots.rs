@@ -1,7 +1,9 @@
 //! Snapshots, with each pair of resolvers: what either side saves the other loads and deletes.
 
-use annals::settings::{PartitionKeyKind, Settings, SnapshotOrder, SortKeyKind};
+use annals::layout::Layout;
 use annals::snapshot::Criteria;
+use annals_jvm::AnyLayout;
+use annals_jvm::settings::{PartitionKeyKind, SnapshotOrder, SortKeyKind};
 use serde_json::{Value as Json, json};
 
 use super::super::both::{Both, events, id, number, with_each};
@@ -10,7 +12,7 @@ use super::super::{lines, sharing, values};
 use crate::jvm_lines;
 
 /// The tables with each pair of resolvers for snapshots.
-fn each() -> Vec<(Plugin, Settings)> {
+fn each() -> Vec<(Plugin, AnyLayout)> {
     let partitions = [
         PartitionKeyKind::PersistenceIdBased,
         PartitionKeyKind::SequenceNumberBased,

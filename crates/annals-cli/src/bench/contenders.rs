@@ -1,0 +1,178 @@
+//! Who is measured: a plain file, the bare engine with and without groups, and the store.
+//!
+//! The first three exist only to be compared with; they keep no promise but the sync.
+
+use std::fs::OpenOptions;
+use std::future::Future;
+use std::io::Write as _;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use fjall::{Database, KeyspaceCreateOptions, PersistMode, Slice};
+use tokio::sync::{mpsc, oneshot};
+
+use annals::embedded::Embedded;
+use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
+use annals::settings::EmbeddedSettings;
+use annals::{Error, Random, Result};
+
+type Putting = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// Something that puts a numbered payload and returns when it is durable.
+#[derive(Clone)]
+pub(crate) struct Contender {
+    pub(super) put: Arc<dyn Fn(u64, Vec<u8>) -> Putting + Send + Sync>,
+}
+
+impl Contender {
+    /// A contender from how it puts.
+    pub(crate) fn new<F>(put: impl Fn(u64, Vec<u8>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        Self {
+            put: Arc::new(move |number, payload| Box::pin(put(number, payload))),
+        }
+    }
+}
+
+impl std::fmt::Debug for Contender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contender").finish_non_exhaustive()
+    }
+}
+
+/// What is put, and from how many writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Payload {
+    /// How many writers put at once.
+    pub(crate) writers: usize,
+    /// How many bytes each payload has.
+    pub(crate) bytes: usize,
+}
+
+impl Payload {
+    /// Payloads of so many bytes from so many writers.
+    pub(crate) fn new(writers: usize, bytes: usize) -> Self {
+        Self { writers, bytes }
+    }
+
+    /// The payload of a number: bytes that do not compress.
+    pub(super) fn of(self, number: u64) -> Vec<u8> {
+        let random = Random::seeded(number);
+        let words = std::iter::repeat_with(|| random.bits()).flat_map(u64::to_le_bytes);
+        words.take(self.bytes).collect()
+    }
+}
+
+/// The most a group of the bare contenders holds: as many as ever wait here.
+const GROUP_MAX: usize = 1024;
+
+/// A thread that takes all that waits, makes it durable with one call and answers everybody.
+///
+/// `prepare` runs on the writers' side, as encoding does in the store.
+fn grouped<T: Send + 'static>(
+    prepare: impl Fn(u64, Vec<u8>) -> T + Send + Sync + 'static,
+    mut commit: impl FnMut(Vec<T>) -> std::result::Result<(), String> + Send + 'static,
+) -> Contender {
+    type Outcome = std::result::Result<(), String>;
+    let (jobs, mut queue) = mpsc::channel::<(T, oneshot::Sender<Outcome>)>(GROUP_MAX);
+    std::thread::spawn(move || {
+        let mut waiting = Vec::new();
+        while queue.blocking_recv_many(&mut waiting, GROUP_MAX) > 0 {
+            let (puts, answers): (Vec<_>, Vec<_>) = waiting.drain(..).unzip();
+            let done = commit(puts);
+            for answer in answers {
+                let _ = answer.send(done.clone());
+            }
+        }
+    });
+    Contender::new(move |number, payload| {
+        let (jobs, put) = (jobs.clone(), prepare(number, payload));
+        async move {
+            let (answer, outcome) = oneshot::channel();
+            let stopped = || Error::unavailable("the contender has stopped");
+            jobs.send((put, answer)).await.map_err(|_| stopped())?;
+            outcome
+                .await
+                .map_err(|_| stopped())?
+                .map_err(Error::unavailable)
+        }
+    })
+}
+
+/// Append and sync to a plain file.
+pub(super) fn raw(path: &Path) -> Result<Contender> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let mut file = file.map_err(|cause| {
+        Error::invalid(format!("cannot write a file. path=`{}`", path.display())).because(cause)
+    })?;
+    let prepare = |number: u64, payload: Vec<u8>| [&number.to_be_bytes(), &*payload].concat();
+    Ok(grouped(prepare, move |puts| {
+        let done = file
+            .write_all(&puts.concat())
+            .and_then(|()| file.sync_data());
+        done.map_err(|e| e.to_string())
+    }))
+}
+
+fn engine_keyspace(path: &Path) -> Result<(Database, fjall::Keyspace)> {
+    let open = || {
+        let db = Database::builder(path).open()?;
+        let keyspace = db.keyspace("items", KeyspaceCreateOptions::default)?;
+        fjall::Result::Ok((db, keyspace))
+    };
+    open().map_err(|cause| Error::invalid("cannot open the bare engine").because(cause))
+}
+
+/// The engine alone, in groups: one batch, one sync.
+pub(super) fn engine(path: &Path) -> Result<Contender> {
+    let (db, keyspace) = engine_keyspace(path)?;
+    let prepare =
+        |number: u64, payload: Vec<u8>| (Slice::from(number.to_be_bytes()), Slice::from(payload));
+    Ok(grouped(prepare, move |puts| {
+        let mut batch = db.batch().durability(Some(PersistMode::SyncData));
+        for (key, value) in puts {
+            batch.insert(&keyspace, key, value);
+        }
+        batch.commit().map_err(|e| e.to_string())
+    }))
+}
+
+/// The engine alone, each put with a sync of its own.
+pub(super) fn engine_ungrouped(path: &Path) -> Result<Contender> {
+    let (db, keyspace) = engine_keyspace(path)?;
+    Ok(Contender::new(move |number, payload| {
+        let (db, keyspace) = (db.clone(), keyspace.clone());
+        let put = move || {
+            let mut batch = db.batch().durability(Some(PersistMode::SyncData));
+            batch.insert(&keyspace, number.to_be_bytes(), payload.as_slice());
+            batch.commit()
+        };
+        async move {
+            let done = tokio::task::spawn_blocking(put).await;
+            let done = done.map_err(|e| Error::unavailable("a put was cut off").because(e))?;
+            done.map_err(|e| Error::unavailable("the bare engine failed").because(e))
+        }
+    }))
+}
+
+/// The embedded store: an item put where there is none.
+pub(super) async fn ours(path: &Path, settings: &EmbeddedSettings) -> Result<Contender> {
+    let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
+    let table = Arc::new(TableSpec::new("bench".parse()?, key)?);
+    let items: Arc<dyn Items> = Arc::new(Embedded::open(path, settings)?);
+    items.create_table(&table, Default::default()).await?;
+    Ok(Contender::new(move |number, payload| {
+        let (items, table) = (items.clone(), table.clone());
+        async move {
+            let item = Item::new()
+                .with("p", "bench")
+                .with("n", number)
+                .with("e", payload);
+            items.put(&table, item, Condition::Absent).await?;
+            Ok(())
+        }
+    }))
+}

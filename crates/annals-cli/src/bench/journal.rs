@@ -1,0 +1,130 @@
+//! The journal on the embedded store against the bare engine: appends that write as many bytes,
+//! and a replay.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::contenders;
+use super::race::{self, Race};
+use super::replay::{self, ReplayPlan, ReplayRow};
+use super::{Contender, Payload, StorePlan, in_folder, make};
+use annals::embedded::Embedded;
+use annals::items::Items;
+use annals::journal::{Append, Expected, Journal};
+use annals::layout::{AnnalsLayout, Layout};
+use annals::settings::EmbeddedSettings;
+use annals::store::Store;
+use annals::{Clock, Codec, NewEvent, Random, Result};
+
+/// The bytes of one event's payload.
+pub(super) const EVENT_BYTES: usize = 200;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JournalPlan {
+    /// Of appends.
+    pub(crate) appends: StorePlan,
+    /// Of the replay.
+    pub(crate) replay: ReplayPlan,
+}
+
+/// One line of the result.
+///
+/// See [`JournalPlan`] for an example.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum JournalRow {
+    /// Appends, one line for each number of writers and events.
+    Appends(AppendsRow),
+    /// The replay, the last line.
+    Replay(ReplayRow),
+}
+
+/// Appends a second, and how ours compares.
+///
+/// See [`JournalPlan`] for an example.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AppendsRow {
+    /// How many writers append at once, each to an id of its own.
+    pub(crate) writers: usize,
+    /// How many events of 200 B an append has.
+    pub(crate) events: usize,
+    /// The engine alone, in groups: a value of as many bytes.
+    pub(crate) engine: f64,
+    /// The journal, each append durable before it is acknowledged.
+    pub(crate) ours: f64,
+    /// Ours against the engine: the median of the laps. The rates are those of that lap.
+    pub(crate) ours_to_engine: f64,
+}
+
+/// Measures durable appends and a long replay in `folder` (which it makes and removes), calling
+/// `report` with each line as it is known.
+///
+/// # Errors
+/// As [`Embedded::open`] and [`Journal::append`], and `Invalid` where the folder exists.
+pub(crate) async fn measure_journal(
+    folder: &Path,
+    plan: JournalPlan,
+    clock: Arc<dyn Clock>,
+    mut report: impl FnMut(JournalRow),
+) -> Result<()> {
+    let measure = async {
+        for (writers, events) in [(1, 1), (1, 10), (64, 1), (64, 10)] {
+            let payload = Payload::new(writers, events * EVENT_BYTES);
+            let row = measure_appends(folder, plan.appends, &clock, (payload, events)).await?;
+            report(JournalRow::Appends(row));
+        }
+        let row = replay::measure(folder, plan.replay, &*clock).await?;
+        report(JournalRow::Replay(row));
+        Ok(())
+    };
+    in_folder(folder, measure).await
+}
+
+async fn measure_appends(
+    folder: &Path,
+    plan: StorePlan,
+    clock: &Arc<dyn Clock>,
+    (payload, events): (Payload, usize),
+) -> Result<AppendsRow> {
+    let folder = folder.join(format!("{}-{events}", payload.writers));
+    make(&folder)?;
+    let contenders = [
+        contenders::engine(&folder.join("engine"))?,
+        ours(&folder.join("ours"), events, clock.clone()).await?,
+    ];
+    let race = Race {
+        laps: plan.laps,
+        lap_time: plan.lap_time,
+        clock: clock.clone(),
+    };
+    let laps = race::race(&race, payload, &contenders).await?;
+    let lap = race::median_lap(laps, 1, 0);
+    Ok(AppendsRow {
+        writers: payload.writers,
+        events,
+        engine: race::rate(&lap, 0),
+        ours: race::rate(&lap, 1),
+        ours_to_engine: race::ratio(&lap, 1, 0),
+    })
+}
+
+/// The journal: each payload is cut into events and appended to an id that is new.
+async fn ours(folder: &Path, events: usize, clock: Arc<dyn Clock>) -> Result<Contender> {
+    let layout = AnnalsLayout::default();
+    let items = Embedded::open(folder, &EmbeddedSettings::default())?;
+    let store = Store::new(items).with_clock(clock);
+    layout.tables()?.create_missing(&store).await?;
+    let journal = layout.journal(&store).await?;
+    Ok(Contender::new(move |number, payload| {
+        let journal = journal.clone();
+        async move {
+            let chunks = payload.chunks(payload.len().div_ceil(events).max(1));
+            let events = chunks
+                .map(|chunk| NewEvent::new(Codec::Bytes, chunk.to_vec()).manifest("Deposited"));
+            let append = Append::of(events.collect::<Vec<_>>());
+            let id = format!("Account|{number}").parse()?;
+            journal.append(&id, Expected::Empty, append).await?;
+            Ok(())
+        }
+    }))
+}

@@ -1,0 +1,87 @@
+//! Appends as a server gets them, made in one process: what is left of them over HTTP is told
+//! against this (`scripts/load`).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::race::{self, Race};
+use super::{Contender, Payload, in_folder};
+use annals::embedded::Embedded;
+use annals::items::Items;
+use annals::journal::{Expected, Journal};
+use annals::layout::{AnnalsLayout, Layout};
+use annals::settings::EmbeddedSettings;
+use annals::store::Store;
+use annals::{Clock, Codec, NewEvent, Random, Result};
+
+/// Who appends, and where. Each append has one event of JSON, expects nothing and is durable when
+/// it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoadPlan {
+    /// How many append at once.
+    pub(crate) writers: usize,
+    /// To how many ids, one behind the other.
+    pub(crate) ids: u64,
+    /// The bytes of an event's payload.
+    pub(crate) payload_bytes: usize,
+    /// For how long; as long again to warm up.
+    pub(crate) time: Duration,
+}
+
+impl Default for LoadPlan {
+    fn default() -> Self {
+        Self {
+            writers: 64,
+            ids: 128,
+            payload_bytes: 200,
+            time: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Appends a second in `folder`, which it makes and removes.
+///
+/// # Errors
+/// As [`Embedded::open`] and [`Journal::append`], and `Invalid` where the folder exists.
+pub(crate) async fn measure_load(
+    folder: &Path,
+    plan: LoadPlan,
+    clock: Arc<dyn Clock>,
+) -> Result<f64> {
+    let mut rate = f64::NAN;
+    let measure = async {
+        let contenders = [journal(&folder.join("journal"), plan, clock.clone()).await?];
+        let race = Race {
+            laps: 1,
+            lap_time: plan.time,
+            clock,
+        };
+        // The payload is the same for all, and is made by the contender.
+        let payload = Payload::new(plan.writers, 0);
+        let laps = race::race(&race, payload, &contenders).await?;
+        rate = race::rate(&race::median_lap(laps, 0, 0), 0);
+        Ok(())
+    };
+    in_folder(folder, measure).await?;
+    Ok(rate)
+}
+
+async fn journal(folder: &Path, plan: LoadPlan, clock: Arc<dyn Clock>) -> Result<Contender> {
+    let layout = AnnalsLayout::default();
+    let items = Embedded::open(folder, &EmbeddedSettings::default())?;
+    let store = Store::new(items).with_clock(clock);
+    layout.tables()?.create_missing(&store).await?;
+    let journal = layout.journal(&store).await?;
+    let text = "x".repeat(plan.payload_bytes.saturating_sub(2));
+    let (payload, ids) = (format!("\"{text}\""), plan.ids.max(1));
+    Ok(Contender::new(move |number, _| {
+        let (journal, payload) = (journal.clone(), payload.clone());
+        async move {
+            let id = format!("load|{}", number % ids).parse()?;
+            let event = NewEvent::new(Codec::Json, payload);
+            journal.append(&id, Expected::Any, event).await?;
+            Ok(())
+        }
+    }))
+}

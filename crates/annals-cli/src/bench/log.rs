@@ -1,0 +1,346 @@
+//! The log on the embedded store against the bare engine: ingest, sweep and playback of the events of
+//! an hour, and the memory that the playback takes.
+//!
+//! The bare engine does no more than what the tables ask of whatever keeps them, in batches of a
+//! thousand with a sync each: it inserts values of as many bytes under the keys that records have in
+//! the buffer; moves each under the key of its event, with an entry in a second keyspace for the index
+//! by time, and removes it; and walks the index, getting each event. It looks for nothing that may be
+//! there already, checks, encodes and decodes nothing, and hands nothing from thread to thread.
+//! Making up records, and reading ours for the engine's sake, is not measured.
+
+use annals::store::Store;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use futures::TryStreamExt;
+use serde_json::json;
+
+use super::memory::Stretch;
+use super::{Payload, in_folder};
+use annals::embedded::{Embedded, stored_bytes};
+use annals::items::{Item, Items, Scan, Value, scan_pages};
+use annals::log::{Log, Record, Span, Time};
+use annals::settings::{EmbeddedSettings, LogSettings};
+use annals::{Clock, Error, Result};
+
+/// The bytes of one event's text.
+const TEXT_BYTES: usize = 200;
+/// How many records are ingested at once, and values written at once.
+const BATCH: u64 = 1_000;
+/// When the hour begins.
+const START_MS: u64 = 1_521_230_400_000;
+const HOUR_MS: u64 = 3_600_000;
+
+/// How much is measured.
+///
+/// See [`measure_log`] for an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPlan {
+    /// How many events the hour has, spread evenly over its 3,600 slots.
+    pub(crate) events: u64,
+}
+
+impl Default for LogPlan {
+    fn default() -> Self {
+        Self { events: 1_000_000 }
+    }
+}
+
+/// One step: events a second, and how ours compares.
+///
+/// See [`measure_log`] for an example.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LogRow {
+    /// `ingest`, `sweep` or `playback`.
+    pub(crate) step: &'static str,
+    /// How many events.
+    pub(crate) events: u64,
+    /// Events a second of the log.
+    pub(crate) ours: f64,
+    /// Values a second of the engine alone.
+    pub(crate) engine: f64,
+    /// Ours against the engine.
+    pub(crate) ours_to_engine: f64,
+    /// The most memory that the step added to what the process had when it began, the engine's cache
+    /// included, in MiB, where the system tells.
+    pub(crate) peak_mib_added: Option<u64>,
+}
+
+/// Measures the three steps in `folder` (which it makes and removes), calling `report` with each.
+///
+/// # Errors
+/// As [`Embedded::open`] and the log's steps, and `Invalid` where the folder exists.
+pub(crate) async fn measure_log(
+    folder: &Path,
+    plan: LogPlan,
+    clock: Arc<dyn Clock>,
+    mut report: impl FnMut(LogRow),
+) -> Result<()> {
+    let measure = async {
+        let items: Arc<dyn Items> = {
+            let settings = EmbeddedSettings::default();
+            Arc::new(Embedded::open(&folder.join("ours"), &settings)?)
+        };
+        let log = Log::create(
+            Store::from(items.clone()).with_clock(clock.clone()),
+            &LogSettings::default(),
+        )
+        .await?;
+        let bare = Bare::open(&folder.join("bare"))?;
+        let timer = Timer {
+            clock: &*clock,
+            events: plan.events,
+        };
+        let ours = ingest(&log, &timer).await?;
+        let engine = bare.insert(&log, &items, &timer).await?;
+        report(timer.row("ingest", ours, engine));
+        let ours = timer.time(sweep(&log, plan.events)).await?;
+        let engine = timer.time(bare.move_all()).await?;
+        report(timer.row("sweep", ours, engine));
+        let ours = timer.time(playback(&log, plan.events)).await?;
+        let engine = timer.time(bare.scan(plan.events)).await?;
+        report(timer.row("playback", ours, engine));
+        Ok(())
+    };
+    in_folder(folder, measure).await
+}
+
+/// How long a step took, and what memory.
+#[derive(Clone, Copy)]
+struct Took {
+    time: Duration,
+    stretch: Option<Stretch>,
+    added_kib: Option<u64>,
+}
+
+impl Took {
+    fn begin() -> Self {
+        Self {
+            time: Duration::ZERO,
+            stretch: Stretch::begin(),
+            added_kib: None,
+        }
+    }
+
+    /// One of the pieces that count.
+    async fn add(
+        &mut self,
+        clock: &dyn Clock,
+        piece: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let start = clock.monotonic();
+        piece.await?;
+        self.time += clock.monotonic() - start;
+        Ok(())
+    }
+
+    fn end(mut self) -> Self {
+        self.added_kib = self.stretch.and_then(Stretch::added_kib);
+        self
+    }
+}
+
+struct Timer<'a> {
+    clock: &'a dyn Clock,
+    events: u64,
+}
+
+impl Timer<'_> {
+    async fn time(&self, step: impl Future<Output = Result<()>>) -> Result<Took> {
+        let mut took = Took::begin();
+        took.add(self.clock, step).await?;
+        Ok(took.end())
+    }
+
+    fn row(&self, step: &'static str, ours: Took, engine: Took) -> LogRow {
+        let rate = |took: Took| self.events as f64 / took.time.as_secs_f64();
+        LogRow {
+            step,
+            events: self.events,
+            ours: rate(ours),
+            engine: rate(engine),
+            ours_to_engine: rate(ours) / rate(engine),
+            peak_mib_added: ours.added_kib.map(|kib| kib.div_ceil(1024)),
+        }
+    }
+}
+
+fn record(n: u64, events: u64) -> Result<Record> {
+    let time = Time::from_ms(START_MS + n * HOUR_MS / events.max(1))?;
+    let text = Payload::new(1, TEXT_BYTES / 2).of(n);
+    let text: String = text.iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = format!("shardId-000000000000:{n:056}").parse()?;
+    Ok(Record::json("bench", id, time, &json!({"text": text})))
+}
+
+async fn ingest(log: &Log, timer: &Timer<'_>) -> Result<Took> {
+    let (events, mut took, mut n) = (timer.events, Took::begin(), 0);
+    while n < events {
+        let end = events.min(n + BATCH);
+        let records = (n..end).map(|n| record(n, events)).collect::<Result<_>>()?;
+        let bring = async {
+            let told = log.ingest(records).await;
+            let problem = told.problems().next().map(|(_, error)| error.clone());
+            problem.map_or(Ok(()), Err)
+        };
+        took.add(timer.clock, bring).await?;
+        n = end;
+    }
+    Ok(took.end())
+}
+
+async fn sweep(log: &Log, events: u64) -> Result<()> {
+    let report = log.sweep().await;
+    match report.failure {
+        Some(error) => Err(error),
+        None => expect(report.moved, events),
+    }
+}
+
+async fn playback(log: &Log, events: u64) -> Result<()> {
+    let span = Span::new(Time::from_ms(START_MS)?, Time::from_ms(START_MS + HOUR_MS)?)?;
+    let mut played = log.playback(span);
+    let mut count = 0;
+    while played.try_next().await?.is_some() {
+        count += 1;
+    }
+    expect(count, events)
+}
+
+/// A measurement of something else is none.
+fn expect(found: u64, wanted: u64) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "events of the log are missing. wanted=`{wanted}`, found=`{found}`"
+    )))
+}
+
+/// What the engine keeps of a record: its key in the buffer, and a value of as many bytes as ours has,
+/// which begins with the key that its event has, and the key of that one's entry in the index.
+fn entry_of(item: &Item) -> Option<(Vec<u8>, Vec<u8>)> {
+    let text = |name: &str| item.get(name).and_then(Value::as_str);
+    let time = item.get("event_time_stamp").and_then(Value::as_u64)?;
+    let slot = Time::from_ms(time - time % 1_000).ok()?.to_string();
+    let event = format!("{slot}{}", text("event_id")?);
+    let entry = format!("{slot}{}{event}", Time::from_ms(time).ok()?);
+    let stored = stored_bytes(item);
+    let mut value = Vec::with_capacity(stored.len());
+    for key in [event, entry] {
+        value.push(u8::try_from(key.len()).ok()?);
+        value.extend_from_slice(key.as_bytes());
+    }
+    value.extend(stored.iter().skip(value.len()));
+    Some((text("partition_key")?.as_bytes().to_vec(), value))
+}
+
+/// The two keys that a value begins with.
+fn keys_of(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = value.split_first()?;
+    let (event, rest) = rest.split_at_checked(usize::from(*len))?;
+    let (len, rest) = rest.split_first()?;
+    Some((event, rest.get(..usize::from(*len))?))
+}
+
+/// The engine alone, with the keyspaces that two tables and an index are.
+#[derive(Clone)]
+struct Bare {
+    db: Database,
+    buffer: Keyspace,
+    events: Keyspace,
+    by_time: Keyspace,
+}
+
+fn broken(cause: fjall::Error) -> Error {
+    Error::unavailable("the bare engine failed").because(cause)
+}
+
+/// The engine may wait for the disk, so its calls leave the caller's thread.
+async fn off_thread<T: Send + 'static>(
+    call: impl FnOnce() -> fjall::Result<T> + Send + 'static,
+) -> Result<T> {
+    let called = tokio::task::spawn_blocking(call).await;
+    let called = called.map_err(|e| Error::unavailable("a call was cut off").because(e))?;
+    called.map_err(broken)
+}
+
+impl Bare {
+    fn open(path: &Path) -> Result<Self> {
+        let open = || {
+            let db = Database::builder(path).open()?;
+            let keyspace = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default);
+            let (buffer, events) = (keyspace("buffer")?, keyspace("events")?);
+            let by_time = keyspace("by-time")?;
+            fjall::Result::Ok(Self {
+                db,
+                buffer,
+                events,
+                by_time,
+            })
+        };
+        open().map_err(broken)
+    }
+
+    /// Inserts what the log's buffer has.
+    async fn insert(&self, log: &Log, items: &Arc<dyn Items>, timer: &Timer<'_>) -> Result<Took> {
+        let mut took = Took::begin();
+        let scan = Scan::whole().limit(BATCH as u32);
+        let mut pages = scan_pages(items.clone(), log.tables().buffer.clone(), scan);
+        while let Some(page) = pages.try_next().await? {
+            let entries: Vec<_> = page.items.iter().filter_map(entry_of).collect();
+            let bare = self.clone();
+            let insert = off_thread(move || {
+                let mut batch = bare.db.batch().durability(Some(PersistMode::SyncData));
+                for (key, value) in entries {
+                    batch.insert(&bare.buffer, key, value);
+                }
+                batch.commit()
+            });
+            took.add(timer.clock, insert).await?;
+        }
+        Ok(took.end())
+    }
+
+    /// Reads every value and writes it elsewhere, then removes it.
+    async fn move_all(&self) -> Result<()> {
+        let bare = self.clone();
+        off_thread(move || {
+            let mut entries = bare.buffer.iter();
+            loop {
+                let mut batch = bare.db.batch().durability(Some(PersistMode::SyncData));
+                let mut removal = bare.db.batch().durability(Some(PersistMode::SyncData));
+                for entry in entries.by_ref().take(BATCH as usize) {
+                    let (key, value) = entry.into_inner()?;
+                    removal.remove(&bare.buffer, key);
+                    if let Some((event, entry)) = keys_of(&value) {
+                        batch.insert(&bare.by_time, entry, event);
+                        batch.insert(&bare.events, event, value.clone());
+                    }
+                }
+                if batch.is_empty() {
+                    return Ok(());
+                }
+                batch.commit()?;
+                removal.commit()?;
+            }
+        })
+        .await
+    }
+
+    /// Gets every event, in the order of the index.
+    async fn scan(&self, wanted: u64) -> Result<()> {
+        let bare = self.clone();
+        let scan = move || {
+            let mut count = 0;
+            for entry in bare.by_time.iter() {
+                let event = bare.events.get(entry.value()?)?;
+                count += u64::from(event.is_some());
+            }
+            Ok(count)
+        };
+        expect(off_thread(scan).await?, wanted)
+    }
+}

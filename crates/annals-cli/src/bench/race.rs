@@ -1,0 +1,162 @@
+//! Contenders taking turns: laps of bounded time, and the medians of what they did.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+
+use super::{Contender, Payload};
+use annals::{Clock, Error, Result};
+
+/// How a race is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Race {
+    /// How many laps each contender runs.
+    pub(crate) laps: usize,
+    /// How long a lap lasts at the most.
+    pub(crate) lap_time: Duration,
+    /// What laps are timed by.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What each contender did in one lap, in puts a second, in the order of the contenders.
+///
+/// See [`Race`] for an example.
+pub(crate) type Lap = Vec<f64>;
+
+/// Lets the contenders run their laps in turn. The first lap warms up and does not count.
+///
+/// # Errors
+/// The first put that fails ends the race.
+pub(crate) async fn race(
+    race: &Race,
+    payload: Payload,
+    contenders: &[Contender],
+) -> Result<Vec<Lap>> {
+    let mut laps = Vec::with_capacity(race.laps);
+    let mut first = 0;
+    for lap in 0..=race.laps {
+        let mut rates = Lap::with_capacity(contenders.len());
+        for contender in contenders {
+            let rate;
+            (rate, first) = run_lap(race, payload, contender, first).await?;
+            rates.push(rate);
+        }
+        if lap > 0 {
+            laps.push(rates);
+        }
+    }
+    Ok(laps)
+}
+
+/// One lap, of puts that are numbered from `first` on, without gaps but at its end: the puts a
+/// second, and which number the next lap begins with.
+///
+/// Every writer has numbers of its own, as many apart as there are writers: whoever goes round ids
+/// by them, as many as a multiple of the writers, meets nobody, however long a put takes.
+async fn run_lap(
+    race: &Race,
+    payload: Payload,
+    contender: &Contender,
+    first: u64,
+) -> Result<(f64, u64)> {
+    let clock = &race.clock;
+    let start = clock.monotonic();
+    let writers = payload.writers as u64;
+    let laps = (0..writers).map(|writer| {
+        let (put, clock) = (contender.put.clone(), clock.clone());
+        let end = start + race.lap_time;
+        tokio::spawn(async move {
+            let mut done = 0u64;
+            while clock.monotonic() < end {
+                let number = first + done * writers + writer;
+                put(number, payload.of(number)).await?;
+                done += 1;
+            }
+            Ok::<u64, Error>(done)
+        })
+    });
+    let done = try_join_all(laps).await;
+    let done = done.map_err(|cause| Error::unavailable("a writer was cut off").because(cause))?;
+    let done = done.into_iter().collect::<Result<Vec<u64>>>()?;
+    let seconds = (clock.monotonic() - start).as_secs_f64();
+    let most = done.iter().max().copied().unwrap_or_default();
+    let puts: u64 = done.into_iter().sum();
+    Ok((puts as f64 / seconds, first + most * writers))
+}
+
+/// One contender's rate against another's in a lap.
+pub(super) fn ratio(lap: &[f64], contender: usize, to: usize) -> f64 {
+    rate(lap, contender) / rate(lap, to)
+}
+
+/// What a contender did in a lap.
+pub(super) fn rate(lap: &[f64], contender: usize) -> f64 {
+    lap.get(contender).copied().unwrap_or(f64::NAN)
+}
+
+/// The lap in which one contender's rate against another's is the median. All that is told comes
+/// from this one lap, so that its figures agree with each other.
+pub(super) fn median_lap(mut laps: Vec<Lap>, contender: usize, to: usize) -> Lap {
+    laps.sort_by(|a, b| f64::total_cmp(&ratio(a, contender, to), &ratio(b, contender, to)));
+    laps.get(laps.len() / 2).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use annals::ManualClock;
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+
+    #[tokio::test]
+    async fn whoever_goes_round_ids_meets_nobody_however_long_a_put_takes() {
+        const WRITERS: u64 = 4;
+        const IDS: u64 = 2 * WRITERS;
+        let clock = Arc::new(ManualClock::at_ms(0));
+        let (under_way, seen) = (Arc::<Mutex<HashSet<u64>>>::default(), Arc::default());
+        let contender = {
+            let (seen, clock) = (Arc::<Mutex<Vec<u64>>>::clone(&seen), clock.clone());
+            Contender::new(move |number, _| {
+                let (seen, clock, under_way) = (seen.clone(), clock.clone(), under_way.clone());
+                async move {
+                    let id = number % IDS;
+                    assert!(under_way.lock().unwrap().insert(id), "two at id {id}");
+                    seen.lock().unwrap().push(number);
+                    // The first writer stands by while the others go round.
+                    for _ in 0..if number % WRITERS == 0 { 8 } else { 0 } {
+                        tokio::task::yield_now().await;
+                    }
+                    clock.sleep(Duration::from_millis(1)).await;
+                    under_way.lock().unwrap().remove(&id);
+                    Ok(())
+                }
+            })
+        };
+        let plan = Race {
+            laps: 2,
+            lap_time: Duration::from_millis(100),
+            clock,
+        };
+        let payload = Payload::new(WRITERS as usize, 200);
+        race(&plan, payload, &[contender]).await.unwrap();
+        let mut numbers = seen.lock().unwrap().clone();
+        let count = numbers.len();
+        let firsts = numbers.iter().filter(|number| **number % WRITERS == 0);
+        let firsts = firsts.count();
+        assert!(firsts < count / 4, "it did stand by: {firsts} of {count}");
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count, "no number is used twice");
+    }
+
+    #[test]
+    fn the_median_lap_is_told_whole() {
+        // Medians of each column would be 20 and 30, whose ratio no lap had.
+        let laps = vec![vec![10.0, 100.0], vec![20.0, 20.0], vec![90.0, 30.0]];
+        let lap = median_lap(laps, 0, 1);
+        assert_eq!(lap, [20.0, 20.0]);
+        assert_eq!(ratio(&lap, 0, 1), 1.0);
+        assert!(rate(&median_lap(Vec::new(), 0, 1), 0).is_nan());
+    }
+}

@@ -1,0 +1,170 @@
+//! Every key of the `akka` layout, built and parsed. No other file knows their shape.
+//!
+//! `NAME-P-ID-K` holds the events whose numbers begin at 100·K, `NAME-SH-ID-S` and `NAME-SL-ID-S`
+//! the high and low mark of an id in shard S. The plugin escapes nothing: what stands behind the
+//! last `-` is ours, the id may have any characters.
+//!
+//! Promises: the plugin's keys, to the letter.
+//! Never: knows what is in an item.
+
+use std::sync::Arc;
+
+use annals::items::{Item, Key, KeyPart, Query, SortRange, Value};
+use annals::{Error, PersistenceId, Result, SequenceNumber};
+
+/// How many numbers share a partition. Part of every table there is.
+pub(super) const PARTITION: u64 = 100;
+
+/// The keys of one journal, which may share its table with others.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    name: Arc<str>,
+    pub(super) shards: u32,
+}
+
+/// Which mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// How far there are events, in full hundreds.
+    High,
+    /// Where the events begin that are not deleted.
+    Low,
+}
+
+/// What a partition holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Partition {
+    /// Events of a hundred of numbers.
+    Events(PersistenceId, u64),
+    /// A mark, in a shard.
+    Mark(Mark, PersistenceId, u32),
+}
+
+/// The hundred that a number is in.
+pub(super) fn hundred(number: u64) -> u64 {
+    number / PARTITION
+}
+
+impl Keys {
+    pub(super) fn new(name: &str, shards: u32) -> Result<Self> {
+        if name.is_empty() || shards == 0 {
+            return Err(Error::invalid(format!(
+                "journal-name is not empty and sequence-shards at least 1. journal-name=`{name}`, sequence-shards=`{shards}`"
+            )));
+        }
+        Ok(Self {
+            name: name.into(),
+            shards,
+        })
+    }
+
+    /// How long the journal's name is, as the JVM counts.
+    pub(super) fn name_units(&self) -> usize {
+        self.name.encode_utf16().count()
+    }
+
+    pub(super) fn event(&self, id: &PersistenceId, number: u64) -> Key {
+        Key::new(self.events(id, hundred(number))).sorted(number % PARTITION)
+    }
+
+    fn events(&self, id: &PersistenceId, hundred: u64) -> String {
+        format!("{}-P-{id}-{hundred}", self.name)
+    }
+
+    /// The rows of one hundred between two numbers, both included.
+    pub(super) fn between(&self, id: &PersistenceId, from: u64, to: u64) -> Query {
+        let hundred = hundred(from);
+        let to = to.min(hundred * PARTITION + (PARTITION - 1)) % PARTITION;
+        let range = SortRange::Between(KeyPart::from(from % PARTITION), KeyPart::from(to));
+        Query::of(self.events(id, hundred)).within(range)
+    }
+
+    /// The last row of a hundred.
+    pub(super) fn last_of(&self, id: &PersistenceId, hundred: u64) -> Query {
+        Query::of(self.events(id, hundred)).descending().limit(1)
+    }
+
+    /// Where the mark for a number is kept.
+    pub(super) fn mark(&self, mark: Mark, id: &PersistenceId, number: u64) -> Key {
+        self.mark_in(mark, id, self.shard_of(hundred(number)))
+    }
+
+    /// The shard of the marks that stand in a hundred.
+    pub(super) fn shard_of(&self, hundred: u64) -> u32 {
+        u32::try_from(hundred % u64::from(self.shards)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn mark_in(&self, mark: Mark, id: &PersistenceId, shard: u32) -> Key {
+        let kind = match mark {
+            Mark::High => "SH",
+            Mark::Low => "SL",
+        };
+        Key::new(format!("{}-{kind}-{id}-{shard}", self.name)).sorted(0u64)
+    }
+
+    /// What a partition of this journal holds; `None` where it is another journal's.
+    pub(super) fn parse(&self, partition: &str) -> Option<Partition> {
+        let rest = partition.strip_prefix(&*self.name)?.strip_prefix('-')?;
+        let (kind, rest) = rest.split_once('-')?;
+        let (id, number) = rest.rsplit_once('-')?;
+        let id = id.parse().ok()?;
+        match kind {
+            "P" => Some(Partition::Events(id, number.parse().ok()?)),
+            "SH" => Some(Partition::Mark(Mark::High, id, number.parse().ok()?)),
+            "SL" => Some(Partition::Mark(Mark::Low, id, number.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// Whether a partition is one of any journal's, whatever its name.
+    pub(super) fn is_journals(partition: &str) -> bool {
+        let ends_in_number = || {
+            let number = partition.rsplit_once('-').map(|(_, number)| number);
+            number.is_some_and(|number| number.parse::<u64>().is_ok())
+        };
+        let is_inside = |kind: &str| partition.find(kind).is_some_and(|at| at > 0);
+        partition.ends_with("-annals")
+            || (["-P-", "-SH-", "-SL-"].into_iter().any(is_inside) && ends_in_number())
+    }
+
+    /// The number of an event, by its item's key.
+    pub(super) fn number_of(&self, item: &Item) -> Result<SequenceNumber> {
+        let partition = item.get("par").and_then(Value::as_str);
+        let place = item.get("num").and_then(Value::as_u64);
+        let hundred = match partition.and_then(|partition| self.parse(partition)) {
+            Some(Partition::Events(_, hundred)) => Some(hundred),
+            _ => None,
+        };
+        let number =
+            hundred.and_then(|hundred| hundred.checked_mul(PARTITION)?.checked_add(place?));
+        number.and_then(SequenceNumber::new).ok_or_else(|| {
+            let partition = partition.unwrap_or_default();
+            Error::corrupt(format!(
+                "item in the journal has no sequence number. par=`{partition}`"
+            ))
+        })
+    }
+
+    pub(super) fn is_record(&self, partition: &str) -> bool {
+        self.record().partition == KeyPart::from(partition)
+    }
+
+    /// Where what was fixed for this journal is recorded. The plugin never looks there.
+    pub(super) fn record(&self) -> Key {
+        Key::new(format!("{}-annals", self.name)).sorted(0u64)
+    }
+}
+
+/// The numbers of a window by hundreds: what is read with one query each.
+pub(super) fn by_hundreds(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+    (hundred(from)..=hundred(to))
+        .take_while(move |_| from <= to)
+        .map(move |hundred| {
+            let first = hundred * PARTITION;
+            (from.max(first), to.min(first + (PARTITION - 1)))
+        })
+}
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+//! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb, their journal and
+//! their snapshots: `docs/format.md` tells their bytes.
+
+mod append;
+mod batches;
+mod deletion;
+mod hints;
+mod ids;
+mod journal;
+mod keys;
+mod lookup;
+mod marks;
+mod proof;
+mod record;
+mod replay;
+mod row;
+mod skipping;
+mod snapshots;
+mod verify;
+
+pub(crate) use hints::hints;
+pub(crate) use journal::AkkaJournal;
+pub(crate) use snapshots::AkkaSnapshots;
+
+use crate::settings::{AnyLayout, name_or};
+use annals::items::{IndexSpec, KeyAttribute, KeySchema, TableSpec};
+use annals::layout::Tables;
+use annals::{Error, Result};
+
+pub(crate) fn tables(settings: &AnyLayout) -> Result<Tables> {
+    if let Some(name) = &settings.state_table {
+        return Err(Error::invalid(format!(
+            "layout akka has no durable state; leave state-table out. name=`{name}`"
+        )));
+    }
+    let key = |sort| KeySchema::new(KeyAttribute::text("par")).sorted(KeyAttribute::number(sort));
+    let journal = name_or(settings.journal_table.as_ref(), "akka-persistence")?;
+    let snapshot = name_or(
+        settings.snapshot_table.as_ref(),
+        "akka-persistence-snapshot",
+    )?;
+    // The plugin finds the newest snapshot by time through this index, with a consistent read.
+    let by_time = IndexSpec::local("ts-idx".parse()?, key("ts"));
+    Ok(Tables {
+        journal: TableSpec::new(journal, key("num"))?,
+        snapshot: TableSpec::new(snapshot, key("seq"))?.with_index(by_time)?,
+        state: None,
+    })
+}

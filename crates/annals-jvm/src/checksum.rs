@@ -1,0 +1,97 @@
+//! A checksum of ours on items of tables that are shared with the JVM, whose formats have none.
+//!
+//! It covers the attributes an item is read from, by their places in a list: names are settings,
+//! and an attribute that somebody adds for their own purposes changes nothing. What may change
+//! while an item stands is not in the list.
+//!
+//! Promises: an attribute of the list that was altered, lost or added since the item was written is
+//! told as `Corrupt`. An item without a checksum is as good as any: the plugins write none, and what
+//! they write replaces ours.
+//! Never: repairs anything.
+
+use crc32fast::Hasher;
+
+use super::attributes::improper;
+use annals::items::limits::ITEM_BYTES_MAX;
+use annals::items::{Item, Value, item_size};
+use annals::{Error, Result};
+
+/// Where it is kept: CRC-32 (IEEE), 4 bytes, big-endian.
+pub(crate) const NAME: &str = "crc";
+
+/// The item with the checksum over these of its attributes; without one where there is no room.
+pub(crate) fn sealed<'a>(item: Item, names: impl Iterator<Item = &'a str>) -> Item {
+    let sum = sum(&item, names);
+    let sealed = item.with(NAME, sum.to_vec());
+    match item_size(&sealed) > ITEM_BYTES_MAX {
+        true => without(sealed),
+        false => sealed,
+    }
+}
+
+fn without(mut item: Item) -> Item {
+    item.remove(NAME);
+    item
+}
+
+/// Whether an item has a checksum, and so is known to be as it was written once it was checked.
+pub(crate) fn is_sealed(item: &Item) -> bool {
+    item.get(NAME).is_some()
+}
+
+/// # Errors
+/// `Corrupt` where the item has a checksum and these of its attributes do not fit it.
+pub(crate) fn check<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let Some(kept) = item.get(NAME) else {
+        return Ok(());
+    };
+    let kept = kept.as_bytes().ok_or_else(|| improper(NAME))?;
+    match **kept == sum(item, names) {
+        true => Ok(()),
+        false => Err(Error::corrupt(
+            "its attributes do not fit its checksum: something was altered since it was written",
+        )),
+    }
+}
+
+fn sum<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> [u8; 4] {
+    let mut hasher = Hasher::new();
+    for (place, name) in (0u8..).zip(names) {
+        if let Some(value) = item.get(name) {
+            hasher.update(&[place]);
+            add(&mut hasher, value);
+        }
+    }
+    hasher.finalize().to_be_bytes()
+}
+
+/// The type, how long it is, and its bytes, so that no two values are the same to it.
+fn add(hasher: &mut Hasher, value: &Value) {
+    let mut bytes = |kind: &[u8; 1], bytes: &[u8]| {
+        hasher.update(kind);
+        hasher.update(&(bytes.len() as u64).to_be_bytes());
+        hasher.update(bytes);
+    };
+    match value {
+        Value::S(text) => bytes(b"S", text.as_bytes()),
+        Value::B(value) => bytes(b"B", value),
+        Value::Bool(value) => bytes(b"T", &[u8::from(*value)]),
+        Value::N(number) => {
+            let (mantissa, exponent) = number.parts();
+            let number = [&mantissa.to_be_bytes()[..], &exponent.to_be_bytes()].concat();
+            bytes(b"N", &number);
+        }
+        Value::L(values) => {
+            bytes(b"L", &(values.len() as u64).to_be_bytes());
+            for value in values {
+                add(hasher, value);
+            }
+        }
+        // None of ours has another type: one that has it was altered.
+        other => bytes(b"?", other.type_name().as_bytes()),
+    }
+}
+
+#[cfg(test)]
+#[path = "checksum_tests.rs"]
+mod tests;

@@ -1,0 +1,353 @@
+//! A HOCON configuration of akka- or pekko-persistence-dynamodb becomes settings; that of j5ik2o's
+//! plugin does so in a folder of its own.
+//!
+//! Promises: every key of the file is taken, or reported with the reason why it is not; what is
+//! printed is read back as the same settings.
+//! Trusts: `keys` for what each key means.
+//! Never: prints a credential, or a value that is not a setting.
+
+mod bounds;
+mod document;
+mod j5ik2o;
+mod keys;
+mod sections;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::path::Path;
+
+use annals::layout::Layout;
+use annals::{Error, Result};
+use serde::Serialize;
+use toml::{Table, Value as Toml};
+
+use crate::AnyLayout;
+
+use self::document::{Document, Flavour, Leaf, Value, joined};
+use self::keys::{
+    AWS_CLIENT, CORE, Fate, JOURNAL, JOURNAL_CORE, Kind, READ_JOURNAL, Row, SNAPSHOTS,
+    SNAPSHOTS_CORE,
+};
+use self::sections::{Place, Sections};
+
+/// What was found in a configuration.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The settings, as `annals.toml` has them.
+    pub settings: Table,
+    /// The keys that are no settings.
+    pub not_taken: Vec<NotTaken>,
+}
+
+/// A key that is no setting.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct NotTaken {
+    /// Its full path.
+    pub key: String,
+    /// Why it was not taken.
+    pub reason: String,
+}
+
+/// Says what is wrong with settings, if anything: the caller knows more of `annals.toml` than the
+/// settings of layouts.
+pub type Check = fn(&Table) -> Result<(), String>;
+
+/// The settings in a file: of the journal in `section`, or of the one that the file itself
+/// chooses.
+///
+/// # Errors
+/// `Invalid` where the file cannot be read or understood, has no settings of the plugin, or
+/// settings that `check` refuses.
+pub fn import(file: &Path, section: Option<&str>, check: Check) -> Result<Imported> {
+    let work = || {
+        let document = Document::read(file)?;
+        let imported = if j5ik2o::is_meant(&document, section) {
+            j5ik2o::import(&document, section)?
+        } else {
+            let sections = Sections::find(&document, section)?;
+            Import::new(&document, &sections).run()?
+        };
+        // Each value is of its kind by now; what is left is a number that is too large.
+        let checked = check(&imported.settings).and_then(|()| check_tables(&imported.settings));
+        checked.map_err(|problem| {
+            let problem = problem.replace('\n', " ");
+            let message = format!("the configuration has what cannot be set: {problem}");
+            Error::invalid(message.trim())
+        })?;
+        Ok(imported)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(bounds::STACK);
+        let thread = thread.spawn_scoped(scope, work);
+        let thread = thread.map_err(|e| Error::unavailable("cannot start a thread").because(e))?;
+        let outcome = thread.join();
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Whether the layout's tables can be named by these settings.
+fn check_tables(settings: &Table) -> Result<(), String> {
+    let known = Table::try_from(AnyLayout::default()).map_err(|e| e.to_string())?;
+    let own = settings.iter().filter(|(key, _)| known.contains_key(*key));
+    let own: Table = own
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let layout: AnyLayout = own.try_into().map_err(|e: toml::de::Error| e.to_string())?;
+    layout.tables().map(|_| ()).map_err(|e| e.to_string())
+}
+
+struct Import<'a> {
+    document: &'a Document,
+    sections: &'a Sections,
+    imported: Imported,
+}
+
+impl<'a> Import<'a> {
+    fn new(document: &'a Document, sections: &'a Sections) -> Self {
+        Self {
+            document,
+            sections,
+            imported: Imported::default(),
+        }
+    }
+
+    fn run(mut self) -> Result<Imported> {
+        self.set("store", "dynamodb".into());
+        self.set("layout", "akka".into());
+        for name in &self.document.missing {
+            let key = format!("include {}", serde_json::Value::from(name.as_str()));
+            self.leave(key, "not found; what it holds is not imported");
+        }
+        for leaf in &self.document.leaves {
+            self.leaf(leaf)?;
+        }
+        self.tables();
+        self.inherited_by_snapshots();
+        self.whole_proxy();
+        self.region();
+        Ok(self.imported)
+    }
+
+    fn leaf(&mut self, leaf: &Leaf) -> Result<()> {
+        let reason = match self.sections.place(self.document, leaf) {
+            Place::Journal(key) => self.of_tables(leaf, &key, &[JOURNAL, AWS_CLIENT, JOURNAL_CORE]),
+            Place::Snapshots(key) => self.of_tables(leaf, &key, &[SNAPSHOTS, SNAPSHOTS_CORE]),
+            Place::ReadJournal(key) => self.of_tables(leaf, &key, &[READ_JOURNAL]),
+            Place::JournalFallback(key) => self.fallback(leaf, &key),
+            Place::SnapshotsFallback(key) => self.of_tables(leaf, &key, &[SNAPSHOTS_CORE]),
+            Place::Core(key) => self.of_tables(leaf, &key, &[CORE]),
+            Place::Elsewhere(reason) => Ok(reason),
+        }?;
+        if let Some(reason) = reason {
+            self.leave(joined(&leaf.path), &reason);
+        }
+        Ok(())
+    }
+
+    /// Takes the value, or returns why not.
+    fn of_tables(
+        &mut self,
+        leaf: &Leaf,
+        key: &str,
+        tables: &[&'static [Row]],
+    ) -> Result<Option<String>> {
+        let Some(row) = keys::find(tables, key) else {
+            return Ok(Some("unknown".to_owned()));
+        };
+        match row.fate {
+            Fate::NotApplicable(why) => {
+                let is_unset = values::is_unset(key, &leaf.value);
+                Ok((!is_unset).then(|| format!("not applicable: {why}")))
+            }
+            Fate::Works(kind, _) => self.take(leaf, key, kind),
+            Fate::Same => self.compare(leaf, key),
+        }
+    }
+
+    fn take(&mut self, leaf: &Leaf, key: &str, kind: Kind) -> Result<Option<String>> {
+        if kind == Kind::Protocol || values::is_unset(key, &leaf.value) {
+            return Ok(None);
+        }
+        let value = match kind {
+            Kind::Endpoint => self.endpoint(leaf)?,
+            _ => values::read(leaf, kind)?,
+        };
+        if values::is_no_limit(kind, &value) {
+            let why = "not applicable: 0 is no limit on the JVM; leave it out for the default";
+            return Ok(Some(why.to_owned()));
+        }
+        self.set(key, value);
+        Ok(None)
+    }
+
+    /// The core's settings for every journal hold where the journal's section has none.
+    fn fallback(&mut self, leaf: &Leaf, key: &str) -> Result<Option<String>> {
+        let own = self.document.get(&self.sections.journal, key);
+        if own.is_some_and(|own| !own.is_default) {
+            let section = joined(&self.sections.journal);
+            return Ok(Some(format!("{section}.{key} goes before it")));
+        }
+        self.of_tables(leaf, key, &[JOURNAL_CORE])
+    }
+
+    /// What another section of the plugin has of its own, where there is one setting for both.
+    fn compare(&mut self, leaf: &Leaf, key: &str) -> Result<Option<String>> {
+        let Some(row) = keys::find(&[JOURNAL, AWS_CLIENT, JOURNAL_CORE], key) else {
+            return Ok(Some("unknown".to_owned()));
+        };
+        if let Fate::NotApplicable(why) = row.fate {
+            let is_unset = values::is_unset(key, &leaf.value);
+            return Ok((!is_unset).then(|| format!("not applicable: {why}")));
+        }
+        let ours = self.document.get(&self.sections.journal, key);
+        let is_same = values::are_same(row, Some(leaf), ours);
+        Ok((!is_same).then(|| self.contradicts(key)))
+    }
+
+    fn contradicts(&self, key: &str) -> String {
+        let journal = joined(&self.sections.journal);
+        format!("contradicts {journal}.{key}; there is one setting for both, and that one is taken")
+    }
+
+    /// What the snapshots' section does not set it has from `dynamodb-journal`, which need not be
+    /// the journal that is imported.
+    fn inherited_by_snapshots(&mut self) {
+        let standard = sections::standard_journal();
+        let Some(snapshots) = self.sections.snapshots.as_ref() else {
+            return;
+        };
+        if self.sections.journal == standard {
+            return;
+        }
+        let is_shared = |row: &&Row| {
+            let shared = keys::find(&[SNAPSHOTS], row.name);
+            shared.is_some_and(|row| matches!(row.fate, Fate::Same))
+                && matches!(row.fate, Fate::Works(..))
+        };
+        let document = self.document;
+        for row in JOURNAL.iter().chain(AWS_CLIENT).filter(is_shared) {
+            let own = document.get(snapshots, row.name);
+            let inherited = document.get(&standard, row.name);
+            let ours = document.get(&self.sections.journal, row.name);
+            if own.is_none() && !values::are_same(row, inherited, ours) {
+                let reason = self.contradicts(row.name);
+                self.leave(format!("{}.{}", joined(snapshots), row.name), &reason);
+            }
+        }
+    }
+
+    /// The plugin's own names for the tables, where they are not ours.
+    fn tables(&mut self) {
+        for (key, rest) in [("journal-table", ""), ("snapshot-table", "-snapshot")] {
+            if self.imported.settings.contains_key(key) {
+                continue;
+            }
+            match self.sections.flavour {
+                Some(Flavour::Akka) => {}
+                Some(Flavour::Pekko) => {
+                    self.set(key, format!("pekko-persistence{rest}").into());
+                }
+                None => {
+                    let reason = format!(
+                        "not set, and nothing tells Akka from Pekko; akka-persistence{rest} is assumed"
+                    );
+                    self.leave(key.to_owned(), &reason);
+                }
+            }
+        }
+    }
+
+    /// The address with the scheme that the JVM's SDK would give it.
+    fn endpoint(&self, leaf: &Leaf) -> Result<Toml> {
+        let address = values::read(leaf, Kind::Endpoint)?;
+        let text = address.as_str().unwrap_or_default();
+        if text.is_empty() || text.contains("://") {
+            return Ok(address);
+        }
+        let protocol = "aws-client-config.protocol";
+        let protocol = self.document.get(&self.sections.journal, protocol);
+        let is_http = protocol.is_some_and(|leaf| leaf.value == Value::Scalar("HTTP".to_owned()));
+        let scheme = if is_http { "http" } else { "https" };
+        Ok(format!("{scheme}://{text}").into())
+    }
+
+    /// The plugin signs for the region in the address, and for `us-east-1` where there is none.
+    fn region(&mut self) {
+        let endpoint = self.imported.settings.get("endpoint");
+        let endpoint = endpoint.and_then(Toml::as_str).unwrap_or_default();
+        if !endpoint.is_empty() {
+            let region = values::region_in(endpoint)
+                .unwrap_or("us-east-1")
+                .to_owned();
+            self.set("region", region.into());
+        }
+    }
+
+    /// Half a proxy, which the JVM's SDK passes over, would be refused.
+    fn whole_proxy(&mut self) {
+        let section = self.sections.journal.clone();
+        let has = |key: &str| {
+            let leaf = self.document.get(&section, key);
+            leaf.is_some_and(|leaf| !values::is_unset(key, &leaf.value))
+        };
+        let [host, port, user, password] = ["host", "port", "username", "password"]
+            .map(|part| format!("aws-client-config.proxy-{part}"));
+        let is_whole = has(&host) && has(&port);
+        let has_user = is_whole && has(&user) && has(&password);
+        let parts = [
+            (&host, is_whole, "proxy-host and proxy-port"),
+            (&port, is_whole, "proxy-host and proxy-port"),
+            (
+                &user,
+                has_user,
+                "a proxy, proxy-username and proxy-password",
+            ),
+        ];
+        let halves: Vec<_> = parts
+            .into_iter()
+            .filter(|(key, is_used, _)| has(key) && !is_used)
+            .collect();
+        for (key, _, all) in halves {
+            self.unset(key);
+            let reason = format!("not applicable: only {all} together have an effect");
+            self.leave(format!("{}.{key}", joined(&section)), &reason);
+        }
+    }
+
+    fn set(&mut self, key: &str, value: Toml) {
+        let (table, name) = match key.split_once('.') {
+            None => (&mut self.imported.settings, key),
+            Some((table, name)) => {
+                let settings = &mut self.imported.settings;
+                let inner = settings.entry(table).or_insert_with(|| Table::new().into());
+                match inner.as_table_mut() {
+                    Some(inner) => (inner, name),
+                    None => return,
+                }
+            }
+        };
+        table.insert(name.to_owned(), value);
+    }
+
+    /// Takes a setting back that is in a table of its own.
+    fn unset(&mut self, key: &str) {
+        let settings = &mut self.imported.settings;
+        let Some((table, name)) = key.split_once('.') else {
+            return;
+        };
+        let inner = settings.get_mut(table).and_then(Toml::as_table_mut);
+        let is_empty = inner.is_some_and(|inner| {
+            inner.remove(name);
+            inner.is_empty()
+        });
+        if is_empty {
+            settings.remove(table);
+        }
+    }
+
+    fn leave(&mut self, key: String, reason: &str) {
+        let reason = reason.to_owned();
+        self.imported.not_taken.push(NotTaken { key, reason });
+    }
+}

@@ -1,0 +1,200 @@
+//! Resolvers: what the keys of events and snapshots are made of.
+//!
+//! Promises: the keys of the plugin's own resolvers, character by character. Whoever has made
+//! resolvers of their own there implements these traits here.
+//! Never: two keys for one event.
+
+use std::fmt;
+
+use md5::{Digest, Md5};
+
+use super::separator::Separator;
+use annals::{Error, PersistenceId, Result};
+
+/// Makes partition keys.
+///
+/// A resolver of one's own, here for a table that keeps every tenant's events together:
+///
+/// ```
+/// use annals_jvm::j5ik2o::PartitionKeyResolver;
+/// use annals::{Error, PersistenceId, Result};
+///
+/// /// `acme/cart-1` is in the partition `tenant-acme`.
+/// #[derive(Debug)]
+/// struct ByTenant;
+///
+/// impl PartitionKeyResolver for ByTenant {
+///     fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
+///         let (tenant, _) = id.as_str().split_once('/').ok_or_else(|| {
+///             Error::invalid(format!("an id begins with its tenant. id=`{id}`"))
+///         })?;
+///         Ok(format!("tenant-{tenant}"))
+///     }
+///
+///     // Whatever the number: so recovery can ask this partition, strongly consistent.
+///     fn is_constant(&self) -> bool {
+///         true
+///     }
+/// }
+///
+/// assert_eq!(ByTenant.resolve(&"acme/cart-1".parse()?, 7)?, "tenant-acme");
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// It is given to [`J5ik2oJournal::open_with`](super::J5ik2oJournal::open_with).
+pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
+    /// The partition key of an id's event or snapshot of this number. Always the same for the
+    /// same. The journal also asks for number 0, which no event has.
+    ///
+    /// # Errors
+    /// `Invalid` where the id can have no key.
+    fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String>;
+
+    /// Whether all numbers of an id have the same partition key. With sort keys in order, recovery
+    /// then asks the table itself, strongly consistent; otherwise the index is a hint, and what may
+    /// be missing from it is looked up key by key.
+    fn is_constant(&self) -> bool {
+        false
+    }
+}
+
+/// Makes sort keys.
+///
+/// ```
+/// use annals_jvm::j5ik2o::SortKeyResolver;
+/// use annals::{PersistenceId, Result};
+///
+/// /// As texts the keys stand in the order of the numbers, so recovery may ask for a range.
+/// #[derive(Debug)]
+/// struct InDigits;
+///
+/// impl SortKeyResolver for InDigits {
+///     fn resolve(&self, _id: &PersistenceId, number: u64) -> Result<String> {
+///         Ok(format!("{number:020}"))
+///     }
+///
+///     fn is_ordered(&self) -> bool {
+///         true
+///     }
+/// }
+///
+/// let id = "Cart-42".parse()?;
+/// assert!(InDigits.resolve(&id, 9)? < InDigits.resolve(&id, 10)?);
+/// # Ok::<(), annals::Error>(())
+/// ```
+pub trait SortKeyResolver: fmt::Debug + Send + Sync + 'static {
+    /// The sort key of an id's event or snapshot of this number, 0 included. Always the same for
+    /// the same.
+    ///
+    /// # Errors
+    /// `Invalid` where the id can have no key.
+    fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String>;
+
+    /// Whether the sort keys of an id, as texts, stand in the order of their numbers.
+    fn is_ordered(&self) -> bool {
+        false
+    }
+}
+
+/// `PartitionKeyResolver$PersistenceIdBased`: the id's prefix, and a shard by its hash.
+#[derive(Clone, Debug)]
+pub(super) struct PersistenceIdBased {
+    pub(super) separator: Separator,
+    pub(super) shards: u32,
+}
+
+impl PersistenceIdBased {
+    /// 1 to the number of shards. The hash of the id read backwards is a number with a sign, which
+    /// is dropped.
+    fn shard(&self, id: &PersistenceId) -> u128 {
+        let reversed: String = id.as_str().chars().rev().collect();
+        let hash: [u8; 16] = Md5::digest(reversed).into();
+        let hash = i128::from_be_bytes(hash).unsigned_abs();
+        hash % u128::from(self.shards.max(1)) + 1
+    }
+
+    /// The partition key of everything of an id.
+    pub(super) fn of(&self, id: &PersistenceId) -> Result<String> {
+        let shard = self.shard(id);
+        Ok(match self.separator.prefix(id)? {
+            Some(prefix) => format!("{prefix}-{shard:040}"),
+            None => format!("{shard:040}"),
+        })
+    }
+}
+
+impl PartitionKeyResolver for PersistenceIdBased {
+    fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
+        self.of(id)
+    }
+
+    fn is_constant(&self) -> bool {
+        true
+    }
+}
+
+/// `PartitionKeyResolver$SequenceNumberBased`: the id, and what is left of the number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SequenceNumberBased {
+    pub(super) shards: u32,
+}
+
+impl PartitionKeyResolver for SequenceNumberBased {
+    fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String> {
+        Ok(format!("{id}-{}", number % u64::from(self.shards.max(1))))
+    }
+
+    fn is_constant(&self) -> bool {
+        self.shards <= 1
+    }
+}
+
+/// `SortKeyResolver$SeqNr`: the number, without zeros before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeqNr;
+
+impl SortKeyResolver for SeqNr {
+    fn resolve(&self, _id: &PersistenceId, number: u64) -> Result<String> {
+        Ok(number.to_string())
+    }
+}
+
+/// `SortKeyResolver$PersistenceIdWithSeqNr`: the id's body, and the number in 19 digits.
+#[derive(Clone, Debug)]
+pub(super) struct PersistenceIdWithSeqNr {
+    pub(super) separator: Separator,
+}
+
+impl SortKeyResolver for PersistenceIdWithSeqNr {
+    fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String> {
+        Ok(match self.separator.body(id)? {
+            Some(body) => format!("{body}-{number:019}"),
+            None => format!("{number:019}"),
+        })
+    }
+
+    fn is_ordered(&self) -> bool {
+        true
+    }
+}
+
+/// `SortKeyResolver$PersistenceIdBased`, of durable state: the id.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WholeId;
+
+impl SortKeyResolver for WholeId {
+    fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
+        Ok(id.to_string())
+    }
+}
+
+/// Two ids have one key.
+pub(super) fn collision(id: &PersistenceId, other: &str, key: &annals::items::Key) -> Error {
+    Error::invalid(format!(
+        "the resolvers give two ids one key, and the plugin would overwrite one with the other; choose another id, or SequenceNumberBased for a new table. id=`{id}`, other=`{other}`, key=`{key}`"
+    ))
+}
+
+#[cfg(test)]
+#[path = "resolvers_tests.rs"]
+mod tests;

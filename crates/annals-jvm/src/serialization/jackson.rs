@@ -1,0 +1,132 @@
+//! What Jackson's serializers put around JSON and CBOR: compression, and a number in the manifest.
+//!
+//! Promises: what is packed unpacks to the same bytes, here and on the JVM, whatever its settings;
+//! a manifest that is split and joined is the same manifest.
+//! Trusts: nothing; lengths and checksums are checked.
+//! Never: unpacks to more than [`BYTES_MAX`].
+
+use std::io::{Read as _, Write as _};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use annals::{Error, Result};
+
+/// The most bytes of a payload, unpacked: as many as an append has. An item of 400 KB could say
+/// that it holds a thousand times as many.
+pub(super) const BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Above this Jackson packs JSON if nobody tells it otherwise. So do we: items cost by their size,
+/// and both ends recognise a packed payload by its first bytes.
+pub(super) const GZIP_ABOVE_BYTES: usize = 32 * 1024;
+/// For what Jackson packs only if it is told to.
+pub(super) const NEVER: usize = usize::MAX;
+
+const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+/// Followed by the length, unpacked, in 4 bytes, big-endian, and one LZ4 block.
+const LZ4_MAGIC: [u8; 4] = [0x87, 0xD9, 0x6D, 0xF6];
+/// No LZ4 block grows by more when it is unpacked.
+const LZ4_GROWTH_MAX: usize = 255;
+
+/// What the JVM would take for packed bytes.
+fn looks_packed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&LZ4_MAGIC)
+}
+
+/// The bytes, compressed where they are more than `above`, or would be taken for compressed: an
+/// array of CBOR can begin as LZ4 does.
+pub(super) fn pack(bytes: &Bytes, above: usize) -> Result<Bytes> {
+    if bytes.len() > BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a payload has at most {BYTES_MAX} bytes. bytes=`{}`",
+            bytes.len()
+        )));
+    }
+    if bytes.len() <= above && !looks_packed(bytes) {
+        return Ok(bytes.clone());
+    }
+    let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+    let packed = packer.write_all(bytes).and_then(|()| packer.finish());
+    let packed =
+        packed.map_err(|cause| Error::invalid("a payload cannot be compressed").because(cause));
+    Ok(packed?.into())
+}
+
+/// The bytes as they were before they were compressed, if they were.
+pub(super) fn unpack(bytes: Bytes) -> Result<Bytes> {
+    if bytes.starts_with(&GZIP_MAGIC) {
+        gunzip(&bytes)
+    } else if let Some(framed) = bytes.strip_prefix(&LZ4_MAGIC) {
+        unlz4(framed)
+    } else {
+        Ok(bytes)
+    }
+}
+
+fn too_large() -> Error {
+    Error::corrupt(format!(
+        "compressed bytes unpack to more than {BYTES_MAX} bytes"
+    ))
+}
+
+fn gunzip(bytes: &[u8]) -> Result<Bytes> {
+    let mut unpacked = Vec::new();
+    let one_more = BYTES_MAX as u64 + 1;
+    let read = MultiGzDecoder::new(bytes)
+        .take(one_more)
+        .read_to_end(&mut unpacked);
+    read.map_err(|cause| Error::corrupt("gzip bytes are damaged").because(cause))?;
+    if unpacked.len() > BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(unpacked.into())
+}
+
+fn unlz4(framed: &[u8]) -> Result<Bytes> {
+    let damaged = || Error::corrupt("LZ4 bytes are damaged");
+    let (len, block) = framed.split_first_chunk().ok_or_else(damaged)?;
+    let len = usize::try_from(u32::from_be_bytes(*len)).map_err(|e| damaged().because(e))?;
+    if len > BYTES_MAX {
+        return Err(too_large());
+    }
+    if len / LZ4_GROWTH_MAX > block.len() {
+        return Err(damaged());
+    }
+    let mut unpacked = vec![0; len];
+    let found = lz4_flex::block::decompress_into(block, &mut unpacked);
+    if found.map_err(|e| damaged().because(e))? != len {
+        return Err(damaged());
+    }
+    Ok(unpacked.into())
+}
+
+/// The class, and the number behind the last `#`. Without one Jackson takes the number 1; here it
+/// is 0, so that what is written back is what was read. A number as Jackson would not write it
+/// stays where it is.
+pub(super) fn split_manifest(manifest: String) -> (String, u32) {
+    let split = manifest.rsplit_once('#').and_then(|(class, number)| {
+        let schema = number.parse::<i32>().ok().filter(|schema| *schema > 0)?;
+        let is_same = schema.to_string() == number;
+        is_same.then(|| (class.to_owned(), schema.unsigned_abs()))
+    });
+    split.unwrap_or((manifest, 0))
+}
+
+/// The class with its number, where it has one.
+pub(super) fn join_manifest(class: &str, schema: u32) -> Result<String> {
+    if i32::try_from(schema).is_err() {
+        return Err(Error::invalid(format!(
+            "this layout has schema numbers up to {}. schema=`{schema}`",
+            i32::MAX
+        )));
+    }
+    Ok(match schema {
+        0 => class.to_owned(),
+        schema => format!("{class}#{schema}"),
+    })
+}
+
+#[cfg(test)]
+#[path = "jackson_tests.rs"]
+mod tests;

@@ -1,0 +1,147 @@
+//! Serialization of the layouts shared with the JVM: bytes of the JVM side's serializers as payloads, and back.
+//!
+//! Promises: a payload whose [`Written::carries`] is true reads back the same; bytes of a
+//! serializer without a codec here pass through untouched, with their number and manifest; what is
+//! written, the serializer of that number reads.
+//! Trusts: that serializers of Akka and Pekko have the numbers their own settings give them.
+//! Never: reads the store, loads a class, or unpacks without a bound.
+
+mod jackson;
+mod java;
+mod registry;
+mod shape;
+
+use bytes::Bytes;
+
+pub(crate) use shape::malformed;
+
+use annals::{Codec, Error, Payload, Result};
+
+/// Bytes as a serializer of the JVM side wrote them, or would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Serialized {
+    /// The serializer's number.
+    pub(crate) id: i32,
+    /// What the serializer needs to know to read them; may be empty.
+    pub(crate) manifest: String,
+    pub(crate) bytes: Bytes,
+}
+
+/// A payload, serialized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) serialized: Serialized,
+    /// Whether [`read`] gives back manifest and schema of the payload. Where not, the layout keeps
+    /// them in attributes of its own.
+    pub(crate) carries: bool,
+}
+
+/// What was serialized, as a payload.
+///
+/// # Errors
+/// `Corrupt` where the bytes are not what their serializer writes.
+pub(crate) fn read(serialized: Serialized) -> Result<Payload> {
+    let Serialized {
+        id,
+        manifest,
+        bytes,
+    } = serialized;
+    let corrupt = |fault: &str| {
+        Error::corrupt(format!(
+            "a serialized payload {fault}. serializer=`{id}` manifest=`{manifest}`"
+        ))
+    };
+    let (codec, bytes) = match registry::codec_of(id) {
+        Some(codec) if registry::is_jackson(id) => {
+            let bytes = jackson::unpack(bytes).map_err(|e| corrupt("does not unpack").because(e));
+            (codec, bytes?)
+        }
+        Some(codec) => (codec, bytes),
+        None if id == registry::JAVA => match java::string(&bytes) {
+            Ok(Some(text)) => (Codec::Text, text.into()),
+            Ok(None) => (registry::numbered(id), bytes),
+            Err(cause) => return Err(corrupt("does not parse").because(cause)),
+        },
+        None => (registry::numbered(id), bytes),
+    };
+    if let Some(fault) = registry::fault(&codec, &bytes) {
+        return Err(corrupt(fault));
+    }
+    let (manifest, schema) = read_manifest(id, manifest);
+    Ok(Payload {
+        bytes,
+        codec,
+        manifest,
+        schema,
+    })
+}
+
+/// What a serializer of the JVM side would have written.
+///
+/// # Errors
+/// `Invalid` where the codec has no serializer, or the serializer could not read the bytes.
+pub(crate) fn write(payload: &Payload) -> Result<Written> {
+    let codec = &payload.codec;
+    let id = registry::id_of(codec)?;
+    let invalid = |fault: &str| {
+        Error::invalid(format!(
+            "a payload {fault}, so this layout cannot store it. codec=`{codec}`"
+        ))
+    };
+    if let Some(fault) = registry::fault(codec, &payload.bytes) {
+        return Err(invalid(fault));
+    }
+    let manifest = write_manifest(id, payload)?;
+    let mut carries =
+        read_manifest(id, manifest.clone()) == (payload.manifest.clone(), payload.schema);
+    let bytes = match id {
+        registry::JSON => jackson::pack(&payload.bytes, jackson::GZIP_ABOVE_BYTES)?,
+        registry::CBOR => jackson::pack(&payload.bytes, jackson::NEVER)?,
+        _ => payload.bytes.clone(),
+    };
+    if id == registry::JAVA {
+        // A string comes back as text, so not all of the payload does.
+        let string = java::string(&bytes);
+        carries &= string
+            .map_err(|e| invalid("does not parse").because(e))?
+            .is_none();
+    }
+    Ok(Written {
+        serialized: Serialized {
+            id,
+            manifest,
+            bytes,
+        },
+        carries,
+    })
+}
+
+/// Manifest and schema in what a serializer calls the manifest.
+fn read_manifest(id: i32, manifest: String) -> (String, u32) {
+    if registry::is_jackson(id) {
+        jackson::split_manifest(manifest)
+    } else {
+        (manifest, 0)
+    }
+}
+
+/// The manifest as a serializer expects it.
+fn write_manifest(id: i32, payload: &Payload) -> Result<String> {
+    if registry::is_jackson(id) {
+        return jackson::join_manifest(&payload.manifest, payload.schema);
+    }
+    if !registry::takes_manifest(id) {
+        // The JVM would look for a class of this name, and fail.
+        return Ok(String::new());
+    }
+    if id == registry::PROTOBUF && payload.manifest.is_empty() {
+        return Err(Error::invalid(
+            "this layout needs to know what a message of protocol buffers is; give the name of its class as manifest",
+        ));
+    }
+    Ok(payload.manifest.clone())
+}
+
+#[cfg(test)]
+#[path = "serialization_tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+//! The verdicts of Akka's replay filter, by mode.
+
+use super::*;
+use annals::{NewEvent, SequenceNumber, Token};
+
+fn event(number: u64) -> Event {
+    Event {
+        persistence_id: "a".parse().unwrap(),
+        sequence_number: SequenceNumber::new(number).unwrap(),
+        time_ms: 0,
+        token: Token::from_bytes([0; 8]),
+        causation: None,
+        correlation: None,
+        data: NewEvent::default(),
+    }
+}
+
+fn passed(settings: ReplayFilterSettings, events: &[(u64, &str)]) -> Result<Vec<u64>> {
+    let mut writers = Writers::new(settings);
+    let mut out = Vec::new();
+    for (number, writer) in events {
+        out.extend(writers.push(event(*number), writer)?);
+    }
+    Ok(out.iter().map(|e| e.sequence_number.get()).collect())
+}
+
+fn mode(mode: ReplayFilterMode) -> ReplayFilterSettings {
+    ReplayFilterSettings {
+        mode,
+        ..Default::default()
+    }
+}
+
+/// A zombie wrote on behind its successor.
+const ZOMBIE: [(u64, &str); 6] = [(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (6, "a")];
+
+#[test]
+fn an_older_writers_events_are_left_out_failed_on_or_told() {
+    use ReplayFilterMode::{Fail, Off, RepairByDiscardOld, Warn};
+    assert_eq!(
+        passed(mode(RepairByDiscardOld), &ZOMBIE).unwrap(),
+        [1, 2, 3, 5]
+    );
+    assert_eq!(passed(mode(Warn), &ZOMBIE).unwrap(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(passed(mode(Off), &ZOMBIE).unwrap(), [1, 2, 3, 4, 5, 6]);
+    let error = passed(mode(Fail), &ZOMBIE).unwrap_err();
+    assert!(error.to_string().contains("number=`4`"), "{error}");
+}
+
+#[test]
+fn only_so_many_old_writers_are_remembered() {
+    let settings = ReplayFilterSettings {
+        max_old_writers: 2,
+        ..Default::default()
+    };
+    let events = [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "a"), (6, "c")];
+    assert_eq!(passed(settings, &events).unwrap(), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_writer_for_each_append_is_no_matter() {
+    let names: Vec<String> = (0..500).map(|n| format!("w{n}")).collect();
+    let events: Vec<_> = names
+        .iter()
+        .zip(1..)
+        .map(|(w, n)| (n, w.as_str()))
+        .collect();
+    let all = passed(ReplayFilterSettings::default(), &events).unwrap();
+    assert_eq!(all, (1..=500).collect::<Vec<_>>());
+}

@@ -1,0 +1,408 @@
+//! Durable state of the `j5ik2o` layout under writers that are frozen anywhere, for any time: every
+//! request of every writer is a step, and schedules say who makes the next one. Two writers are put
+//! through all schedules there are, more through those of many seeds.
+//!
+//! Promises: whatever the schedule, a revision is acknowledged once, none is left out, and the last
+//! one is what is found. A writer that is frozen for ever takes nothing back that was acknowledged.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use annals::items::{
+    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
+    TableSpec, Write, WriteError,
+};
+use annals::layout::Layout;
+use annals::memory::Memory;
+use annals::state::{StateError, States};
+use annals::{Codec, ManualClock, Payload, PersistenceId, Random};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_jvm::settings::StoredRevision;
+use annals_testkit::store;
+use async_trait::async_trait;
+
+/// A store in which each request waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Stepped {
+    memory: Arc<Memory>,
+    /// Whether every put is made twice, as clients do whose first answer was lost.
+    repeats: bool,
+    /// Draws how many steps each request takes; one where there is none.
+    slow: Option<Random>,
+}
+
+impl Stepped {
+    pub(crate) fn new(memory: &Arc<Memory>, repeats: bool) -> Self {
+        Self {
+            memory: memory.clone(),
+            repeats,
+            slow: None,
+        }
+    }
+
+    /// One whose requests take some steps each, so that those made at once do not end at once.
+    pub(crate) fn slow(memory: &Arc<Memory>, random: Random) -> Self {
+        Self {
+            slow: Some(random),
+            ..Self::new(memory, false)
+        }
+    }
+
+    /// Gives way.
+    async fn step(&self) {
+        let mut left = 1 + self.slow.as_ref().map_or(0, |random| random.below(12));
+        std::future::poll_fn(|context| match left {
+            0 => Poll::Ready(()),
+            _ => {
+                left -= 1;
+                // Whoever polls several at once polls those that can go on.
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl Items for Stepped {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
+        self.step().await;
+        self.memory.get(table, keys).await
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        self.step().await;
+        if self.repeats {
+            let lost = self.memory.put(table, item.clone(), condition.clone());
+            let _ = lost.await;
+        }
+        self.memory.put(table, item, condition).await
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        self.step().await;
+        self.memory.delete(table, key, condition).await
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        self.step().await;
+        self.memory.write(table, writes).await
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
+        self.step().await;
+        self.memory.query(table, query).await
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
+        self.memory.scan(table, scan).await
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
+        self.memory.create_table(spec, billing).await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
+        self.memory.describe_table(name).await
+    }
+
+    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
+        self.memory.drop_table(name).await
+    }
+}
+
+/// What a writer does, one after the other, whatever comes of it.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Upsert(u64),
+    Delete(u64),
+    /// As the next, whatever it is.
+    DeleteAny,
+    Get,
+}
+use Act::{Delete, DeleteAny, Get, Upsert};
+
+/// What was acknowledged: by revision, the value, or none for a deletion.
+type Told = Arc<Mutex<BTreeMap<u64, Option<String>>>>;
+
+fn id() -> PersistenceId {
+    "cart-1".parse().unwrap()
+}
+
+fn settings() -> AnyLayout {
+    let mut settings = AnyLayout {
+        layout: LayoutName::J5ik2o,
+        ..AnyLayout::default()
+    };
+    settings.j5ik2o.dynamo_db_state.stored_revision = StoredRevision::V1;
+    settings
+}
+
+fn states(items: Arc<dyn Items>, seed: u64) -> States {
+    let clock = Arc::new(ManualClock::at_ms(1_000));
+    settings()
+        .states(&store(items, clock, Random::seeded(seed)))
+        .unwrap()
+}
+
+async fn act(states: States, acts: &'static [Act], who: usize, told: Told) {
+    for act in acts {
+        let ended = match *act {
+            Upsert(revision) => {
+                let value = format!("{revision} by {who}");
+                let payload = Payload::new(Codec::Text, value.clone());
+                let ended = states.upsert(&id(), revision, payload).await;
+                ended.map(|()| Some((revision, Some(value))))
+            }
+            Delete(revision) => {
+                let ended = states.delete(&id(), Some(revision)).await;
+                ended.map(|()| Some((revision, None)))
+            }
+            // Which revision it was is not told.
+            DeleteAny => states.delete(&id(), None).await.map(|()| None),
+            Get => states.last(&id()).await.map(|_| None).map_err(Into::into),
+        };
+        match ended {
+            Ok(None) | Err(StateError::Conflict { .. }) => {}
+            Ok(Some((revision, value))) => {
+                let before = told.lock().unwrap().insert(revision, value);
+                assert_eq!(before, None, "revision {revision} was acknowledged before");
+            }
+            Err(error) => panic!("no schedule is a failure of the store: {error}"),
+        }
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Writers, and who of them makes how many more steps.
+struct Run {
+    memory: Arc<Memory>,
+    told: Told,
+    writers: Vec<Option<Running>>,
+}
+
+impl Run {
+    fn new(scripts: &[&'static [Act]]) -> Self {
+        let memory = Arc::new(Memory::new());
+        let table = settings().tables().unwrap().state.unwrap();
+        now(memory.create_table(&table, Default::default())).unwrap();
+        let told = Told::default();
+        let writers = scripts.iter().enumerate().map(|(who, acts)| {
+            let items = Arc::new(Stepped::new(&memory, false));
+            let running = act(states(items, who as u64), acts, who, told.clone());
+            Some(Box::pin(running) as Running)
+        });
+        Self {
+            writers: writers.collect(),
+            memory,
+            told,
+        }
+    }
+
+    /// Who has something left to do.
+    fn waiting(&self) -> Vec<usize> {
+        let all = self.writers.iter().enumerate();
+        all.filter_map(|(who, writer)| writer.is_some().then_some(who))
+            .collect()
+    }
+
+    fn step(&mut self, who: usize) {
+        let writer = self.writers[who].as_mut().unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        if writer.as_mut().poll(&mut context).is_ready() {
+            self.writers[who] = None;
+        }
+    }
+
+    /// What is found when nobody writes any more: revision and value.
+    fn found(&self) -> (u64, Option<String>) {
+        let states = states(self.memory.clone(), 99);
+        let last = now(states.last(&id())).unwrap();
+        let text = |payload: Payload| String::from_utf8(payload.bytes.to_vec()).unwrap();
+        last.map_or((0, None), |last| (last.revision, last.value.map(text)))
+    }
+
+    /// Everybody has come to the end: every revision was acknowledged, and the last one is found.
+    fn check(&self, exact: bool) {
+        let told = self.told.lock().unwrap();
+        let last = told.last_key_value();
+        let last = last.map_or((0, None), |(n, value)| (*n, value.clone()));
+        let found = self.found();
+        if exact {
+            let numbers: Vec<u64> = told.keys().copied().collect();
+            let all: Vec<u64> = (1..=last.0).collect();
+            assert_eq!(numbers, all, "every revision is somebody's");
+            assert_eq!(found, last);
+        } else {
+            assert!(found.0 >= last.0, "{found:?} {last:?}");
+            assert!(found.0 > last.0 || found.1 == last.1, "{found:?} {last:?}");
+        }
+    }
+
+    /// And one more can write.
+    fn check_goes_on(&self) {
+        let (revision, _) = self.found();
+        let states = states(self.memory.clone(), 98);
+        let value = Payload::new(Codec::Text, "on");
+        now(states.upsert(&id(), revision + 1, value)).unwrap();
+        assert_eq!(self.found(), (revision + 1, Some("on".to_owned())));
+        now(states.delete(&id(), Some(revision + 2))).unwrap();
+        assert_eq!(self.found(), (revision + 2, None));
+    }
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    futures::executor::block_on(future)
+}
+
+/// Runs by a schedule, whose end is always the first writer's turn; tells how many could go on at
+/// each step.
+fn run_by(scripts: &[&'static [Act]], schedule: &[usize]) -> Vec<usize> {
+    let mut run = Run::new(scripts);
+    let mut widths = Vec::new();
+    loop {
+        let waiting = run.waiting();
+        if waiting.is_empty() {
+            break;
+        }
+        let choice = schedule.get(widths.len()).copied().unwrap_or(0);
+        widths.push(waiting.len());
+        run.step(waiting[choice]);
+    }
+    run.check(
+        !scripts
+            .iter()
+            .any(|acts| acts.iter().any(|act| matches!(act, DeleteAny))),
+    );
+    run.check_goes_on();
+    widths
+}
+
+/// All schedules of two writers; answers how many there are.
+fn all_schedules(scripts: &[&'static [Act]]) -> usize {
+    let mut schedule = Vec::new();
+    for n in 1.. {
+        let widths = run_by(scripts, &schedule);
+        schedule.resize(widths.len(), 0);
+        // The next one: the last choice that could have been another.
+        while let Some(last) = schedule.pop() {
+            if last + 1 < widths[schedule.len()] {
+                schedule.push(last + 1);
+                break;
+            }
+        }
+        if schedule.is_empty() {
+            return n;
+        }
+    }
+    0
+}
+
+#[test]
+fn two_writers_agree_under_every_schedule() {
+    let pairs: [[&[Act]; 2]; 6] = [
+        [&[Upsert(1)], &[Upsert(1)]],
+        [&[Upsert(1), Delete(2)], &[Upsert(1)]],
+        [&[Upsert(1), Delete(2)], &[Upsert(2)]],
+        [&[Delete(1)], &[Upsert(1), Delete(2)]],
+        [&[Upsert(1), Delete(2)], &[Delete(2)]],
+        [&[Upsert(1), DeleteAny], &[Upsert(2), Get]],
+    ];
+    for scripts in pairs {
+        let n = all_schedules(&scripts);
+        println!("{scripts:?}: {n} schedules");
+        assert!(n > 10, "{n}");
+    }
+}
+
+/// Who writes behind deletions, and who was frozen since before them.
+const MANY: &[&[&[Act]]] = &[
+    // The first is done before the others, which began long ago, come to their first step.
+    &[
+        &[Upsert(1), Delete(2)],
+        &[Upsert(1)],
+        &[Upsert(2)],
+        &[Upsert(3)],
+    ],
+    &[
+        &[Upsert(1), Delete(2), Upsert(3), Delete(4)],
+        &[Upsert(1), Upsert(2)],
+        &[Upsert(3), Delete(4)],
+        &[Get, Upsert(5), Get],
+    ],
+    &[
+        &[Delete(1), Upsert(2), Delete(3)],
+        &[Upsert(1), Delete(2)],
+        &[Upsert(2), Delete(3), Upsert(4)],
+    ],
+    &[
+        &[Upsert(1), Upsert(2), DeleteAny],
+        &[Upsert(1), DeleteAny, Upsert(3)],
+        &[Get, Upsert(2), Upsert(4)],
+    ],
+];
+
+fn seeds() -> u64 {
+    let set = std::env::var("ANNALS_SCHEDULES").ok();
+    set.map_or(200, |seeds| seeds.parse().unwrap())
+}
+
+/// A schedule that leaves writers frozen for long: whoever moves keeps moving for a while.
+fn run_seed(scripts: &[&'static [Act]], seed: u64, dies: bool) {
+    let random = Random::seeded(seed);
+    let mut run = Run::new(scripts);
+    let mut steps = random.below(60);
+    loop {
+        let waiting = run.waiting();
+        let Some(last) = waiting.len().checked_sub(1) else {
+            break;
+        };
+        let who = waiting[random.below(last as u64 + 1) as usize];
+        for _ in 0..=random.below(6) {
+            if run.writers[who].is_some() {
+                run.step(who);
+            }
+        }
+        steps = steps.saturating_sub(1);
+        if dies && steps == 0 {
+            run.writers[who] = None;
+            steps = u64::MAX;
+        }
+    }
+    let is_told = !scripts
+        .iter()
+        .any(|acts| acts.iter().any(|act| matches!(act, DeleteAny)));
+    run.check(is_told && !dies);
+    run.check_goes_on();
+}
+
+#[test]
+fn many_writers_agree_whoever_is_frozen() {
+    for seed in 0..seeds() {
+        for scripts in MANY {
+            for dies in [false, true] {
+                let ran = std::panic::AssertUnwindSafe(|| run_seed(scripts, seed, dies));
+                if let Err(panic) = std::panic::catch_unwind(ran) {
+                    println!("seed {seed}, dies {dies}: {scripts:?}");
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Bytes flipped in the files of the embedded store, while it is closed: what is read afterwards is
+//! right, or an error says that it is damaged. Never a wrong event, never a panic.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use annals::embedded::Embedded;
+use annals::items::Items;
+use annals::journal::{Journal, Verify, Window};
+use annals::layout::Layout;
+use annals::settings::EmbeddedSettings;
+use annals::{ErrorKind, Event, ManualClock, Random};
+use annals_jvm::AnyLayout;
+use annals_testkit::store;
+use futures::TryStreamExt;
+use tempfile::TempDir;
+
+use super::Bed;
+use annals_testkit::journals::id;
+
+/// How many flips are tried, by seed.
+const SEEDS: u64 = 150;
+
+fn open(folder: &Path) -> annals::Result<Arc<dyn Items>> {
+    let opened = Embedded::open(folder, &EmbeddedSettings::default())?;
+    Ok(Arc::new(opened))
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if fs::metadata(&path).unwrap().len() > 0 {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+/// The bytes of a file but for the zeros at its end: the engine's journal is as long as it may get.
+fn used(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).unwrap();
+    // Nothing that these tests write is longer.
+    file.take(64 * 1024).read_to_end(&mut bytes).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0);
+    bytes.truncate(used.map_or(0, |last| last + 1));
+    bytes
+}
+
+fn write(path: &Path, bytes: &[u8], len: u64) {
+    fs::write(path, bytes).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(len).unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = to.join(path.file_name().unwrap());
+        match path.is_dir() {
+            true => copy(&path, &to),
+            false => write(&to, &used(&path), fs::metadata(&path).unwrap().len()),
+        }
+    }
+}
+
+/// Opens, replays and verifies; what was replayed, or how it failed.
+async fn read(folder: &Path) -> annals::Result<Vec<Event>> {
+    let items = open(folder)?;
+    let settings = AnyLayout::default();
+    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
+    let journal = settings
+        .journal(&store(items, clock, Random::seeded(1)))
+        .await?;
+    let events: Vec<Event> = journal.replay(&id(), Window::ALL).try_collect().await?;
+    journal.verify(&id(), Verify::Look).await?;
+    let all: Vec<_> = journal.verify_all(Verify::Look).try_collect().await?;
+    assert!(all.concat().is_empty(), "what is replayed is well: {all:?}");
+    Ok(events)
+}
+
+#[tokio::test]
+async fn a_flipped_byte_on_disk_is_right_data_or_an_error() {
+    let (folder, scratch) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let whole = folder.path().join("whole");
+    let bed = Bed::on(open(&whole).unwrap(), AnyLayout::default()).await;
+    bed.fill(&id(), &[3; 40]).await;
+    let events = bed.replay().await.unwrap();
+    drop(bed);
+    let mut all = Vec::new();
+    files(&whole, &mut all);
+    let (mut right, mut told) = (0, 0);
+    for seed in 0..SEEDS {
+        let random = Random::seeded(seed);
+        let damaged = scratch.path().join(seed.to_string());
+        copy(&whole, &damaged);
+        let file = &all[usize::try_from(random.bits() % all.len() as u64).unwrap()];
+        let file = damaged.join(file.strip_prefix(&whole).unwrap());
+        let (mut bytes, len) = (used(&file), fs::metadata(&file).unwrap().len());
+        let at = usize::try_from(random.bits() % bytes.len() as u64).unwrap();
+        bytes[at] ^= 1 << (random.bits() % 8);
+        write(&file, &bytes, len);
+        let case = format!("seed {seed}, {} at {at}", file.display());
+        match read(&damaged).await {
+            Ok(found) => {
+                assert_eq!(found, events, "{case}");
+                right += 1;
+            }
+            Err(error) => {
+                // One more or less in the number of a format is another format.
+                let is_format = ["FORMAT", "version"]
+                    .iter()
+                    .any(|name| file.ends_with(name));
+                let is_told = error.kind() == ErrorKind::Corrupt
+                    || (is_format && error.kind() == ErrorKind::Invalid);
+                assert!(is_told, "{case}: {error:?}");
+                told += 1;
+            }
+        }
+        fs::remove_dir_all(&damaged).unwrap();
+    }
+    // Locks and older files of the engine may be damaged without harm.
+    assert!(right > 0 && told > SEEDS / 2, "right={right}, told={told}");
+}
+
+/// The end of the engine's journal is cut off: what the engine takes for a last write that nobody was
+/// told of was acknowledged, and a store that was closed knows it.
+#[tokio::test]
+async fn a_journal_that_lost_its_end_is_told() {
+    let folder = TempDir::new().unwrap();
+    let bed = Bed::on(open(folder.path()).unwrap(), AnyLayout::default()).await;
+    bed.fill(&id(), &[1; 10]).await;
+    drop(bed);
+    let journal = folder.path().join("engine").join("0.jnl");
+    let (bytes, len) = (used(&journal), fs::metadata(&journal).unwrap().len());
+    write(&journal, &bytes[..bytes.len() / 2], len);
+    let told = read(folder.path()).await.unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Corrupt, "{told:?}");
+    // Whoever wants what is left says so.
+    fs::remove_file(folder.path().join("REACHED")).unwrap();
+    let left = read(folder.path()).await.unwrap();
+    assert!(left.len() < 10, "{}", left.len());
+}

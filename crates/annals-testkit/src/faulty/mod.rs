@@ -1,0 +1,318 @@
+//! Any store, failing by seed or by script: what a network, a neighbour or a power cut does, on
+//! purpose.
+//!
+//! Promises: the same seed and the same schedule of tasks bring the same faults; with
+//! [`Faults::none`] nothing is to be noticed. Every fault that is drawn is one that callers must
+//! expect of [`Items`] anyway, and is answered as `Unavailable`; what a script says is answered as
+//! it says.
+//! Trusts: that calls come from one thread where the same end is wanted twice.
+//! Never: waits for time to pass. A delay gives way to other tasks.
+
+mod plan;
+mod script;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use annals::items::{
+    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
+    TableSpec, Write, WriteError, check_writes,
+};
+use annals::store::Verb;
+use annals::{Error, ErrorKind, Random, Result};
+use plan::{Fault, Plan, Side};
+use script::Script;
+
+pub use plan::Faults;
+
+/// Any store, failing by seed.
+///
+/// ```
+/// use annals_testkit::faulty::{Faults, Faulty};
+/// use annals::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, TableSpec};
+/// use annals::memory::Memory;
+/// use annals::{ErrorKind, Random};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+/// let memory = Arc::new(Memory::new());
+/// memory.create_table(&table, Default::default()).await?;
+///
+/// let always = Faults { lost_answer: 1_000, ..Faults::none() };
+/// let items = Faulty::new(memory.clone(), Random::seeded(7), always);
+/// let put = items.put(&table, Item::new().with("id", "a"), Condition::Absent).await;
+/// assert_eq!(annals::Error::from(put.unwrap_err()).kind(), ErrorKind::Unavailable);
+/// // The caller cannot know, but the item is there.
+/// assert!(memory.get(&table, vec![Key::new("a")]).await?.items[0].is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Faulty {
+    inner: Arc<dyn Items>,
+    random: Random,
+    faults: Faults,
+    /// Counts lives and deaths: even while alive, odd while crashed.
+    life: AtomicU64,
+    is_frozen: watch::Sender<bool>,
+    script: Script,
+}
+
+impl Faulty {
+    /// The store `inner` with faults drawn from `random`.
+    pub fn new(inner: Arc<dyn Items>, random: Random, faults: Faults) -> Self {
+        Self {
+            inner,
+            random,
+            faults,
+            life: AtomicU64::new(0),
+            is_frozen: watch::Sender::new(false),
+            script: Script::default(),
+        }
+    }
+
+    /// Crashes now: calls under way lose their answers, later ones fail, until [`revive`].
+    ///
+    /// [`revive`]: Self::revive
+    pub fn crash(&self) {
+        self.life.fetch_or(1, Ordering::SeqCst);
+    }
+
+    /// Comes back from a crash, with everything that was written before it.
+    pub fn revive(&self) {
+        let up = |life: u64| (life % 2 == 1).then_some(life + 1);
+        // An error means that it was alive.
+        let _ = self
+            .life
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, up);
+    }
+
+    /// Whether it has crashed and was not revived.
+    pub fn is_crashed(&self) -> bool {
+        self.life.load(Ordering::SeqCst) % 2 == 1
+    }
+
+    /// From now on calls on items wait, each before or after what it asks for has happened as
+    /// the seed decides, until [`thaw`](Self::thaw).
+    pub fn freeze(&self) {
+        self.is_frozen.send_replace(true);
+    }
+
+    /// Lets the calls that wait go on.
+    pub fn thaw(&self) {
+        self.is_frozen.send_replace(false);
+    }
+
+    /// The present life.
+    fn alive(&self) -> Result<u64> {
+        let life = self.life.load(Ordering::SeqCst);
+        if life % 2 == 1 {
+            return Err(crashed());
+        }
+        Ok(life)
+    }
+
+    /// Whether it is still the life in which a call began: one from before a crash is gone.
+    fn still(&self, life: u64) -> Result<()> {
+        if self.life.load(Ordering::SeqCst) != life {
+            return Err(crashed());
+        }
+        Ok(())
+    }
+
+    /// The delays and waits of one side of a call.
+    async fn dawdle(&self, plan: &Plan, side: Side) {
+        if plan.yields_at == side {
+            for _ in 0..plan.yields {
+                tokio::task::yield_now().await;
+            }
+        }
+        if plan.freezes_at == side && *self.is_frozen.borrow() {
+            let mut is_frozen = self.is_frozen.subscribe();
+            // An error would mean that the sender is gone, which is `self`.
+            let _ = is_frozen.wait_for(|is_frozen| !is_frozen).await;
+        }
+    }
+
+    /// Begins a call: what befalls it, and in which life.
+    async fn before(&self, verb: Verb) -> Result<(Plan, u64)> {
+        let life = self.alive()?;
+        let mut plan = Plan::draw(self.faults, &self.random);
+        if let Some(said) = self.script.next(verb) {
+            plan.fault = said;
+        }
+        self.dawdle(&plan, Side::Before).await;
+        self.script.pass(verb, Side::Before).await;
+        self.still(life)?;
+        match plan.fault {
+            Some(Fault::Error) => Err(Error::unavailable("connection failed")),
+            Some(Fault::Throttled) => Err(Error::unavailable("throttled")),
+            Some(Fault::Said(kind)) => Err(said(kind)),
+            Some(Fault::Crash(Side::Before)) => {
+                self.crash();
+                Err(crashed())
+            }
+            _ => Ok((plan, life)),
+        }
+    }
+
+    /// Ends a call whose inner one has ended.
+    async fn after(&self, verb: Verb, plan: Plan, life: u64) -> Result<()> {
+        if plan.fault == Some(Fault::Crash(Side::After)) {
+            self.still(life)?;
+            self.crash();
+        }
+        self.dawdle(&plan, Side::After).await;
+        self.script.pass(verb, Side::After).await;
+        self.still(life)?;
+        match plan.fault {
+            Some(Fault::LostAnswer) => Err(lost()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn through<T, E: From<Error>>(
+        &self,
+        verb: Verb,
+        call: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
+        let (plan, life) = self.before(verb).await?;
+        let answer = call.await;
+        self.after(verb, plan, life).await?;
+        answer
+    }
+
+    /// A call about tables: nothing is drawn for it.
+    async fn about_tables<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        self.alive()?;
+        let fault = self.script.next(Verb::Tables).flatten();
+        self.script.pass(Verb::Tables, Side::Before).await;
+        if let Some(Fault::Said(kind)) = fault {
+            return Err(said(kind));
+        }
+        let answer = call.await;
+        self.script.pass(Verb::Tables, Side::After).await;
+        match fault {
+            Some(Fault::LostAnswer) => Err(lost()),
+            _ => answer,
+        }
+    }
+
+    /// Divides a batch into what is written and what is handed back, which is at least one.
+    fn divide(&self, writes: Vec<Write>) -> (Vec<Write>, Vec<Write>) {
+        let spared = self.random.below(writes.len() as u64);
+        let (mut written, mut left) = (Vec::new(), Vec::new());
+        for (i, write) in (0u64..).zip(writes) {
+            if i == spared || self.random.below(2) == 0 {
+                left.push(write);
+            } else {
+                written.push(write);
+            }
+        }
+        (written, left)
+    }
+}
+
+fn said(kind: ErrorKind) -> Error {
+    Error::new(kind, "the script says so")
+}
+
+fn lost() -> Error {
+    Error::unavailable("answer lost")
+}
+
+fn crashed() -> Error {
+    Error::unavailable("crashed")
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Items for Faulty {
+    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
+        let verb = Verb::Get;
+        self.through(verb, self.inner.get(table, keys)).await
+    }
+
+    async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let verb = Verb::Put;
+        self.through(verb, self.inner.put(table, item, condition))
+            .await
+    }
+
+    async fn delete(
+        &self,
+        table: &TableSpec,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Cost, WriteError> {
+        let verb = Verb::Delete;
+        self.through(verb, self.inner.delete(table, key, condition))
+            .await
+    }
+
+    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
+        let failed = |remaining, cost, cause| BatchError {
+            remaining,
+            cost,
+            cause,
+        };
+        let (plan, life) = match self.before(Verb::Write).await {
+            Ok(begun) => begun,
+            Err(cause) => return Err(failed(writes, Cost::request(), cause)),
+        };
+        let all = writes.clone();
+        // A batch that the store refuses must be refused whole, so it is not divided.
+        let is_divided =
+            plan.is_unprocessed && !writes.is_empty() && check_writes(table, &writes).is_ok();
+        let (written, left) = match is_divided {
+            true => self.divide(writes),
+            false => (writes, Vec::new()),
+        };
+        let answer = self.inner.write(table, written).await;
+        if let Err(cause) = self.after(Verb::Write, plan, life).await {
+            return Err(failed(all, Cost::request(), cause));
+        }
+        match answer {
+            Ok(cost) if left.is_empty() => Ok(cost),
+            Ok(cost) => Err(failed(left, cost, Error::unavailable("unprocessed"))),
+            Err(mut error) => {
+                error.remaining.extend(left);
+                Err(error)
+            }
+        }
+    }
+
+    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
+        let verb = Verb::Query;
+        self.through(verb, self.inner.query(table, query)).await
+    }
+
+    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+        let verb = Verb::Scan;
+        self.through(verb, self.inner.scan(table, scan)).await
+    }
+
+    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
+        self.about_tables(self.inner.create_table(spec, billing))
+            .await
+    }
+
+    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
+        self.about_tables(self.inner.describe_table(name)).await
+    }
+
+    async fn drop_table(&self, name: &TableName) -> Result<bool> {
+        self.about_tables(self.inner.drop_table(name)).await
+    }
+}

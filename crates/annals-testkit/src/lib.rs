@@ -1,0 +1,30 @@
+//! Tests for stores and layouts of Annals: the conformance suite, the property lists, and decorators
+//! that inject faults.
+//!
+//! ```text
+//! conformance   what every store must do
+//! tck           what journals, snapshots, state and the log must do on every layout and store
+//! faulty        a decorator: faults by seed or by script
+//! lagging       a decorator: global indexes that answer late
+//! gate          a decorator: calls wait until the test lets them go on
+//! journals      journals for tests, opened as a process that has just started does
+//! ```
+//!
+//! Tests of an application's own entities need none of this: see `annals::entity::testkit`.
+
+pub mod conformance;
+pub mod faulty;
+pub mod gate;
+pub mod journals;
+pub mod lagging;
+pub mod tck;
+
+use std::sync::Arc;
+
+use annals::store::Store;
+use annals::{Clock, Random};
+
+/// A store with a clock and randomness that the test decides.
+pub fn store(items: impl Into<Store>, clock: Arc<dyn Clock>, random: Random) -> Store {
+    items.into().with_clock(clock).with_random(random)
+}

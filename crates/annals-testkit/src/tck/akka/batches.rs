@@ -1,0 +1,190 @@
+//! Atomic batches at the seams of hundreds, and batches that lack members.
+
+use super::stage::{
+    Stage, after, append, append_singles, check, id, number, numbers, replay, text,
+};
+use crate::tck::Setup;
+use annals::ErrorKind;
+use annals::journal::{Expected, Window};
+use annals::layout::Layout;
+use annals_jvm::AnyLayout;
+use annals_jvm::settings::Gaps;
+
+/// PA1.
+pub async fn pa1_a_batch_that_comes_first_is_whole(setup: Setup) {
+    let journal = setup.journal().await;
+    append(&journal, 0, 10).await;
+    check(&setup, &numbers(&[1..=10]), 10).await;
+}
+
+/// Pads with one batch, then appends one of `count` that begins with `first`.
+async fn check_batch_at(setup: &Setup, first: u64, count: u64) {
+    let journal = setup.journal().await;
+    let padded = append(&journal, 0, first - 1).await;
+    let last = append(&journal, padded, count).await;
+    check(setup, &numbers(&[1..=last]), last).await;
+    // And the next one still finds its place, in a process that knows nothing.
+    append(&setup.journal().await, last, 1).await;
+    check(setup, &numbers(&[1..=last + 1]), last + 1).await;
+}
+
+/// PA2.
+pub async fn pa2_a_batch_whose_last_member_begins_a_hundred_is_whole(setup: Setup) {
+    check_batch_at(&setup, 98, 3).await;
+}
+
+/// PA3.
+pub async fn pa3_a_batch_whose_middle_begins_a_hundred_is_whole(setup: Setup) {
+    check_batch_at(&setup, 199, 3).await;
+}
+
+/// PA4.
+pub async fn pa4_a_batch_that_begins_a_hundred_is_whole(setup: Setup) {
+    check_batch_at(&setup, 100, 3).await;
+}
+
+/// PA5.
+pub async fn pa5_a_batch_that_ends_a_hundred_is_whole(setup: Setup) {
+    check_batch_at(&setup, 95, 5).await;
+}
+
+/// RC1.
+pub async fn rc1_appends_at_once_all_count_for_the_highest(setup: Setup) {
+    for _ in 0..5 {
+        let journal = setup.journal().await;
+        journal.purge(&id()).await.expect("a purge");
+        let id = id();
+        let appends = (0..20).map(|n| journal.append(&id, Expected::Any, text(n)));
+        let appended = futures::future::try_join_all(appends).await;
+        let mut firsts: Vec<u64> = appended
+            .expect("all land")
+            .iter()
+            .map(|a| a.first.get())
+            .collect();
+        firsts.sort_unstable();
+        assert_eq!(firsts, numbers(&[1..=20]));
+        let highest = setup.journal().await.highest(&id).await;
+        assert_eq!(highest.expect("highest"), Some(number(20)));
+    }
+}
+
+/// 20 singles, five batches of three, a single and another batch, of which members are removed.
+async fn with_holes(setup: &Setup) {
+    let journal = setup.journal().await;
+    let mut last = append_singles(&journal, 0, 20).await;
+    for count in [3, 3, 3, 3, 3, 1, 3] {
+        last = append(&journal, last, count).await;
+    }
+    let stage = Stage::of(setup);
+    for n in [22, 24, 32, 35, 39] {
+        stage.remove(n).await;
+    }
+}
+
+/// RC2. Of batches that the JVM wrote; of one that we wrote and acknowledged a replay tells that
+/// members are lost, unless it is told to go on.
+pub async fn rc2_batches_that_lack_members_are_passed_over(setup: Setup) {
+    with_holes(&setup).await;
+    let told = replay(&setup.journal().await, Window::ALL).await;
+    assert_eq!(told.expect_err("lost").kind(), ErrorKind::Corrupt);
+    check(&skipping(&setup), &numbers(&[1..=20, 27..=29, 36..=36]), 38).await;
+}
+
+fn skipping(setup: &Setup) -> Setup {
+    Setup {
+        settings: AnyLayout {
+            gaps: Gaps::Skip,
+            ..setup.settings.clone()
+        },
+        ..setup.clone()
+    }
+}
+
+/// RC3. Where the plugin leaves it out silently, a replay tells that an event is missing, unless it
+/// is told to go on.
+pub async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: Setup) {
+    with_holes(&setup).await;
+    let journal = setup.journal().await;
+    for n in 39..=100 {
+        let appended = journal.append(&id(), Expected::Any, text(n)).await;
+        assert_eq!(appended.expect("an append").first, number(n));
+    }
+    let stage = Stage::of(&setup);
+    stage.remove(100).await;
+    let (low, high, found) = stage.list().await;
+    assert_eq!((low.len(), high), (0, [100].into()));
+    let left = numbers(&[1..=21, 23..=23, 25..=31, 33..=34, 36..=99]);
+    assert_eq!(found, left);
+    let journal = setup.journal().await;
+    let none = Window {
+        max: 0,
+        ..Window::ALL
+    };
+    assert!(replay(&journal, none).await.expect("nothing").is_empty());
+    assert_eq!(
+        journal.highest(&id()).await.expect("highest"),
+        Some(number(100))
+    );
+    let told = replay(&journal, Window::ALL).await.expect_err("a gap");
+    assert_eq!(told.kind(), ErrorKind::Corrupt);
+    let want = numbers(&[1..=20, 27..=29, 36..=36, 39..=99]);
+    check(&skipping(&setup), &want, 100).await;
+}
+
+/// RC4.
+pub async fn rc4_a_batch_takes_the_place_of_another_ones_missing_end(setup: Setup) {
+    let journal = setup.journal().await;
+    append(&journal, 0, 4).await;
+    append(&journal, 4, 3).await;
+    Stage::of(&setup).remove(7).await;
+    let events = vec![text(7), text(8), text(9)];
+    let appended = setup.journal().await.append(&id(), after(4), events).await;
+    assert_eq!(appended.expect("an append").first, number(7));
+    check(&setup, &numbers(&[1..=4, 7..=9]), 9).await;
+}
+
+/// RC5, as the plugin leaves it: we take the number of the missing end.
+pub async fn rc5_a_batch_inside_another_one_hides_it(setup: Setup) {
+    let journal = setup.journal().await;
+    append(&journal, 0, 4).await;
+    append(&journal, 4, 3).await;
+    let stage = Stage::of(&setup);
+    stage.remove(6).await;
+    stage.remove(7).await;
+    for index in 0..3 {
+        stage.put(Stage::item(6 + index, Some((index, 2)))).await;
+    }
+    check(&setup, &numbers(&[1..=4, 6..=8]), 8).await;
+    append(&setup.journal().await, 8, 1).await;
+    check(&setup, &numbers(&[1..=4, 6..=9]), 9).await;
+}
+
+/// Also where it lies across hundreds, or was deleted in part.
+pub async fn windows_that_cut_a_batch_show_their_part_of_it(setup: Setup) {
+    let journal = setup.journal().await;
+    append(&journal, 0, 97).await;
+    append(&journal, 97, 105).await;
+    append(&journal, 202, 3).await;
+    let check = async |from: u64, to: u64, low: u64| {
+        let window = Window {
+            from: number(from),
+            to: number(to),
+            ..Window::ALL
+        };
+        let found = replay(&setup.journal().await, window).await;
+        let want: Vec<u64> = (from.max(low)..=to.min(205)).collect();
+        assert_eq!(found.expect("a replay"), want, "{from} to {to}, low {low}");
+    };
+    for low in [1, 120] {
+        if low > 1 {
+            let deleted = journal.delete_to(&id(), number(low - 1)).await;
+            deleted.expect("a deletion");
+        }
+        for (from, to) in [(1, 97), (1, 98), (97, 98), (98, 98), (99, 101), (100, 199)] {
+            check(from, to, low).await;
+        }
+        for (from, to) in [(150, 160), (199, 200), (150, 203), (202, 203), (203, 900)] {
+            check(from, to, low).await;
+        }
+    }
+}

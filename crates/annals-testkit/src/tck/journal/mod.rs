@@ -1,0 +1,312 @@
+//! The journal's properties. `j1` to `j22` are the kits' own; the others are ours.
+
+mod ours;
+
+pub use ours::*;
+
+use futures::TryStreamExt;
+
+use super::{Setup, properties};
+use annals::journal::{Expected, Journal, Window};
+use annals::{Codec, ErrorKind, Event, NewEvent, PersistenceId, SequenceNumber};
+
+properties! {
+    j1_replays_all_events,
+    j2_replays_from_a_number,
+    j3_replays_to_a_number,
+    j4_replays_at_most_so_many,
+    j5_replays_a_window,
+    j6_replays_a_window_and_at_most_so_many,
+    j7_replays_one_event,
+    j8_replays_one_event_of_a_window,
+    j9_replays_nothing_where_none_are_wanted,
+    j10_replays_nothing_where_the_window_ends_before_it_begins,
+    j11_replays_nothing_of_an_unknown_id,
+    j12_does_not_replay_deleted_events,
+    j13_keeps_the_highest_number_after_a_deletion,
+    j14_keeps_the_highest_number_when_all_is_deleted,
+    j15_replays_what_is_left_from_inside_the_deleted,
+    j16_replays_nothing_of_a_window_inside_the_deleted,
+    j17_replays_nothing_of_a_window_that_ends_with_the_deleted,
+    j18_replays_the_visible_half_of_a_batch_that_the_window_cuts,
+    j19_replays_from_right_behind_the_deleted,
+    j20_refuses_what_cannot_be_stored_and_stores_the_rest,
+    j21_carries_codec_and_manifest,
+    j22_carries_metadata,
+    an_append_of_nothing_is_invalid,
+    an_append_behind_any_takes_the_next_numbers,
+    an_expected_number_past_the_end_is_a_conflict_and_leaves_no_gap,
+    an_expected_number_inside_a_batch_is_a_conflict,
+    of_two_writers_one_wins_and_the_other_is_shown_its_events,
+    an_append_whose_answer_was_lost_is_recognised,
+    the_numbers_of_deleted_events_are_never_used_again,
+    a_deletion_inside_a_batch_hides_its_first_half,
+    a_deletion_repeated_or_smaller_changes_nothing,
+    ids_are_listed_once_also_when_all_is_deleted,
+    ids_are_listed_in_order_behind_another,
+    any_text_is_an_id_of_its_own,
+    events_are_carried_whole,
+    a_large_append_is_whole,
+    a_long_history_has_no_seams,
+    following_brings_what_comes,
+}
+
+const ID: &str = "p|1";
+
+fn id() -> PersistenceId {
+    ID.parse().expect("an id")
+}
+
+fn number(n: u64) -> SequenceNumber {
+    SequenceNumber::new(n).expect("a sequence number")
+}
+
+fn text(text: impl Into<String>) -> NewEvent {
+    NewEvent::new(Codec::Text, text.into())
+}
+
+/// The kits' set-up: 1, 2 and 3 one by one, 4 and 5 together.
+async fn five(setup: &Setup) -> Journal {
+    let journal = setup.journal().await;
+    for n in 1..=3u64 {
+        let expected = SequenceNumber::new(n - 1).map_or(Expected::Empty, Expected::Last);
+        let appended = journal
+            .append(&id(), expected, text(format!("a-{n}")))
+            .await;
+        assert_eq!(appended.expect("an append").last, number(n));
+    }
+    let both = vec![text("a-4"), text("a-5")];
+    let appended = journal.append(&id(), Expected::Last(number(3)), both).await;
+    let appended = appended.expect("an append");
+    assert_eq!((appended.first, appended.last), (number(4), number(5)));
+    journal
+}
+
+async fn replay(journal: &Journal, window: Window) -> Vec<u64> {
+    let events: Vec<Event> = journal
+        .replay(&id(), window)
+        .try_collect()
+        .await
+        .expect("a replay");
+    for event in &events {
+        let n = event.sequence_number.get();
+        assert_eq!(event.persistence_id, id());
+        assert_eq!(event.data.payload, format!("a-{n}"), "the payload of {n}");
+    }
+    events
+        .iter()
+        .map(|event| event.sequence_number.get())
+        .collect()
+}
+
+/// Replays as the process that wrote does, and as one that has just started does.
+async fn check(setup: &Setup, journal: &Journal, window: (u64, u64, u64), want: &[u64]) {
+    let (from, to, max) = window;
+    let window = Window {
+        from: number(from),
+        to: SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST),
+        max,
+        ..Window::ALL
+    };
+    for journal in [journal.clone(), setup.journal().await] {
+        assert_eq!(replay(&journal, window).await, want, "{window:?}");
+        assert_eq!(
+            journal.highest(&id()).await.expect("highest"),
+            Some(number(5))
+        );
+    }
+}
+
+const END: u64 = u64::MAX;
+
+async fn check_five(setup: &Setup, window: (u64, u64, u64), want: &[u64]) {
+    let journal = five(setup).await;
+    check(setup, &journal, window, want).await;
+}
+
+/// J1.
+pub async fn j1_replays_all_events(setup: Setup) {
+    check_five(&setup, (1, END, END), &[1, 2, 3, 4, 5]).await;
+}
+
+/// J2.
+pub async fn j2_replays_from_a_number(setup: Setup) {
+    check_five(&setup, (3, END, END), &[3, 4, 5]).await;
+}
+
+/// J3.
+pub async fn j3_replays_to_a_number(setup: Setup) {
+    check_five(&setup, (1, 3, END), &[1, 2, 3]).await;
+}
+
+/// J4.
+pub async fn j4_replays_at_most_so_many(setup: Setup) {
+    check_five(&setup, (1, END, 3), &[1, 2, 3]).await;
+}
+
+/// J5.
+pub async fn j5_replays_a_window(setup: Setup) {
+    check_five(&setup, (2, 3, END), &[2, 3]).await;
+}
+
+/// J6.
+pub async fn j6_replays_a_window_and_at_most_so_many(setup: Setup) {
+    check_five(&setup, (2, 5, 2), &[2, 3]).await;
+}
+
+/// J7.
+pub async fn j7_replays_one_event(setup: Setup) {
+    check_five(&setup, (2, 2, END), &[2]).await;
+}
+
+/// J8.
+pub async fn j8_replays_one_event_of_a_window(setup: Setup) {
+    check_five(&setup, (2, 4, 1), &[2]).await;
+}
+
+/// J9.
+pub async fn j9_replays_nothing_where_none_are_wanted(setup: Setup) {
+    check_five(&setup, (1, END, 0), &[]).await;
+}
+
+/// J10.
+pub async fn j10_replays_nothing_where_the_window_ends_before_it_begins(setup: Setup) {
+    check_five(&setup, (3, 2, END), &[]).await;
+}
+
+/// J11.
+pub async fn j11_replays_nothing_of_an_unknown_id(setup: Setup) {
+    let journal = setup.journal().await;
+    assert_eq!(replay(&journal, Window::ALL).await, [0; 0]);
+    assert_eq!(journal.highest(&id()).await.expect("highest"), None);
+}
+
+async fn three_deleted(setup: &Setup) -> Journal {
+    let journal = five(setup).await;
+    journal
+        .delete_to(&id(), number(3))
+        .await
+        .expect("a deletion");
+    journal
+}
+
+/// J12.
+pub async fn j12_does_not_replay_deleted_events(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    check(&setup, &journal, (1, END, END), &[4, 5]).await;
+}
+
+/// J13.
+pub async fn j13_keeps_the_highest_number_after_a_deletion(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    for journal in [journal, setup.journal().await] {
+        assert_eq!(
+            journal.highest(&id()).await.expect("highest"),
+            Some(number(5))
+        );
+    }
+}
+
+/// J14.
+pub async fn j14_keeps_the_highest_number_when_all_is_deleted(setup: Setup) {
+    let journal = five(&setup).await;
+    journal
+        .delete_to(&id(), SequenceNumber::LAST)
+        .await
+        .expect("a deletion");
+    for window in [
+        (1, END, END),
+        (3, END, END),
+        (4, END, END),
+        (5, END, END),
+        (6, END, END),
+    ] {
+        check(&setup, &journal, window, &[]).await;
+    }
+}
+
+/// J15.
+pub async fn j15_replays_what_is_left_from_inside_the_deleted(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    check(&setup, &journal, (3, END, END), &[4, 5]).await;
+}
+
+/// J16.
+pub async fn j16_replays_nothing_of_a_window_inside_the_deleted(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    check(&setup, &journal, (1, 2, END), &[]).await;
+}
+
+/// J17.
+pub async fn j17_replays_nothing_of_a_window_that_ends_with_the_deleted(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    check(&setup, &journal, (1, 3, END), &[]).await;
+}
+
+/// J18.
+pub async fn j18_replays_the_visible_half_of_a_batch_that_the_window_cuts(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    check(&setup, &journal, (1, 4, END), &[4]).await;
+    check(&setup, &journal, (5, END, END), &[5]).await;
+    check(&setup, &journal, (4, 4, END), &[4]).await;
+    check(&setup, &journal, (5, 5, END), &[5]).await;
+    check(&setup, &journal, (6, END, END), &[]).await;
+    check(&setup, &journal, (100, END, END), &[]).await;
+}
+
+/// J19.
+pub async fn j19_replays_from_right_behind_the_deleted(setup: Setup) {
+    let journal = three_deleted(&setup).await;
+    check(&setup, &journal, (4, END, END), &[4, 5]).await;
+}
+
+/// J20: here it is an append of more than one append may hold.
+pub async fn j20_refuses_what_cannot_be_stored_and_stores_the_rest(setup: Setup) {
+    let journal = five(&setup).await;
+    let after = |n| Expected::Last(number(n));
+    journal
+        .append(&id(), after(5), text("a-6"))
+        .await
+        .expect("an append");
+    let huge = NewEvent::new(Codec::Bytes, vec![0; 65 * 1024 * 1024]);
+    let error = journal
+        .append(&id(), after(6), huge)
+        .await
+        .expect_err("too large");
+    assert_eq!(annals::Error::from(error).kind(), ErrorKind::Invalid);
+    journal
+        .append(&id(), after(6), text("a-7"))
+        .await
+        .expect("an append");
+    assert_eq!(replay(&journal, Window::from(number(5))).await, [5, 6, 7]);
+}
+
+/// J21.
+pub async fn j21_carries_codec_and_manifest(setup: Setup) {
+    let journal = five(&setup).await;
+    let event = NewEvent::new(Codec::Other("akka:666".into()), vec![0, 255]).manifest("A");
+    let appended = journal
+        .append(&id(), Expected::Any, event.clone())
+        .await
+        .expect("an append");
+    let events = journal.replay(&id(), Window::from(appended.first));
+    let events: Vec<Event> = events.try_collect().await.expect("a replay");
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].data, event);
+}
+
+/// J22.
+pub async fn j22_carries_metadata(setup: Setup) {
+    let journal = setup.journal().await;
+    let event = text("a-1").metadata("by", "alice").metadata("", "é");
+    journal
+        .append(&id(), Expected::Empty, event.clone())
+        .await
+        .expect("an append");
+    let events: Vec<Event> = journal
+        .replay(&id(), Window::ALL)
+        .try_collect()
+        .await
+        .expect("a replay");
+    assert_eq!(events[0].data.metadata, event.metadata);
+}

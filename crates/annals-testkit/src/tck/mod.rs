@@ -1,0 +1,342 @@
+//! What journals, snapshots, durable state and the log must do on every layout and store: the properties
+//! that Akka's and Pekko's technology compatibility kits ask for, and ours.
+//!
+//! Promises: each check makes its tables under names of its own and drops them; a failure panics
+//! and says which property it was.
+//! Never: measures time.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "a test suite: a panic is how a check fails"
+)]
+
+pub mod aftermath;
+pub mod akka;
+pub mod journal;
+pub mod log;
+pub mod record;
+pub mod snapshot;
+pub mod state;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::store;
+use annals::items::{Items, TableName};
+use annals::journal::Journal;
+use annals::layout::Layout;
+use annals::{Clock, Error, ManualClock, Random};
+use annals_jvm::AnyLayout;
+use annals_jvm::LayoutName;
+use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision};
+
+/// One property, by name.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals_jvm::AnyLayout;
+/// use annals_testkit::tck::journal::PROPERTIES;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let property = PROPERTIES.first().expect("there are some");
+/// assert!(property.name.starts_with("j1"), "{}", property.name);
+/// property.check(Arc::new(Memory::new()), AnyLayout::default()).await; // panics where it fails
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Property {
+    /// The property's name in the lists, and what it says.
+    pub name: &'static str,
+    act: fn(Setup) -> BoxFuture<'static, ()>,
+}
+
+impl Property {
+    /// Checks this property alone.
+    ///
+    /// # Panics
+    /// Where it does not hold, when its tables are dropped.
+    pub async fn check(&self, items: Arc<dyn Items>, settings: AnyLayout) {
+        let setup = Setup::new(items, settings).await;
+        let setup = setup.expect("tables for a property");
+        let acting = AssertUnwindSafe((self.act)(setup.clone()));
+        let ended = acting.catch_unwind().await;
+        let dropped = setup.drop_tables().await;
+        if let Err(panic) = ended {
+            std::panic::resume_unwind(panic);
+        }
+        dropped.expect("the property's tables are dropped");
+    }
+}
+
+/// A layout with settings that make it work another way.
+///
+/// ```
+/// use annals_jvm::LayoutName;
+/// use annals_testkit::tck::AKKA;
+///
+/// assert_eq!(AKKA.name, "akka");
+/// assert_eq!((AKKA.settings)().layout, LayoutName::Akka);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// The layout's name, and what is set.
+    pub name: &'static str,
+    /// The settings, but for the names of tables.
+    pub settings: fn() -> AnyLayout,
+}
+
+/// Our own.
+pub const ANNALS: Variant = Variant {
+    name: "annals",
+    settings: || of(LayoutName::Annals),
+};
+/// The tables of akka-persistence-dynamodb 1.x.
+pub const AKKA: Variant = Variant {
+    name: "akka",
+    settings: || of(LayoutName::Akka),
+};
+/// j5ik2o's tables, with all of an id in one partition, in order.
+pub const J5IK2O: Variant = Variant {
+    name: "j5ik2o",
+    settings: || of(LayoutName::J5ik2o),
+};
+/// j5ik2o's tables, with an id spread over many partitions: only the index has it in order, and
+/// late.
+pub const J5IK2O_SPREAD: Variant = Variant {
+    name: "j5ik2o-spread",
+    settings: || {
+        let mut settings = of(LayoutName::J5ik2o);
+        let journal = &mut settings.j5ik2o.dynamo_db_journal;
+        journal.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
+        journal.sort_key_resolver_class_name = SortKeyKind::SeqNr;
+        journal.soft_delete = false;
+        let snapshot = &mut settings.j5ik2o.dynamo_db_snapshot;
+        snapshot.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
+        snapshot.sort_key_resolver_class_name = SortKeyKind::SeqNr;
+        settings.j5ik2o.dynamo_db_state.stored_revision = StoredRevision::V1;
+        settings
+    },
+};
+
+fn of(layout: LayoutName) -> AnyLayout {
+    AnyLayout {
+        layout,
+        ..AnyLayout::default()
+    }
+}
+
+/// Properties that belong together, and the layouts that have what they are about.
+///
+/// ```
+/// use annals_testkit::tck::LISTS;
+///
+/// let states = LISTS.iter().find(|list| list.name == "state").expect("there is one");
+/// assert!(states.variants.iter().all(|variant| variant.name != "akka"), "it has no such state");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    /// What they are about.
+    pub name: &'static str,
+    /// Where they must hold.
+    pub variants: &'static [Variant],
+    /// The properties.
+    pub properties: &'static [Property],
+}
+
+const ALL: &[Variant] = &[ANNALS, AKKA, J5IK2O, J5IK2O_SPREAD];
+
+/// Every list. Whoever tests a store takes them all: what is added here is run everywhere.
+#[rustfmt::skip]
+pub const LISTS: &[List] = &[
+    List { name: "journal", variants: ALL, properties: journal::PROPERTIES },
+    List { name: "snapshot", variants: ALL, properties: snapshot::PROPERTIES },
+    List { name: "plugin", variants: &[AKKA], properties: akka::PROPERTIES },
+    List { name: "failures", variants: ALL, properties: akka::failures::PROPERTIES },
+    List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SPREAD], properties: state::PROPERTIES },
+    List { name: "log", variants: &[ANNALS], properties: log::storing::PROPERTIES },
+    List { name: "playback", variants: &[ANNALS], properties: log::playing::PROPERTIES },
+];
+
+/// One property on one layout: a test for every store.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals_testkit::tck::cases;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let case = cases().find(|case| case.variant.name == "akka").expect("there are some");
+/// assert!(case.name_on("memory").starts_with("akka::memory::journal::j1"));
+/// case.check(Arc::new(Memory::new())).await; // panics where it fails
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Where.
+    pub variant: Variant,
+    /// The name of its list.
+    pub list: &'static str,
+    /// What.
+    pub property: Property,
+}
+
+impl Case {
+    /// Checks it on a store.
+    ///
+    /// # Panics
+    /// Where it does not hold.
+    pub async fn check(&self, items: Arc<dyn Items>) {
+        let settings = (self.variant.settings)();
+        self.property.check(items, settings).await;
+    }
+
+    /// What a test of it is called: `akka::memory::journal::j1_replays_all_events`.
+    pub fn name_on(&self, store: &str) -> String {
+        let (variant, list, property) = (self.variant.name, self.list, self.property.name);
+        format!("{variant}::{store}::{list}::{property}")
+    }
+}
+
+/// Every property of every list, on each of the list's layouts.
+pub fn cases() -> impl Iterator<Item = Case> {
+    LISTS.iter().flat_map(|list| {
+        list.variants.iter().flat_map(move |&variant| {
+            list.properties.iter().map(move |&property| Case {
+                variant,
+                list: list.name,
+                property,
+            })
+        })
+    })
+}
+
+/// What a property is checked on: a store, a layout, tables of its own and a clock of its own.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals_jvm::AnyLayout;
+/// use annals_testkit::tck::Setup;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// let setup = Setup::new(Arc::new(Memory::new()), AnyLayout::default()).await?;
+/// let journal = setup.journal().await;
+/// assert_eq!(journal.highest(&"Cart|42".parse()?).await?, None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The store.
+    pub items: Arc<dyn Items>,
+    /// The layout, and the names of its tables.
+    pub settings: AnyLayout,
+    /// The time, which moves only when told to.
+    pub clock: Arc<ManualClock>,
+    /// Chance, from a fixed seed.
+    pub random: Random,
+}
+
+impl Setup {
+    /// Tables nobody else has, created.
+    pub async fn new(items: Arc<dyn Items>, settings: AnyLayout) -> Result<Self, Error> {
+        let unique = Random::from_machine().bits();
+        let name = |what: &str| -> Result<Option<TableName>, Error> {
+            Ok(Some(format!("annals-tck-{what}-{unique:016x}").parse()?))
+        };
+        let layout = settings.layout;
+        let settings = AnyLayout {
+            journal_table: name("journal")?,
+            snapshot_table: name("snapshot")?,
+            state_table: match layout {
+                LayoutName::Akka => None,
+                _ => name("state")?,
+            },
+            ..settings
+        };
+        for table in settings.tables()?.all() {
+            items.create_table(table, Default::default()).await?;
+        }
+        Ok(Self {
+            items,
+            settings,
+            clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
+            random: Random::seeded(1),
+        })
+    }
+
+    /// A journal, as a process that has just started opens it.
+    pub async fn journal(&self) -> Journal {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let store = store(self.items.clone(), clock, self.random.clone());
+        self.settings
+            .journal(&store)
+            .await
+            .expect("the journal opens")
+    }
+
+    async fn drop_tables(&self) -> Result<(), Error> {
+        for table in self.settings.tables()?.all() {
+            self.items.drop_table(table.name()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks every property of a list on a store, with a layout's settings.
+///
+/// ```
+/// use annals::memory::Memory;
+/// use annals_jvm::AnyLayout;
+/// use annals_testkit::tck;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// tck::run(tck::journal::PROPERTIES, Arc::new(Memory::new()), AnyLayout::default()).await;
+/// # }
+/// ```
+///
+/// # Panics
+/// Where one or more do not hold, when all have been checked: with a line for each.
+pub async fn run(properties: &[Property], items: Arc<dyn Items>, settings: AnyLayout) {
+    let mut failures = Vec::new();
+    for property in properties {
+        let check = AssertUnwindSafe(property.check(items.clone(), settings.clone()));
+        if let Err(panic) = check.catch_unwind().await {
+            failures.push(format!(
+                "{}: {}",
+                property.name,
+                crate::conformance::message_of(&*panic)
+            ));
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} properties do not hold:\n{}",
+        failures.len(),
+        properties.len(),
+        failures.join("\n")
+    );
+}
+
+macro_rules! properties {
+    ($($name:ident,)+) => {
+        /// The properties.
+        pub const PROPERTIES: &[crate::tck::Property] = &[$(crate::tck::Property {
+            name: stringify!($name),
+            act: |setup| Box::pin($name(setup)),
+        },)+];
+    };
+}
+
+pub(crate) use properties;

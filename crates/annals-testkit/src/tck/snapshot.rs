@@ -1,0 +1,322 @@
+//! The properties of snapshots. `s1` to `s13` are the kits' own; the others are ours.
+
+use futures::TryStreamExt;
+
+use super::{Setup, properties};
+use crate::store;
+use annals::items::{Condition, Item, Scan, scan_all};
+use annals::layout::Layout;
+use annals::snapshot::{Criteria, Snapshot, Snapshots};
+use annals::{Codec, Payload, PersistenceId, SequenceNumber};
+use annals_jvm::LayoutName;
+
+properties! {
+    s1_finds_nothing_of_an_unknown_id,
+    s2_finds_nothing_saved_before_a_time,
+    s3_finds_nothing_up_to_a_number,
+    s4_loads_the_newest,
+    s5_loads_the_newest_up_to_a_number,
+    s6_loads_the_newest_up_to_a_number_and_time,
+    s7_deletes_one,
+    s8_deletes_by_criteria,
+    s9_deletes_nothing_that_is_newer,
+    s10_overwrites_one_of_the_same_number,
+    s11_saves_ten_thousand_characters,
+    s12_carries_codec_manifest_and_schema,
+    s13_carries_the_time,
+    newest_is_by_number_not_by_time,
+    lower_bounds_count,
+    a_large_snapshot_is_whole,
+    a_snapshot_that_does_not_decode_is_passed_over,
+    nothing_is_left_of_what_was_deleted,
+}
+
+fn id() -> PersistenceId {
+    "p|1".parse().expect("an id")
+}
+
+fn number(n: u64) -> SequenceNumber {
+    SequenceNumber::new(n).expect("a sequence number")
+}
+
+fn state(text: &str) -> Payload {
+    Payload::new(Codec::Text, text.to_owned())
+}
+
+fn snapshots(setup: &Setup) -> Snapshots {
+    let clock = setup.clock.clone();
+    let store = store(setup.items.clone(), clock, setup.random.clone());
+    let opened = setup.settings.snapshots(&store);
+    opened.expect("snapshots open")
+}
+
+/// The kits' set-up: s-1 to s-5 at 11 to 15, at times of their own. Answers those.
+async fn five(setup: &Setup) -> (Snapshots, Vec<u64>) {
+    let snapshots = snapshots(setup);
+    let mut times = Vec::new();
+    for n in 1..=5u64 {
+        setup.clock.advance(std::time::Duration::from_millis(10));
+        times.push(annals::Clock::now_ms(&*setup.clock));
+        let saved = snapshots
+            .save(&id(), number(10 + n), state(&format!("s-{n}")))
+            .await;
+        saved.expect("a snapshot is saved");
+    }
+    (snapshots, times)
+}
+
+async fn load(snapshots: &Snapshots, criteria: Criteria) -> Option<Snapshot> {
+    snapshots.load(&id(), criteria).await.expect("a load")
+}
+
+#[track_caller]
+fn check(found: Option<Snapshot>, want: Option<(u64, &str)>) {
+    let found = found.map(|snapshot| (snapshot.sequence_number.get(), snapshot.payload.bytes));
+    let found = found.map(|(n, bytes)| (n, String::from_utf8_lossy(&bytes).into_owned()));
+    assert_eq!(found, want.map(|(n, text)| (n, text.to_owned())));
+}
+
+/// S1.
+pub async fn s1_finds_nothing_of_an_unknown_id(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    let unknown: PersistenceId = "invalid".parse().expect("an id");
+    assert_eq!(
+        snapshots
+            .load(&unknown, Criteria::ALL)
+            .await
+            .expect("a load"),
+        None
+    );
+}
+
+/// S2.
+pub async fn s2_finds_nothing_saved_before_a_time(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    check(load(&snapshots, Criteria::ALL.until_ms(100)).await, None);
+}
+
+/// S3.
+pub async fn s3_finds_nothing_up_to_a_number(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    check(load(&snapshots, Criteria::ALL.up_to(number(7))).await, None);
+}
+
+/// S4.
+pub async fn s4_loads_the_newest(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    check(load(&snapshots, Criteria::ALL).await, Some((15, "s-5")));
+}
+
+/// S5.
+pub async fn s5_loads_the_newest_up_to_a_number(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    check(
+        load(&snapshots, Criteria::ALL.up_to(number(13))).await,
+        Some((13, "s-3")),
+    );
+}
+
+/// S6.
+pub async fn s6_loads_the_newest_up_to_a_number_and_time(setup: Setup) {
+    let (snapshots, times) = five(&setup).await;
+    let criteria = Criteria::ALL.up_to(number(13)).until_ms(times[2]);
+    check(load(&snapshots, criteria).await, Some((13, "s-3")));
+    check(
+        load(&snapshots, Criteria::ALL.until_ms(times[1])).await,
+        Some((12, "s-2")),
+    );
+}
+
+/// S7.
+pub async fn s7_deletes_one(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    snapshots
+        .delete(&id(), Criteria::at(number(13)))
+        .await
+        .expect("a deletion");
+    check(
+        load(&snapshots, Criteria::ALL.up_to(number(13))).await,
+        Some((12, "s-2")),
+    );
+    check(load(&snapshots, Criteria::ALL).await, Some((15, "s-5")));
+}
+
+/// S8.
+pub async fn s8_deletes_by_criteria(setup: Setup) {
+    let (snapshots, times) = five(&setup).await;
+    let criteria = Criteria::ALL.up_to(number(13)).until_ms(times[2]);
+    snapshots.delete(&id(), criteria).await.expect("a deletion");
+    check(load(&snapshots, criteria).await, None);
+    let criteria = Criteria::ALL.up_to(number(14)).until_ms(times[3]);
+    check(load(&snapshots, criteria).await, Some((14, "s-4")));
+}
+
+/// S9.
+pub async fn s9_deletes_nothing_that_is_newer(setup: Setup) {
+    let (snapshots, times) = five(&setup).await;
+    let criteria = Criteria::ALL.up_to(number(14)).until_ms(times[3] - 1);
+    snapshots.delete(&id(), criteria).await.expect("a deletion");
+    let criteria = Criteria::ALL.up_to(number(14)).until_ms(times[3]);
+    check(load(&snapshots, criteria).await, Some((14, "s-4")));
+}
+
+/// S10.
+pub async fn s10_overwrites_one_of_the_same_number(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    snapshots
+        .save(&id(), number(15), state("s-5-modified"))
+        .await
+        .expect("a save");
+    check(
+        load(&snapshots, Criteria::ALL).await,
+        Some((15, "s-5-modified")),
+    );
+}
+
+/// S11.
+pub async fn s11_saves_ten_thousand_characters(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    let long = "x".repeat(10_000);
+    snapshots
+        .save(&id(), number(16), state(&long))
+        .await
+        .expect("a save");
+    check(load(&snapshots, Criteria::ALL).await, Some((16, &long)));
+}
+
+/// S12.
+pub async fn s12_carries_codec_manifest_and_schema(setup: Setup) {
+    let snapshots = snapshots(&setup);
+    let payload = Payload::new(Codec::Other("akka:666".into()), vec![0u8, 255]);
+    let payload = payload.manifest("A").schema(3);
+    snapshots
+        .save(&id(), number(100), payload.clone())
+        .await
+        .expect("a save");
+    let found = load(&snapshots, Criteria::ALL).await.expect("it is there");
+    assert_eq!(found.payload, payload);
+}
+
+/// S13.
+pub async fn s13_carries_the_time(setup: Setup) {
+    let (snapshots, times) = five(&setup).await;
+    let found = load(&snapshots, Criteria::ALL).await.expect("it is there");
+    assert_eq!(found.time_ms, times[4]);
+}
+
+/// An older state may be saved later.
+pub async fn newest_is_by_number_not_by_time(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    snapshots
+        .save(&id(), number(3), state("late"))
+        .await
+        .expect("a save");
+    check(load(&snapshots, Criteria::ALL).await, Some((15, "s-5")));
+}
+
+/// Of number and time.
+pub async fn lower_bounds_count(setup: Setup) {
+    let (snapshots, times) = five(&setup).await;
+    let criteria = Criteria {
+        min_number: number(12),
+        min_time_ms: times[2],
+        ..Criteria::ALL
+    };
+    let found: Vec<Snapshot> = snapshots
+        .find(&id(), criteria)
+        .try_collect()
+        .await
+        .expect("a find");
+    let numbers: Vec<_> = found
+        .iter()
+        .map(|found| found.sequence_number.get())
+        .collect();
+    assert_eq!(numbers, [15, 14, 13]);
+    snapshots.delete(&id(), criteria).await.expect("a deletion");
+    check(load(&snapshots, Criteria::ALL).await, Some((12, "s-2")));
+}
+
+/// A large state: more than an item holds, or about as much as the layout can keep in one; that of
+/// `akka` has an index which carries it once more.
+fn large(setup: &Setup, seed: u64) -> Payload {
+    let words = match setup.settings.layout {
+        LayoutName::Akka => 24_000,
+        LayoutName::J5ik2o => 48_000,
+        LayoutName::Annals => 150_000,
+    };
+    let random = annals::Random::seeded(seed);
+    let bytes: Vec<u8> = (0..words)
+        .flat_map(|_| random.bits().to_le_bytes())
+        .collect();
+    Payload::new(Codec::Bytes, bytes)
+}
+
+/// And so is one that overwrites it.
+pub async fn a_large_snapshot_is_whole(setup: Setup) {
+    let snapshots = snapshots(&setup);
+    for seed in 1..=2 {
+        let large = large(&setup, seed);
+        snapshots
+            .save(&id(), number(7), large.clone())
+            .await
+            .expect("a save");
+        let found = load(&snapshots, Criteria::ALL).await.expect("it is there");
+        assert!(found.payload == large, "the payload is whole");
+    }
+}
+
+/// Down to none at all, which means: replay everything.
+pub async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    let table = setup.settings.tables().expect("tables").snapshot;
+    let all = scan_all(setup.items.clone(), table.clone().into(), Scan::whole());
+    let all: Vec<_> = all.try_collect().await.expect("a scan");
+    for n in [15u64, 14] {
+        // Its number, whatever attribute has it.
+        let is_it = |item: &&Item| item.iter().any(|(_, value)| value.as_u64() == Some(n));
+        let mut item = all.iter().find(is_it).expect("the snapshot's item").clone();
+        // As the plugin would have written it: with a checksum it would not come to decoding.
+        item.remove("crc");
+        let names: Vec<String> = item
+            .iter()
+            .filter(|(_, value)| value.as_bytes().is_some())
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        assert_eq!(names.len(), 1);
+        for name in names {
+            item.insert(name, vec![0xFFu8, 2, 3]);
+        }
+        let put = setup.items.put(&table, item, Condition::Always).await;
+        put.expect("a put");
+    }
+    check(load(&snapshots, Criteria::ALL).await, Some((13, "s-3")));
+}
+
+/// No part of it either.
+pub async fn nothing_is_left_of_what_was_deleted(setup: Setup) {
+    let (snapshots, _) = five(&setup).await;
+    snapshots
+        .save(&id(), number(20), large(&setup, 1))
+        .await
+        .expect("a save");
+    snapshots
+        .save(&id(), number(20), large(&setup, 2))
+        .await
+        .expect("a save");
+    snapshots
+        .save(&id(), number(20), state("small"))
+        .await
+        .expect("a save");
+    snapshots
+        .save(&id(), number(21), large(&setup, 3))
+        .await
+        .expect("a save");
+    snapshots
+        .delete(&id(), Criteria::ALL)
+        .await
+        .expect("a deletion");
+    let table = setup.settings.tables().expect("tables").snapshot;
+    let left = scan_all(setup.items.clone(), table.into(), Scan::whole());
+    let left: Vec<_> = left.try_collect().await.expect("a scan");
+    assert_eq!(left.len(), 0, "{left:?}");
+}

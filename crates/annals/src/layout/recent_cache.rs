@@ -1,0 +1,95 @@
+//! What this process knows of a store, by key, in bounded memory.
+//!
+//! Guarantees: the last `REMEMBERED` entries are kept, and at most twice as many. A cache: a missing
+//! entry is read from the store again.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{PersistenceId, SequenceNumber, Token};
+
+/// How many entries are remembered; twice as many at the most, in two generations.
+const REMEMBERED: usize = 50_000;
+
+/// Entries made since the last turn, and those of the turn before. Cheaper than exact recency, and
+/// forgets none of the last `REMEMBERED` entries.
+#[derive(Debug)]
+struct Generations<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K: Eq + Hash, V: Copy> Generations<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
+        self.young.get(key).or_else(|| self.old.get(key)).copied()
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        self.young.insert(key, value);
+        if self.young.len() >= REMEMBERED {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+}
+
+/// Entries by key.
+#[derive(Debug)]
+pub struct Known<K, V>(Mutex<Generations<K, V>>);
+
+impl<K, V> Default for Known<K, V> {
+    fn default() -> Self {
+        Self(Mutex::new(Generations {
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }))
+    }
+}
+
+impl<K: Eq + Hash, V: Copy> Known<K, V> {
+    fn lock(&self) -> MutexGuard<'_, Generations<K, V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry of a key.
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.lock().get(key)
+    }
+
+    /// Remembers what `learn` makes of what was known.
+    pub fn update(&self, key: K, learn: impl FnOnce(Option<V>) -> V) {
+        let mut known = self.lock();
+        let value = learn(known.get(&key));
+        known.insert(key, value);
+    }
+
+    /// Removes the entry of a key.
+    pub fn forget(&self, key: &K) {
+        let mut known = self.lock();
+        known.young.remove(key);
+        known.old.remove(key);
+    }
+}
+
+/// Behind which number an append that may go anywhere was tried last. While nobody knows whether
+/// it landed there, it must not be tried elsewhere. By id as well: the number of one id says
+/// nothing about another to which the same token is given, and would tear a gap there.
+#[derive(Debug, Default)]
+pub struct Tries(Known<(PersistenceId, Token), Option<SequenceNumber>>);
+
+impl Tries {
+    /// Where the append of a token was tried last.
+    pub fn get(&self, id: &PersistenceId, token: Token) -> Option<Option<SequenceNumber>> {
+        self.0.get(&(id.clone(), token))
+    }
+
+    /// An append is about to be tried.
+    pub fn begin(&self, id: &PersistenceId, token: Token, behind: Option<SequenceNumber>) {
+        self.0.update((id.clone(), token), |_| behind);
+    }
+
+    /// The append's outcome is known.
+    pub fn end(&self, id: &PersistenceId, token: Token) {
+        self.0.forget(&(id.clone(), token));
+    }
+}
