@@ -2,10 +2,40 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use futures::Stream;
+
 use crate::{Error, Result};
+
+/// Persistence ids as they come, each once. An error ends it.
+///
+/// ```
+/// use annals::PersistenceId;
+/// use annals::IdStream;
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::layout::AnnalsLayout;
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// # let event = annals::NewEvent::new(annals::Codec::Text, "opened");
+/// # for id in ["Cart|42", "Account|1"] {
+/// #     let (id, expected) = (id.parse()?, annals::journal::Expected::Empty);
+/// #     annals.journal().append(&id, expected, event.clone()).await?;
+/// # }
+/// let carts: IdStream = annals.journal().persistence_ids("Cart|");
+/// let carts: Vec<PersistenceId> = carts.try_collect().await?;
+/// assert_eq!(carts, ["Cart|42".parse()?]);
+/// # Ok(())
+/// # }
+/// ```
+pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
 
 /// The most bytes of a persistence id: a partition key has 2,048, and layouts add to it.
 pub const PERSISTENCE_ID_BYTES_MAX: usize = 2_000;

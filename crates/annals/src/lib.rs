@@ -209,7 +209,7 @@ pub use codec::{Codec, Scalar};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, NewEvent, Token};
 pub use facade::Annals;
-pub use id::{PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
+pub use id::{IdStream, PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
 pub use payload::Payload;
 pub use random::Random;
 

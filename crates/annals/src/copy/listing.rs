@@ -12,7 +12,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::Side;
 use crate::Error;
-use crate::journal::IdStream;
+use crate::IdStream;
 
 /// The ids that were listed so far. All of them fit in memory.
 #[derive(Clone, Default)]

@@ -237,3 +237,12 @@ impl From<AppendError> for Error {
         }
     }
 }
+
+impl From<Appended> for crate::snapshot::Place {
+    fn from(appended: Appended) -> Self {
+        Self {
+            number: appended.last,
+            anchor: Some(appended.first),
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod signature;
 mod skip;
 
 pub use crate::verify::{Finding, Problem, Remedy, Verify};
+pub use crate::id::IdStream;
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use recovery::Recovered;
 pub use signature::Signature;
@@ -61,33 +62,6 @@ use crate::{Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber, Toke
 /// # }
 /// ```
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
-/// Persistence ids as they come, each once. An error ends it.
-///
-/// ```
-/// use annals::PersistenceId;
-/// use annals::journal::IdStream;
-/// use futures::TryStreamExt;
-///
-/// # use annals::Annals;
-/// # use annals::memory::Memory;
-/// # use annals::layout::AnnalsLayout;
-/// # use std::sync::Arc;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> annals::Result<()> {
-/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
-/// # let event = annals::NewEvent::new(annals::Codec::Text, "opened");
-/// # for id in ["Cart|42", "Account|1"] {
-/// #     let (id, expected) = (id.parse()?, annals::journal::Expected::Empty);
-/// #     annals.journal().append(&id, expected, event.clone()).await?;
-/// # }
-/// let carts: IdStream = annals.journal().persistence_ids("Cart|");
-/// let carts: Vec<PersistenceId> = carts.try_collect().await?;
-/// assert_eq!(carts, ["Cart|42".parse()?]);
-/// # Ok(())
-/// # }
-/// ```
-pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
-
 /// Which of an id's events are wanted: a window of numbers, and how many at most.
 ///
 /// ```

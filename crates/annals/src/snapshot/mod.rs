@@ -19,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{Stream, TryStreamExt};
 
-use crate::journal::IdStream;
+use crate::IdStream;
 use crate::store::Store;
 use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
 use crate::{Payload, PersistenceId, Result, SequenceNumber};

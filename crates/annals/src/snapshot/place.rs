@@ -1,7 +1,6 @@
 //! Where in its entity's history a snapshot stands.
 
 use crate::SequenceNumber;
-use crate::journal::Appended;
 
 /// The number of the last event a snapshot knows of and, where that is known, the number that the
 /// append began with that this event ends. With both, the tail is read in one request.
@@ -41,15 +40,6 @@ impl From<SequenceNumber> for Place {
         Self {
             number,
             anchor: None,
-        }
-    }
-}
-
-impl From<Appended> for Place {
-    fn from(appended: Appended) -> Self {
-        Self {
-            number: appended.last,
-            anchor: Some(appended.first),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
-use crate::journal::IdStream;
+use crate::IdStream;
 use crate::store::Store;
 use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
 use crate::{Error, Payload, PersistenceId, Result};

@@ -29,6 +29,7 @@ mod log_original;
 mod log_pump;
 mod log_races;
 mod log_sim;
+mod module_graph;
 mod properties;
 mod readme_ja;
 mod scripted;

@@ -25,11 +25,11 @@ const FENCED: [(&str, &str); 4] = [
     (concat!("aws", "_"), "annals-aws"),
     (concat!("cl", "ap"), "annals-cli"),
     (concat!("ax", "um"), "annals-cli"),
-    (concat!("ho", "con"), "annals-cli"),
+    (concat!("ho", "con"), "annals-jvm"),
 ];
 
 /// Where every public type comes with an example.
-const SHOWN: [&str; 2] = ["annals/src", "annals-aws/src"];
+const SHOWN: [&str; 3] = ["annals/src", "annals-aws/src", "annals-jvm/src"];
 const TYPES: [&str; 4] = ["pub struct ", "pub enum ", "pub trait ", "pub type "];
 
 /// What is wrong with a file, a line each. `path` begins below `crates`.

@@ -18,7 +18,7 @@ use super::{keys, opening};
 use crate::items::{
     Condition, Item, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError, scan_all,
 };
-use crate::journal::IdStream;
+use crate::IdStream;
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};

@@ -17,7 +17,7 @@ use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
 use crate::items::{Condition, Item, Scan, TableSpec, Value, WriteError, scan_all};
-use crate::journal::IdStream;
+use crate::IdStream;
 use crate::state::{Revision, State, StateError, StateLayout};
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};
