@@ -4,6 +4,7 @@
 use annals::entity::{
     Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, persist,
 };
+use annals::layout::AnnalsLayout;
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize, Stored)]
@@ -56,7 +57,7 @@ impl Handle<Command> for Account {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let annals = annals_aws::create(&Default::default()).await?;
+    let annals = annals_aws::create(&Default::default(), &AnnalsLayout::default()).await?;
     let settings = EntitySettings::new().retention(Retention::every(100));
     let accounts = annals.region::<Account>(settings);
 
