@@ -108,6 +108,7 @@ impl Sent {
                 .snapshot
                 .map(|state| Payload::new(Codec::Json, state.get().to_owned())),
             token: None,
+            idempotency_key: None,
         };
         Ok(Self {
             expected,

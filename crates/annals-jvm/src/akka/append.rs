@@ -67,25 +67,13 @@ impl AkkaJournal {
     /// Behind whatever is last.
     async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
         let known = self.heads.get(id).map(|head| head.last);
-        // A try that may have landed is repeated at its place before any other is tried.
-        let tried = self.tries.get(id, stamped.token);
-        let mut is_repeated = tried.is_some();
-        let mut last = match (tried, known) {
-            (Some(tried), _) => tried.map_or(0, SequenceNumber::get),
-            (None, Some(known)) => known,
-            (None, None) => self.tail(id).await?.highest,
+        let mut last = match known {
+            Some(known) => known,
+            None => self.tail(id).await?.highest,
         };
         for _ in 0..TRIES_MAX {
-            self.tries
-                .begin(id, stamped.token, SequenceNumber::new(last));
             match self.put_behind(id, last, stamped).await? {
-                Put::Landed(appended) => {
-                    self.tries.end(id, stamped.token);
-                    return Ok(Put::Landed(appended));
-                }
-                // It may have landed when it was tried before: put anywhere else it could be there
-                // twice. It stays a try, so that it is not when it is repeated either.
-                Put::Forgotten if is_repeated => return Ok(Put::Forgotten),
+                Put::Landed(appended) => return Ok(Put::Landed(appended)),
                 Put::Forgotten => last = self.tail(id).await?.highest,
                 Put::Taken(found) => {
                     let end = found.last().map(|event| event.sequence_number.get());
@@ -95,9 +83,7 @@ impl AkkaJournal {
                     };
                 }
             }
-            is_repeated = false;
         }
-        self.tries.end(id, stamped.token);
         Ok(Put::Taken(Vec::new()))
     }
 

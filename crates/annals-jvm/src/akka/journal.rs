@@ -20,7 +20,7 @@ use annals::journal::{
     Skip, Stamped, Window, verify_met,
 };
 use annals::layout::Layout;
-use annals::layout::recent_cache::{Known, Tries};
+use annals::layout::recent_cache::Known;
 use annals::store::Store;
 use annals::verify::{FindingStream, Repairs};
 use annals::{Clock, PersistenceId, Result, SequenceNumber};
@@ -69,7 +69,6 @@ pub struct AkkaJournal {
     pub(super) settings: Arc<AnyLayout>,
     pub(super) keys: Keys,
     pub(super) heads: Arc<Known<PersistenceId, Head>>,
-    pub(super) tries: Arc<Tries>,
     pub(super) recorded: Arc<tokio::sync::OnceCell<()>>,
 }
 
@@ -88,7 +87,6 @@ impl AkkaJournal {
             settings: Arc::new(settings.clone()),
             keys,
             heads: Arc::default(),
-            tries: Arc::default(),
             recorded: Arc::default(),
         })
     }

@@ -61,20 +61,13 @@ impl J5ik2oJournal {
     /// Behind whatever is last.
     async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
         let known = self.heads.get(id).map(|head| head.last);
-        // A try that may have landed is repeated at its place before any other is tried.
-        let mut last = match (self.tries.get(id, stamped.token), known) {
-            (Some(tried), _) => tried.map_or(0, SequenceNumber::get),
-            (None, Some(known)) => known,
-            (None, None) => self.tail(id).await?.settled(),
+        let mut last = match known {
+            Some(known) => known,
+            None => self.tail(id).await?.settled(),
         };
         for _ in 0..TRIES_MAX {
-            self.tries
-                .begin(id, stamped.token, SequenceNumber::new(last));
             match self.put_behind(id, last, stamped).await? {
-                Put::Landed(appended) => {
-                    self.tries.end(id, stamped.token);
-                    return Ok(Put::Landed(appended));
-                }
+                Put::Landed(appended) => return Ok(Put::Landed(appended)),
                 Put::Taken(found) => {
                     let end = found.last().map(|event| event.sequence_number.get());
                     last = match end.filter(|_| last == known.unwrap_or(0)) {
@@ -84,7 +77,6 @@ impl J5ik2oJournal {
                 }
             }
         }
-        self.tries.end(id, stamped.token);
         Ok(Put::Taken(Vec::new()))
     }
 

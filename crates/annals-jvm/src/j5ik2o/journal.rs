@@ -27,7 +27,7 @@ use annals::journal::{
     Skip, Stamped, Window, verify_met,
 };
 use annals::layout::Layout;
-use annals::layout::recent_cache::{Known, Tries};
+use annals::layout::recent_cache::Known;
 use annals::store::Store;
 use annals::verify::{FindingStream, Repairs};
 use annals::{Clock, PersistenceId, Result, SequenceNumber};
@@ -74,7 +74,6 @@ pub struct J5ik2oJournal {
     pub(super) settings: Arc<AnyLayout>,
     pub(super) keys: Keys,
     pub(super) heads: Arc<Known<PersistenceId, Head>>,
-    pub(super) tries: Arc<Tries>,
 }
 
 impl J5ik2oJournal {
@@ -160,7 +159,6 @@ impl J5ik2oJournal {
             settings: Arc::new(settings.clone()),
             keys: Keys::new(resolvers, is_numbered),
             heads: Arc::default(),
-            tries: Arc::default(),
         })
     }
 

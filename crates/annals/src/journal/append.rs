@@ -1,13 +1,15 @@
-//! What goes into an append, and how it can end.
+//! Appending: what goes in, how it can end, and the verb.
 
 use std::fmt;
 
+use super::idempotency::{self, IdempotencyKey, KeyUse};
+use super::{Journal, Stamped, told};
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
 /// The most bytes of a causation or correlation id: they must fit an item whatever the events do.
 const CAUSE_BYTES_MAX: usize = 1_024;
 
-/// What a writer believes is last.
+/// The event that a writer expects to be last.
 ///
 /// ```
 /// use annals::journal::{AppendError, Expected};
@@ -26,7 +28,7 @@ const CAUSE_BYTES_MAX: usize = 1_024;
 /// let first = journal.append(&id, Expected::Empty, event()).await?;
 /// journal.append(&id, Expected::Last(first.last), event()).await?;
 ///
-/// // Whoever knows only the first event is told.
+/// // A writer that knows only the first event gets a conflict.
 /// let late = journal.append(&id, Expected::Last(first.last), event()).await;
 /// assert!(matches!(late, Err(AppendError::Conflict(_))));
 /// assert_eq!(journal.append(&id, Expected::Any, event()).await?.last.get(), 3);
@@ -35,11 +37,11 @@ const CAUSE_BYTES_MAX: usize = 1_024;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing: the id has never had an event.
+    /// No event: the id has never had one.
     Empty,
-    /// The event with this number.
+    /// The event with this sequence number.
     Last(SequenceNumber),
-    /// Whatever: append behind it.
+    /// Anything: append after the last event.
     Any,
 }
 
@@ -72,8 +74,10 @@ impl fmt::Display for Expected {
 pub struct Append {
     /// The events, at least one.
     pub events: Vec<NewEvent>,
-    /// What tells this append from every other; drawn where it is not given.
+    /// Distinguishes this append from every other; drawn where it is not given.
     pub token: Option<Token>,
+    /// The caller's name for this append, instead of a token.
+    pub idempotency_key: Option<IdempotencyKey>,
     /// What caused it.
     pub causation: Option<String>,
     /// What it belongs to.
@@ -98,6 +102,21 @@ impl Append {
         self
     }
 
+    /// Under this key: repeated by any process, it is acknowledged and not appended again, also when
+    /// its events were deleted since.
+    ///
+    /// With an expectation that holds for ever. With [`Expected::Any`] it holds while the append is
+    /// among the last 128 sequence numbers; on the layout `akka`, where tombstones forget, among the
+    /// last 32 where it is deleted. The same key for other content or another expectation is a
+    /// conflict, as far back as it is checked: those 128, or 16 before the expectation. The last
+    /// event gets the metadata `annals-idempotency`. A keyed append costs one read more, or two
+    /// with [`Expected::Any`].
+    #[must_use]
+    pub fn idempotency_key(mut self, key: IdempotencyKey) -> Self {
+        self.idempotency_key = Some(key);
+        self
+    }
+
     /// With the state that the events lead to. It rides along where the store has room that is
     /// paid for anyway ([`Appended::has_snapshot`]), is found by [`Journal::last_snapshot`] while
     /// no later append is there, and is deleted with the events.
@@ -109,7 +128,7 @@ impl Append {
         self
     }
 
-    pub(super) fn check(&self, id: &PersistenceId) -> Result<()> {
+    fn check(&self, id: &PersistenceId) -> Result<()> {
         if self.events.is_empty() {
             return Err(Error::invalid(format!(
                 "an append has at least one event. id=`{id}`"
@@ -146,7 +165,7 @@ impl From<Vec<NewEvent>> for Append {
     }
 }
 
-/// Where an append came to stand.
+/// The sequence numbers and the time of an append.
 ///
 /// ```
 /// use annals::journal::{Append, Expected};
@@ -178,17 +197,17 @@ pub struct Appended {
     pub has_snapshot: bool,
 }
 
-/// Somebody else was first.
+/// Another writer was first.
 ///
 /// See [`AppendError`] for an example.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// Whose events.
+    /// The persistence id.
     pub id: PersistenceId,
-    /// What the writer believed last.
+    /// The event that the writer expected to be last.
     pub expected: Expected,
-    /// What is known to have been appended since; there may be more. Where it is not empty, it
-    /// begins right behind what was expected, so a writer that lags by one append can go on.
+    /// Events known to be appended since; there may be more. If not empty, it begins right after
+    /// the expected event, so that a writer that lags by one append can continue.
     pub found: Vec<Event>,
 }
 
@@ -221,7 +240,7 @@ pub struct Conflict {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The belief was wrong: reload, decide again.
+    /// The expectation was wrong: reload, decide again.
     #[error("another event is there, or the expected one is not; replay and decide again. id=`{}`, expected=`{}`", .0.id, .0.expected)]
     Conflict(Box<Conflict>),
     /// The store failed; the error's kind says whether the append may have landed.
@@ -244,5 +263,73 @@ impl From<Appended> for crate::snapshot::Place {
             number: appended.last,
             anchor: Some(appended.first),
         }
+    }
+}
+
+impl Journal {
+    /// Appends events, all or none, if what is expected to be last is last.
+    ///
+    /// An append that ends in `Unavailable` may be stored. To find out, append the same again with
+    /// the same [`Append::token`] or [`Append::idempotency_key`]: if it is stored it is acknowledged,
+    /// and not appended again. With a token and [`Expected::Any`] only the journal that tried before
+    /// recognises it, and never appends it twice; other processes need a key. On the layout `akka`
+    /// an append is recognised until it and the 32 events after it, or all events, are deleted;
+    /// then it is a conflict.
+    ///
+    /// # Errors
+    /// [`AppendError::Conflict`] where another event is there, with that event.
+    pub async fn append(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        append: impl Into<Append>,
+    ) -> Result<Appended, AppendError> {
+        let mut append: Append = append.into();
+        append.check(id)?;
+        idempotency::check_unmarked(id, &append)?;
+        let key = append.idempotency_key.take();
+        let used = key.map(|key| KeyUse::new((id, &key), expected, &append));
+        let given = append.token.or_else(|| used.map(KeyUse::token));
+        if let Some(used) = used {
+            if append.token.is_some() {
+                return Err(AppendError::Store(Error::invalid(format!(
+                    "an append has a token or an idempotency key; leave one of them out. id=`{id}`"
+                ))));
+            }
+            used.mark(&mut append);
+        }
+        let stamped = Stamped {
+            token: given.unwrap_or_else(|| self.token()),
+            time_ms: self.store.clock().now_ms(),
+            append,
+        };
+        // Boxed, so that appends without them do not carry the room.
+        match (used, given) {
+            (Some(used), _) => Box::pin(self.append_keyed(id, expected, (stamped, used))).await,
+            (None, Some(_)) if expected == Expected::Any => {
+                Box::pin(self.append_repeatable(id, stamped)).await
+            }
+            _ => self.append_stamped(id, expected, stamped).await,
+        }
+    }
+
+    /// As [`append`](Self::append), by a time and a token that were given before.
+    pub(crate) async fn append_stamped(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        stamped: Stamped,
+    ) -> Result<Appended, AppendError> {
+        stamped.append.check(id)?;
+        let appended = self.layout.append(id, expected, stamped).await;
+        appended.map_err(|error| match error {
+            AppendError::Store(error) => told("append", id)(error).into(),
+            conflict @ AppendError::Conflict(_) => conflict,
+        })
+    }
+
+    /// A token for an append that may have to be repeated.
+    pub fn token(&self) -> Token {
+        Token::draw(self.store.random())
     }
 }

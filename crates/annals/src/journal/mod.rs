@@ -9,13 +9,16 @@
 
 mod append;
 mod follow;
+mod idempotency;
 mod recovery;
+mod repeat;
 mod signature;
 mod skip;
 
 pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use crate::id::IdStream;
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
+pub use idempotency::IdempotencyKey;
 pub use recovery::Recovered;
 pub use signature::Signature;
 pub use signature::Signatures;
@@ -29,6 +32,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, Stream, TryStreamExt};
 
+use self::repeat::PendingAppends;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::verify::{self, FindingStream, Kept, Looks, Met, Repairs};
@@ -216,6 +220,19 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Every id that has ever had an event and begins so, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
+    /// The same ids in an order that never changes, those after one of them or all. A layout that
+    /// does not say otherwise reads all of them and orders them by their bytes.
+    fn persistence_ids_after(&self, after: Option<&PersistenceId>) -> IdStream {
+        let (after, all) = (after.cloned(), self.persistence_ids(""));
+        let sorted = async move {
+            let mut ids: Vec<PersistenceId> = all.try_collect().await?;
+            ids.retain(|id| after.as_ref().is_none_or(|after| id > after));
+            ids.sort_unstable();
+            Ok::<_, Error>(stream::iter(ids.into_iter().map(Ok)))
+        };
+        Box::pin(stream::once(sorted).try_flatten())
+    }
+
     /// What is wrong with everything there is, by one look, id by id, also where an id has lost what
     /// it is listed by, and with items that belong to none; nothing is changed. A layout that does
     /// not say otherwise looks at the ids it lists.
@@ -305,6 +322,7 @@ fn told(asked: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Se
 pub struct Journal {
     layout: Arc<dyn JournalLayout>,
     store: Store,
+    pending: Arc<PendingAppends>,
 }
 
 impl Journal {
@@ -313,6 +331,7 @@ impl Journal {
         Self {
             layout,
             store: store.clone(),
+            pending: Arc::default(),
         }
     }
 
@@ -324,34 +343,6 @@ impl Journal {
     /// As the store fails.
     pub async fn prepare(&self) -> Result<()> {
         self.layout.prepare().await
-    }
-
-    /// Appends events, all or none, if what is expected to be last is last.
-    ///
-    /// An append that ends in `Unavailable` may have landed. To find out, append the same with
-    /// the same [`Append::token`]: if it had landed it is acknowledged, and not appended again.
-    /// With [`Expected::Any`] it is known again only by the journal that tried before; another
-    /// process would have to look everywhere. On the layout `akka` an append that was deleted
-    /// meanwhile, and 32 numbers behind it or everything with it, may be a conflict when it is
-    /// repeated.
-    ///
-    /// # Errors
-    /// [`AppendError::Conflict`] where somebody else's event is there, with that event.
-    pub async fn append(
-        &self,
-        id: &PersistenceId,
-        expected: Expected,
-        append: impl Into<Append>,
-    ) -> Result<Appended, AppendError> {
-        let append = append.into();
-        let stamped = Stamped {
-            token: append
-                .token
-                .unwrap_or_else(|| Token::draw(self.store.random())),
-            time_ms: self.store.clock().now_ms(),
-            append,
-        };
-        self.append_stamped(id, expected, stamped).await
     }
 
     /// The events in the window, in order, as they come.
@@ -388,21 +379,6 @@ impl Journal {
         self.layout.deleted_to(id).await
     }
 
-    /// As [`append`](Self::append), by a time and a token that were given before.
-    pub(crate) async fn append_stamped(
-        &self,
-        id: &PersistenceId,
-        expected: Expected,
-        stamped: Stamped,
-    ) -> Result<Appended, AppendError> {
-        stamped.append.check(id)?;
-        let appended = self.layout.append(id, expected, stamped).await;
-        appended.map_err(|error| match error {
-            AppendError::Store(error) => told("append", id)(error).into(),
-            conflict @ AppendError::Conflict(_) => conflict,
-        })
-    }
-
     /// Whether an append whose writer dies is there whole or leaves nothing.
     pub(crate) fn lands_whole(&self) -> bool {
         self.layout.lands_whole()
@@ -431,19 +407,12 @@ impl Journal {
         self.layout.persistence_ids(prefix)
     }
 
-    /// The same ids in the order of their bytes, those behind `after` or all: pages of a list, where
-    /// each begins behind the last id of the one before. Reads the whole table before the first, and
-    /// holds all of them.
+    /// The same ids from `after` on, or all: pages of a list, where each begins after the last id
+    /// of the page before. The layout decides the order, which stays the same. On `annals` it is the
+    /// order of the store, and what is not taken is not read; other layouts read the whole table
+    /// first, hold all ids and order them by their bytes.
     pub fn persistence_ids_after(&self, after: Option<&PersistenceId>) -> IdStream {
-        let after = after.cloned();
-        let all = self.layout.persistence_ids("");
-        let sorted = async move {
-            let mut ids: Vec<PersistenceId> = all.try_collect().await?;
-            ids.retain(|id| after.as_ref().is_none_or(|after| id > after));
-            ids.sort_unstable();
-            Ok::<_, Error>(stream::iter(ids.into_iter().map(Ok)))
-        };
-        Box::pin(stream::once(sorted).try_flatten())
+        self.layout.persistence_ids_after(after)
     }
 
     /// What is wrong with the events of an id. Reads all of them, also behind one that does not
@@ -474,10 +443,5 @@ impl Journal {
     /// `Invalid` for less than an hour: appends that young may still be under way.
     pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         self.layout.orphans(older_than, verify).await
-    }
-
-    /// A token for an append that may have to be repeated.
-    pub fn token(&self) -> Token {
-        Token::draw(self.store.random())
     }
 }

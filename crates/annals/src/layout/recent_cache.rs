@@ -7,8 +7,6 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{PersistenceId, SequenceNumber, Token};
-
 /// How many entries are remembered; twice as many at the most, in two generations.
 const REMEMBERED: usize = 50_000;
 
@@ -68,28 +66,5 @@ impl<K: Eq + Hash, V: Copy> Known<K, V> {
         let mut known = self.lock();
         known.young.remove(key);
         known.old.remove(key);
-    }
-}
-
-/// Behind which number an append that may go anywhere was tried last. While nobody knows whether
-/// it landed there, it must not be tried elsewhere. By id as well: the number of one id says
-/// nothing about another to which the same token is given, and would tear a gap there.
-#[derive(Debug, Default)]
-pub struct Tries(Known<(PersistenceId, Token), Option<SequenceNumber>>);
-
-impl Tries {
-    /// Where the append of a token was tried last.
-    pub fn get(&self, id: &PersistenceId, token: Token) -> Option<Option<SequenceNumber>> {
-        self.0.get(&(id.clone(), token))
-    }
-
-    /// An append is about to be tried.
-    pub fn begin(&self, id: &PersistenceId, token: Token, behind: Option<SequenceNumber>) {
-        self.0.update((id.clone(), token), |_| behind);
-    }
-
-    /// The append's outcome is known.
-    pub fn end(&self, id: &PersistenceId, token: Token) {
-        self.0.forget(&(id.clone(), token));
     }
 }

@@ -21,6 +21,7 @@ mod journal_format;
 mod journal_model;
 mod journal_parts;
 mod journal_recovery;
+mod journal_repeats;
 mod journal_signatures;
 mod large_payloads;
 mod log_cost;

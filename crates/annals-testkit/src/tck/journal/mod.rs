@@ -43,7 +43,7 @@ properties! {
     a_deletion_inside_a_batch_hides_its_first_half,
     a_deletion_repeated_or_smaller_changes_nothing,
     ids_are_listed_once_also_when_all_is_deleted,
-    ids_are_listed_in_order_behind_another,
+    ids_are_listed_page_by_page,
     any_text_is_an_id_of_its_own,
     events_are_carried_whole,
     a_large_append_is_whole,

@@ -78,20 +78,13 @@ impl AnnalsJournal {
     /// Behind whatever is last. A lag of one commit is repaired from what the refusal shows, a
     /// longer one by looking.
     async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
-        let known = self.heads.get(id);
-        // A try that may have landed is repeated at its place before any other is tried.
-        let mut last = match (self.tries.get(id, stamped.token), known) {
-            (Some(tried), _) => tried,
-            (None, Some(known)) => Some(known),
-            (None, None) => self.find_highest(id).await?,
+        let mut last = match self.heads.get(id) {
+            Some(known) => Some(known),
+            None => self.find_highest(id).await?,
         };
         for lag in 0..ANY_TRIES_MAX {
-            self.tries.begin(id, stamped.token, last);
             match self.put_behind(id, last, stamped).await? {
-                Put::Landed(appended) => {
-                    self.tries.end(id, stamped.token);
-                    return Ok(Put::Landed(appended));
-                }
+                Put::Landed(appended) => return Ok(Put::Landed(appended)),
                 Put::Taken(Some(existing)) => {
                     let end = existing.last()?;
                     self.heads.learn(id, end);
@@ -103,7 +96,6 @@ impl AnnalsJournal {
                 Put::Taken(None) => break,
             }
         }
-        self.tries.end(id, stamped.token);
         Ok(Put::Taken(None))
     }
 

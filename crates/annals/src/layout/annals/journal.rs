@@ -18,16 +18,18 @@ use super::heads::Heads;
 use super::keys::{self, Bucket, Span};
 use super::parts::PartedTable;
 use super::{deletion, record, replay, skipping, verify};
-use crate::items::{Item, Scan, TableSpec, Value};
+use crate::items::{Cursor, Item, Scan, TableSpec, Value};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
     Skip, Stamped, Verify, Window, verify_met,
 };
-use crate::layout::recent_cache::Tries;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::verify::{FindingStream, Repairs};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
+
+/// How many items are read at once for a page of ids.
+const IDS_PAGE_ITEMS: u32 = 256;
 
 /// A journal of the `annals` layout.
 #[derive(Clone, Debug)]
@@ -36,7 +38,6 @@ pub(super) struct AnnalsJournal {
     pub(super) table: Arc<TableSpec>,
     pub(super) span: Span,
     pub(super) heads: Arc<Heads>,
-    pub(super) tries: Arc<Tries>,
     recorded: Arc<OnceCell<()>>,
 }
 
@@ -49,7 +50,6 @@ impl AnnalsJournal {
             table,
             span,
             heads: Arc::default(),
-            tries: Arc::default(),
             recorded: Arc::new(OnceCell::new_with(is_recorded.then_some(()))),
         })
     }
@@ -91,6 +91,22 @@ impl AnnalsJournal {
     ) -> Result<Option<Commit>> {
         let item = self.item_at(id, first).await?;
         item.map(|item| self.commit_of(id, &item)).transpose()
+    }
+
+    /// The ids that a scan finds. The first commit of an id is never removed, only emptied, so each
+    /// id has exactly one.
+    fn ids_in(&self, scan: Scan) -> IdStream {
+        let all = self.store.scan_all(&self.table, scan);
+        let ids = all.try_filter_map(move |item| {
+            let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
+            let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);
+            let id = match partition.and_then(keys::parse_commits) {
+                Some((id, Bucket(0))) => Some(id),
+                _ => None,
+            };
+            std::future::ready(Ok(id))
+        });
+        Box::pin(ids)
     }
 
     /// The events of a commit, its parts fetched where it has any; `None` where they were deleted
@@ -176,21 +192,23 @@ impl JournalLayout for AnnalsJournal {
         deletion::purge(self, id).await
     }
 
-    /// The first commit of an id is never removed, only emptied, so each id has exactly one.
     fn persistence_ids(&self, prefix: &str) -> IdStream {
         let prefix = prefix.to_owned();
-        let all = self.store.scan_all(&self.table, Scan::whole());
-        let ids = all.try_filter_map(move |item| {
-            let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
-            let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);
-            let id = match partition.and_then(keys::parse_commits) {
-                Some((id, Bucket(0))) => Some(id),
-                _ => None,
-            };
-            let id = id.filter(|id| id.as_str().starts_with(&prefix));
-            std::future::ready(Ok(id))
-        });
+        let ids = self.ids_in(Scan::whole());
+        let ids = ids.try_filter(move |id| std::future::ready(id.as_str().starts_with(&prefix)));
         Box::pin(ids)
+    }
+
+    /// In the order of a scan, which the key of an id's first commit tells.
+    fn persistence_ids_after(&self, after: Option<&PersistenceId>) -> IdStream {
+        let scan = Scan::whole().limit(IDS_PAGE_ITEMS);
+        self.ids_in(match after {
+            None => scan,
+            Some(id) => {
+                let first = keys::commit(id, SequenceNumber::FIRST, self.span);
+                scan.after(Cursor::new(keys::item_of(&first)))
+            }
+        })
     }
 
     fn verify_all(self: Arc<Self>) -> FindingStream {

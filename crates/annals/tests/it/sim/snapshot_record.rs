@@ -153,11 +153,13 @@ impl SnapshotRecord {
             save.told == Told::Done && save.number == number && save.span.is_before(look.span)
         });
         let deletions: Vec<_> = self.deletions.iter().filter(|d| d.id == look.id).collect();
+        // Also by way of one that was saved at the same time, replaced it and was deleted.
         let may_be_deleted = |since: &Save| {
-            let tried = deletions.iter().filter(|d| !d.span.is_before(since.span));
-            tried
-                .into_iter()
-                .any(|d| may.iter().any(|(_, save)| save.meets(&d.criteria)))
+            let mut tried = deletions.iter().filter(|d| !d.span.is_before(since.span));
+            let of_number = |save: &&Save| save.id == look.id && save.number == number;
+            let saves = self.saves.iter().filter(of_number);
+            let saves: Vec<_> = saves.filter(|it| !it.span.is_before(since.span)).collect();
+            tried.any(|d| saves.iter().any(|save| save.meets(&d.criteria)))
         };
         may.iter().all(|(_, save)| save.meets(&look.criteria))
             && done.into_iter().any(|(_, save)| !may_be_deleted(save))
