@@ -1,7 +1,7 @@
-//! Lines of any input, read one at a time; and lines of items, `{"Item":{…}}`, for a table.
+//! Lines of an input, one at a time; and lines of items, `{"Item":{…}}`, for a table.
 //!
-//! Promises: an item that comes out of here may be put into the table; the first line that is
-//! wrong ends it and is named; memory is bounded, whatever the input.
+//! Promises: every item returned fits the table; the first wrong line ends the stream and is named;
+//! memory is bounded, whatever the input.
 
 use annals::items::{Checked, Item, Key, TableSpec, check_item, item_from_json};
 use annals::{Error, Result};
@@ -24,11 +24,11 @@ pub(crate) struct Entry {
     pub(crate) item: Item,
 }
 
-/// The lines, and how far they have been read.
+/// The lines, and the progress in reading them.
 pub(crate) struct Lines {
     input: Box<dyn AsyncBufRead + Send + Unpin>,
     bar: ProgressBar,
-    /// Of the line read last, from 1.
+    /// The number of the last line, from 1.
     number: u64,
 }
 
@@ -41,11 +41,11 @@ impl Lines {
         }
     }
 
-    /// Every item, in order; the first line that is none for this table ends it with an error.
+    /// Every item, in order; the first line that is not an item of this table ends it with an error.
     pub(crate) fn entries(self, table: &TableSpec) -> impl Stream<Item = Result<Entry>> {
         stream::try_unfold(self, move |mut lines| async move {
             while let Some(line) = lines.read().await? {
-                // Also of a blank one: blanks without an end would be read for ever.
+                // Blank lines as well: endless blanks would be read for ever.
                 let checked = lines.check(&line);
                 checked.map_err(|cause| lines.wrong(cause))?;
                 if !line.trim_ascii().is_empty() {
@@ -59,7 +59,7 @@ impl Lines {
         })
     }
 
-    /// The number of the line read last, from 1.
+    /// The number of the last line, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -71,7 +71,7 @@ impl Lines {
         Ok(line)
     }
 
-    /// The same, of which one that is too long is only the beginning.
+    /// The same; of a line that is too long only the beginning.
     async fn read(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         self.number += 1;
@@ -85,7 +85,7 @@ impl Lines {
         Ok((bytes > 0).then_some(line))
     }
 
-    /// Whether a line is short enough to be an item.
+    /// Refuses a line that is too long for an item.
     fn check(&self, line: &[u8]) -> Result<()> {
         if line.len() as u64 <= LINE_BYTES_MAX {
             return Ok(());

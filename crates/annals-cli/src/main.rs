@@ -16,8 +16,8 @@ mod progress;
 mod records;
 mod serve;
 mod settings;
-mod shown;
 mod side;
+mod wire;
 
 use std::process::ExitCode;
 

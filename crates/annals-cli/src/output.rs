@@ -1,18 +1,19 @@
-//! What is printed, and how: for people at a terminal, as JSON lines otherwise.
+//! Output: text at a terminal, JSON lines otherwise.
 //!
 //! Promises: standard output has results only; errors go to standard error, one cause a line; a
-//! reader that went away ends the command quietly.
+//! closed pipe ends the command quietly.
 
 use std::error::Error as _;
-use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use annals::items::Cost;
 use annals::{Error, ErrorKind, Result};
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::args::Global;
+use crate::wire;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug)]
@@ -35,28 +36,28 @@ impl Output {
         self.json
     }
 
-    /// Whether `--json` was typed, for what is not a stream of results.
+    /// Whether `--json` was given, for output that is not a stream of results.
     pub(crate) fn is_json_asked(self) -> bool {
         self.json_asked
     }
 
     /// One result: the object as a JSON line, or the text for people.
-    pub(crate) fn line(self, object: &impl Display, text: &str) -> Result<()> {
+    pub(crate) fn line(self, object: &impl Serialize, text: &str) -> Result<()> {
         if self.json {
-            print_line(&object.to_string())
+            print_line(&wire::line(object))
         } else {
             print_line(text)
         }
     }
 
-    /// What a person at a terminal is told at the end, beside the results.
+    /// A summary for people, beside the results.
     pub(crate) fn note(self, text: &str) {
         if !self.json {
             eprintln!("{text}");
         }
     }
 
-    /// What it cost, if that was asked for.
+    /// The cost, with `--cost`.
     pub(crate) fn cost(self, cost: Cost) -> Result<()> {
         if !self.cost {
             return Ok(());
@@ -81,7 +82,7 @@ fn whole_or_half(cost: Cost) -> Json {
     }
 }
 
-/// Prints a line, leaving quietly where nobody reads any more.
+/// Prints a line; exits quietly where the pipe is closed.
 pub(crate) fn print_line(line: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{line}");
@@ -95,7 +96,7 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
     })
 }
 
-/// A remark, on standard error.
+/// A note, on standard error.
 pub(crate) fn print_note(note: &str) {
     // Nowhere is left to report that standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{note}");
@@ -114,7 +115,7 @@ pub(crate) fn print_error(error: &Error) {
     }
 }
 
-/// What the process answers for an error of this kind.
+/// The exit code for an error of this kind.
 pub(crate) fn exit_code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
         ErrorKind::Invalid => 2,
@@ -125,5 +126,5 @@ pub(crate) fn exit_code(kind: ErrorKind) -> ExitCode {
     })
 }
 
-/// What the process answers where something is not there.
+/// The exit code where something is absent.
 pub(crate) const ABSENT: u8 = 1;

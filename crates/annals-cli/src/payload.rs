@@ -1,54 +1,56 @@
-//! Payloads and times as they are printed and typed.
+//! Payloads and times: printed, typed, and on the wire.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 
 use annals::{Codec, Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::value::RawValue;
-use serde_json::{Number, Value as Json};
+use serde_json::Number;
+use serde_json::value::{RawValue, to_raw_value};
 
-/// What the library can show of it, as JSON; anything else, and what is not what it says it is, as
-/// base64 under another name. JSON itself is shown as it is stored: a parser would round numbers,
-/// and drop the first of two members of one name.
-fn to_json(codec: &Codec, bytes: &[u8]) -> (&'static str, String) {
-    if let Some(text) = std::str::from_utf8(bytes)
-        .ok()
-        .filter(|_| *codec == Codec::Json)
-        && is_json(text).is_ok()
-    {
-        // Only between its tokens can JSON have ends of lines.
-        return ("payload", text.replace(['\n', '\r'], " "));
-    }
-    match codec.to_json(bytes) {
-        Some(json) => ("payload", json.to_string()),
-        None => (
-            "payload_base64",
-            Json::from(BASE64.encode(bytes)).to_string(),
-        ),
+/// A payload for the wire: JSON where its codec has values, otherwise, or where it is not what its
+/// codec says, base64. JSON is passed on as it is stored: a parser would round numbers, and drop the
+/// first of two members of one name.
+pub(crate) fn to_wire<'a>(
+    codec: &Codec,
+    bytes: &'a [u8],
+) -> (Option<Cow<'a, RawValue>>, Option<String>) {
+    let text = std::str::from_utf8(bytes).ok();
+    let json = text.filter(|_| *codec == Codec::Json);
+    let raw = match json.and_then(|text| serde_json::from_str::<&RawValue>(text).ok()) {
+        // JSON can have line ends between its tokens only.
+        Some(raw) if raw.get().contains(['\n', '\r']) => {
+            let text = raw.get().replace(['\n', '\r'], " ");
+            RawValue::from_string(text).ok().map(Cow::Owned)
+        }
+        Some(raw) => Some(Cow::Borrowed(raw)),
+        None => {
+            let json = codec.to_json(bytes);
+            json.and_then(|json| to_raw_value(&json).ok())
+                .map(Cow::Owned)
+        }
+    };
+    match raw {
+        Some(raw) => (Some(raw), None),
+        None => (None, Some(BASE64.encode(bytes))),
     }
 }
 
-/// The line of an object that has members, and of a payload as the last one.
-pub(crate) fn to_line(object: &Json, codec: &Codec, bytes: &[u8]) -> String {
-    let ((name, payload), mut line) = (to_json(codec, bytes), object.to_string());
-    line.pop();
-    line.push_str(&format!(",\"{name}\":{payload}}}"));
-    line
-}
-
-/// The same for people.
+/// A payload for people.
 pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
-    let (_, json) = to_json(codec, bytes);
-    serde_json::from_str(&json).unwrap_or(json)
+    match to_wire(codec, bytes) {
+        (Some(raw), _) => serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned()),
+        (None, base64) => base64.unwrap_or_default(),
+    }
 }
 
 fn is_json(text: &str) -> serde_json::Result<()> {
     serde_json::from_str::<serde::de::IgnoredAny>(text).map(|_| ())
 }
 
-/// The text, if it is JSON. It is kept as it was typed.
+/// The text, if it is JSON, unchanged.
 pub(crate) fn check_json(text: &str, what: impl Display) -> Result<&str> {
     let text = text.trim();
     is_json(text).map_err(|cause| {
@@ -57,8 +59,8 @@ pub(crate) fn check_json(text: &str, what: impl Display) -> Result<&str> {
     Ok(text)
 }
 
-/// The bytes of what was typed for a codec: JSON and text as they were typed, a single value as
-/// JSON, and base64 for every codec that shows no values.
+/// The bytes of a payload that was typed: JSON and text unchanged, a single value as JSON, and base64
+/// for every codec without values.
 pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Result<Vec<u8>> {
     let refused = |wants: &str| {
         Error::invalid(format!(
@@ -68,9 +70,9 @@ pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Resul
     match codec {
         Codec::Json => Ok(check_json(text, what)?.as_bytes().to_vec()),
         Codec::Text => Ok(text.as_bytes().to_vec()),
-        shown if shown.has_values() => {
+        codec if codec.has_values() => {
             let value = serde_json::from_str(text).ok();
-            let bytes = value.and_then(|value| shown.bytes_of(&value));
+            let bytes = value.and_then(|value| codec.bytes_of(&value));
             bytes.ok_or_else(|| refused("a value of its codec, as JSON has it"))
         }
         _ => {
@@ -80,9 +82,9 @@ pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Resul
     }
 }
 
-/// The bytes of a payload as it is shown: a value under `payload`, of a codec that shows values, or
-/// base64 under `payload_base64`, of any.
-pub(crate) fn from_shown(
+/// The bytes of a payload on the wire: a value under `payload`, of a codec that has values, or base64
+/// under `payload_base64`, of any codec.
+pub(crate) fn from_wire(
     codec: &Codec,
     payload: Option<&RawValue>,
     base64: Option<&str>,
@@ -99,7 +101,7 @@ pub(crate) fn from_shown(
     };
     if !codec.has_values() {
         return Err(Error::invalid(format!(
-            "{what} is of a codec that shows no values: say it as payload_base64; nothing was written. codec=`{codec}`"
+            "{what} has a codec without JSON values: send it as payload_base64; nothing was written. codec=`{codec}`"
         )));
     }
     match codec {
@@ -123,9 +125,9 @@ pub(crate) fn from_shown(
     }
 }
 
-/// The whole number that a number of JSON is, written as `7` or as `7.0`.
+/// A JSON number as an integer, written as `7` or as `7.0`.
 pub(crate) fn whole(number: &Number) -> Option<i128> {
-    /// Up to here, and no further, floating points are exact.
+    /// Up to here floating-point numbers are exact.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if let Some(whole) = number.as_i64() {
         return Some(i128::from(whole));
@@ -134,14 +136,14 @@ pub(crate) fn whole(number: &Number) -> Option<i128> {
         return Some(i128::from(whole));
     }
     let float = number.as_f64()?;
-    // Inside of these bounds nothing is cut off.
+    // Within these bounds the cast is exact.
     (float.fract() == 0.0 && float.abs() <= EXACT).then_some(float as i128)
 }
 
 /// Everything on standard input.
 ///
 /// # Errors
-/// `Invalid` with these words where somebody would have to type it.
+/// `Invalid` with this message where standard input is a terminal.
 pub(crate) fn piped(missing: &str) -> Result<String> {
     if io::stdin().is_terminal() {
         return Err(Error::invalid(missing));
@@ -150,24 +152,23 @@ pub(crate) fn piped(missing: &str) -> Result<String> {
         .map_err(|cause| Error::invalid("standard input cannot be read as text").because(cause))
 }
 
-/// A JSON value that is given, or else is on standard input.
+/// The text of the argument, or else of standard input.
 pub(crate) fn given_or_piped(given: Option<String>, what: &str) -> Result<String> {
-    let text = match given {
-        Some(text) => text,
+    match given {
+        Some(text) => Ok(text),
         None => piped(&format!(
-            "{what} is missing; say it behind the id, or pipe it in as JSON"
-        ))?,
-    };
-    check_json(&text, what).map(str::to_owned)
+            "{what} is missing; give it after the id, or pipe it in"
+        )),
+    }
 }
 
-/// A moment for people.
+/// A time for people.
 pub(crate) fn time_text(time_ms: u64) -> String {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(time_ms).unwrap_or(i64::MAX));
     time.map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }
 
-/// A moment as it is typed: milliseconds since the Unix epoch, or RFC 3339.
+/// A time as it is typed: milliseconds since the Unix epoch, or RFC 3339.
 pub(crate) fn parse_time(text: &str) -> Result<u64> {
     if let Ok(time_ms) = text.parse() {
         return Ok(time_ms);

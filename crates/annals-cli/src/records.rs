@@ -1,45 +1,26 @@
 //! Records as they are sent, on standard input and over HTTP: `{"event_id":…,"time":…,"payload":…}`.
 //!
-//! Promises: what is left out has its default; what is not understood is refused and named. A payload
-//! is kept as it was sent, byte for byte.
-
-use std::collections::BTreeMap;
+//! Promises: members that are left out have defaults; unknown ones are refused and named. A payload is
+//! kept byte for byte.
 
 use annals::log::{EventId, Record, RecordPayload, Time};
 use annals::{Error, Result};
-use serde::de::IgnoredAny;
 use serde_json::Value as Json;
-use serde_json::value::RawValue;
 
-use crate::payload;
+use crate::{payload, wire};
 
-/// The members of a line, each as it was sent.
-fn members(line: &[u8]) -> Result<BTreeMap<String, &RawValue>> {
-    serde_json::from_slice(line).map_err(|cause| match serde_json::from_slice(line) {
-        Ok(IgnoredAny) => {
-            Error::invalid("line is no object; say {\"event_id\":…,\"time\":…,\"payload\":…}")
-        }
-        Err(_) => Error::invalid("line is not JSON").because(cause),
-    })
-}
-
-/// A small member, as a parser has it.
-fn parsed(raw: Option<&RawValue>) -> Option<Json> {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-}
-
-/// The record in a line, of this source; `now` where it tells no time.
+/// The record in a line, of this source; at `now` if it has no time.
 pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
-    let mut members = members(line)?;
-    let event_id = match parsed(members.remove("event_id")) {
-        None | Some(Json::Null) => EventId::of_bytes(line.trim_ascii()),
-        Some(Json::String(id)) => id.parse()?,
-        Some(other) => {
-            let message = format!("event_id is a text. event_id=`{other}`");
-            return Err(Error::invalid(message));
-        }
+    let sent: wire::Record<'_> = serde_json::from_slice(line).map_err(|cause| {
+        Error::invalid(format!(
+            "line is not a record, {{\"event_id\":…,\"time\":…,\"payload\":…}}: {cause}"
+        ))
+    })?;
+    let event_id = match sent.event_id {
+        None => EventId::of_bytes(line.trim_ascii()),
+        Some(id) => id.parse()?,
     };
-    let time: Time = match parsed(members.remove("time")) {
+    let time: Time = match sent.time {
         None | Some(Json::Null) => now,
         Some(Json::String(text)) => text.parse()?,
         // JSON may have a whole number as `7.0` as well.
@@ -49,18 +30,11 @@ pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
         },
         Some(other) => other.to_string().parse()?,
     };
-    let missing = || Error::invalid("line has no payload; what did happen?");
-    let payload = members.remove("payload").ok_or_else(missing)?;
-    if let Some(name) = members.keys().next() {
-        return Err(Error::invalid(format!(
-            "there are event_id, time and payload, and no others. name=`{name}`"
-        )));
-    }
     Ok(Record {
         source: source.to_owned(),
         event_id,
         time,
         // A parser would round numbers, and drop the first of two members of one name.
-        payload: RecordPayload::bytes(payload.get().as_bytes()),
+        payload: RecordPayload::bytes(sent.payload.get().as_bytes()),
     })
 }

@@ -1,48 +1,47 @@
-//! `annals append`: events, all or none.
+//! `annals append`: append events, all or none.
 
 use std::process::ExitCode;
 
 use annals::journal::{Append as Appending, Expected};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
-use serde_json::json;
 
 use super::{Context, Purpose};
-use crate::payload;
+use crate::{payload, wire};
 
-/// Append events to the journal of an id, in one go: all of them, or none.
+/// Append events to the journal of an id, all or none
 #[derive(Debug, clap::Args)]
 pub(crate) struct Append {
-    /// Whose events
+    /// The persistence id
     persistence_id: PersistenceId,
-    /// The events, each as --codec has it [default: lines on standard input, empty ones left out]
+    /// The events, each as --codec says [default: lines on standard input, empty ones left out]
     #[arg(allow_negative_numbers = true)]
     events: Vec<String>,
-    /// What the events are, and how they are typed: json, a JSON value; text, as it is; long, int,
-    /// boolean, a JSON number or boolean; any other name, as bytes, cbor, protobuf or akka:N, base64
+    /// The codec of the events: json, a JSON value; text, unchanged; long, int, boolean, a JSON number
+    /// or boolean; any other, such as bytes, cbor, protobuf or akka:N, base64
     #[arg(long, value_name = "C", default_value = "json")]
     codec: Codec,
-    /// Append only behind the event of this number; 0: only where there is none yet
+    /// Fail unless the last sequence number is N (0: no events yet)
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
-    /// The name that says what the events are
+    /// The manifest of the events: the name of their type
     #[arg(long, value_name = "M", default_value = "")]
     manifest: String,
-    /// A tag on each of the events; may be said again
+    /// A tag on each event; repeatable
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
-    /// The number of the shape that the events have
+    /// The version of the events' shape
     #[arg(long, value_name = "N", default_value_t = 0)]
     schema: u32,
-    /// A name and a value on each of the events; may be said again
+    /// Metadata on each event; repeatable
     #[arg(long = "metadata", value_name = "KEY=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// What caused the events: the id of a command or an event, say
+    /// The id of what caused the events: a command or an event
     #[arg(long, value_name = "C")]
     causation: Option<String>,
-    /// What the events belong to: the id of a request or an order, say
+    /// The id of what the events belong to: a request or an order
     #[arg(long, value_name = "C")]
     correlation: Option<String>,
-    /// The state the events lead to, a JSON value: kept beside them where that costs nothing
+    /// The state after the events, a JSON value, stored with them where that costs nothing
     #[arg(long, value_name = "STATE")]
     snapshot: Option<String>,
 }
@@ -71,11 +70,12 @@ impl Append {
         let appended = journal.append(id, expected, append).await?;
         if self.snapshot.is_some() && !appended.has_snapshot {
             eprintln!(
-                "annals: the state has no room beside the events; save it with `annals snapshot save`. id=`{id}`"
+                "annals: the state does not fit with the events; save it with `annals snapshot save`. id=`{id}`"
             );
         }
         for number in appended.first.get()..=appended.last.get() {
-            let object = json!({"persistence_id": id.as_str(), "sequence_number": number});
+            let number = SequenceNumber::new(number).unwrap_or(appended.last);
+            let object = wire::Position::new(id, number);
             context.output.line(&object, &format!("{id} {number}"))?;
         }
         context.print_cost(&store)?;
@@ -89,7 +89,7 @@ impl Append {
             Some(number) => match SequenceNumber::new(number) {
                 Some(number) => Ok(Expected::Last(number)),
                 None => Err(Error::invalid(format!(
-                    "no event has such a number. expect=`{number}`"
+                    "the expected sequence number is out of range. expect=`{number}`"
                 ))),
             },
         }
@@ -114,7 +114,7 @@ impl Append {
     }
 }
 
-/// A name and a value, which may hold further `=`.
+/// A name and a value, which may contain `=`.
 fn pair(text: &str) -> Result<(String, String)> {
     let pair = text.split_once('=');
     let (name, value) =
@@ -123,7 +123,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 fn read_lines() -> Result<Vec<String>> {
-    let text = payload::piped("no events; say them behind the id, or pipe lines in")?;
+    let text = payload::piped("no events; give them after the id, or pipe lines in")?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     Ok(lines.map(str::to_owned).collect())
 }

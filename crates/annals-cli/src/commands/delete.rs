@@ -1,24 +1,24 @@
-//! `annals delete`: events up to a number, whose numbers stay taken; or every trace of an id.
+//! `annals delete`: delete events up to a sequence number, or every trace of an id.
 
 use std::process::ExitCode;
 
 use annals::{PersistenceId, Result, SequenceNumber};
 
 use super::{Context, Purpose};
-use crate::shown;
+use crate::wire;
 
-/// Delete the events of an id for good: those up to a number, whose numbers are never used again; or,
-/// with --purge, every trace of the id.
+/// Delete the events of an id for good: up to a sequence number, and the numbers are never used again;
+/// or, with --purge, every trace of the id
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["to", "purge"]))]
 pub(crate) struct Delete {
-    /// Whose events
+    /// The persistence id
     persistence_id: PersistenceId,
-    /// Up to this number
+    /// Up to this sequence number
     #[arg(long, value_name = "N")]
     to: Option<SequenceNumber>,
-    /// All events, marks, and that there ever were any: numbers begin anew. Only while nobody uses
-    /// the id. Its snapshots stay: delete them too, they are of events that are no more
+    /// All events and tombstones: numbering restarts at 1. Only while nobody uses the id. Its
+    /// snapshots stay: delete them too, their events are gone
     #[arg(long)]
     purge: bool,
 }
@@ -27,23 +27,19 @@ impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let id = &self.persistence_id;
-        let (object, text) = match self.to {
+        match self.to {
             Some(to) => {
                 journal.delete_to(id, to).await?;
-                (
-                    shown::deleted_to(id, to),
-                    format!("{id} is deleted up to {to}"),
-                )
+                let object = wire::DeletedTo::new(id, to);
+                let text = format!("{id} is deleted up to {to}");
+                context.output.line(&object, &text)?;
             }
             None => {
                 journal.purge(id).await?;
-                (
-                    shown::purged(id),
-                    format!("{id} is purged; its numbers begin anew"),
-                )
+                let text = format!("{id} is purged; its numbering restarts at 1");
+                context.output.line(&wire::Purged::new(id), &text)?;
             }
-        };
-        context.output.line(&object, &text)?;
+        }
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }

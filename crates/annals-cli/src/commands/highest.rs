@@ -1,4 +1,4 @@
-//! `annals highest`: the number of the last event of an id.
+//! `annals highest`: print the last sequence number of an id.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,12 @@ use annals::{PersistenceId, Result};
 
 use super::{Context, Purpose};
 use crate::output::ABSENT;
-use crate::shown;
+use crate::wire;
 
-/// Print the number of the last event ever appended, deleted or not.
+/// Print the sequence number of the last event ever appended, deleted or not
 #[derive(Debug, clap::Args)]
 pub(crate) struct Highest {
-    /// Whose events
+    /// The persistence id
     persistence_id: PersistenceId,
 }
 
@@ -24,7 +24,7 @@ impl Highest {
             context.print_cost(&store)?;
             return Ok(ExitCode::from(ABSENT));
         };
-        let object = shown::place(id, highest);
+        let object = wire::Position::new(id, highest);
         context.output.line(&object, &highest.to_string())?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `annals ids`: whose events there are.
+//! `annals ids`: list persistence ids.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,12 @@ use annals::Result;
 use futures::TryStreamExt;
 
 use super::{Context, Purpose};
-use crate::{progress, shown};
+use crate::{progress, wire};
 
-/// Print every persistence id that has ever had an event, in no order. Reads the whole table.
+/// List every persistence id that has ever had an event, in no order; reads the whole table
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ids {
-    /// Only ids that begin so
+    /// Only ids with this prefix
     #[arg(long, value_name = "P", default_value = "")]
     prefix: String,
 }
@@ -23,7 +23,7 @@ impl Ids {
         let mut ids = journal.persistence_ids(&self.prefix);
         while let Some(id) = ids.try_next().await? {
             bar.inc(1);
-            let object = shown::id(&id);
+            let object = wire::Id::new(&id);
             bar.suspend(|| context.output.line(&object, id.as_str()))?;
         }
         bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! `annals replay`: the events of an id, in order.
+//! `annals replay`: print the events of an id, in order.
 
 use std::process::ExitCode;
 
@@ -9,27 +9,27 @@ use futures::StreamExt;
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, Output, print_line};
-use crate::{payload, progress, shown};
+use crate::{payload, progress, wire};
 
-/// How many lines are printed at once at the most.
+/// The most lines printed at once.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// Print the events of an id, one a line.
+/// Print the events of an id, one a line
 #[derive(Debug, clap::Args)]
 pub(crate) struct Replay {
-    /// Whose events
+    /// The persistence id
     persistence_id: PersistenceId,
-    /// From this number on
+    /// From this sequence number on
     #[arg(long, value_name = "N", default_value_t = SequenceNumber::FIRST)]
     from: SequenceNumber,
-    /// Up to this number
+    /// Up to this sequence number
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     to: Option<SequenceNumber>,
-    /// No more than so many
+    /// At most so many
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     max: Option<u64>,
-    /// Then every event that comes, until this is ended. For DynamoDB: one process at a time has
-    /// an embedded store open, so nobody can append to it meanwhile
+    /// Then every new event, until interrupted. For DynamoDB: an embedded store is open in one process
+    /// at a time, so nobody can append to it meanwhile
     #[arg(long)]
     follow: bool,
 }
@@ -54,7 +54,7 @@ impl Replay {
             false => journal.replay(id, window),
         };
         let printed = print_all(context.output, events).await?;
-        // Nothing in the window of an id that is there is an answer; an id that is not, is not.
+        // An empty window of an id with events is a result; an id without events is absent.
         if printed == 0 && journal.highest(id).await?.is_none() {
             eprintln!("annals: there are no events. id=`{id}`");
             context.print_cost(&store)?;
@@ -93,7 +93,7 @@ async fn print_all(output: Output, events: EventStream) -> Result<u64> {
 
 fn line_of(output: Output, event: &Event) -> String {
     if output.is_json() {
-        return shown::event(event);
+        return wire::line(&wire::StoredEvent::new(event));
     }
     let stored = &event.data;
     let (number, time) = (event.sequence_number, payload::time_text(event.time_ms));

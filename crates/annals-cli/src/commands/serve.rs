@@ -1,4 +1,4 @@
-//! `annals serve`: all of this over HTTP.
+//! `annals serve`: the HTTP server.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -19,21 +19,21 @@ use crate::args::{Given, given};
 use crate::interrupt::Interrupts;
 use crate::serve::{self, App, Guard, Limits, Otlp};
 
-/// Where every program in an environment is to send its spans.
+/// The collector for all programs of an environment.
 const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Serve journals, snapshots and durable state over HTTP: JSON in and out, described at
-/// /openapi.json. Ends cleanly on Ctrl-C and on the signal of `kill`.
+/// Serve journals, snapshots and durable state over HTTP: JSON in and out, described at /openapi.json.
+/// Stops cleanly on Ctrl-C and SIGTERM
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// Where to listen; port 0: any that is free
+    /// The address to listen on; port 0: any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
-    /// The file with the token that callers have to show as `Authorization: Bearer TOKEN`
-    /// [default: ANNALS_TOKEN]
+    /// The file with the token that clients send as `Authorization: Bearer TOKEN` [default:
+    /// ANNALS_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Let everybody in who can reach the address
+    /// Serve remote clients without a token
     #[arg(long)]
     insecure: bool,
     /// The most bytes of a request's body
@@ -42,22 +42,22 @@ pub(crate) struct Serve {
     /// The most connections at once
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     max_connections: usize,
-    /// The most requests under way at once; more are told to come again
+    /// The most requests in flight; others get 503
     #[arg(long, value_name = "N", default_value_t = Limits::default().requests)]
     max_requests: usize,
-    /// How many seconds a shutdown waits for what was accepted
+    /// How many seconds a shutdown waits for requests in flight
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().grace.as_secs())]
     grace: u64,
-    /// How many seconds a peer may take: to send a head or a body, or to read what waits for it
+    /// How many seconds a client may take to send a head or a body, or stall in reading
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().head_time.as_secs())]
     patience: u64,
-    /// How often what waits in the log's buffer is swept into its slots: 60s, 500ms, 5m
+    /// How often the log's buffer is swept into slots: 60s, 500ms, 5m
     #[arg(long, value_name = "T", default_value = "60s")]
     sweep_every: Every,
     /// Leave the log's buffer to another sweeper
     #[arg(long, conflicts_with = "sweep_every")]
     no_sweep: bool,
-    /// What is told on standard error: error, warn, info, debug, or by part like `annals=debug`
+    /// What to log on standard error: error, warn, info, debug, or by module like `annals=debug`
     #[arg(
         long,
         value_name = "FILTER",
@@ -65,11 +65,11 @@ pub(crate) struct Serve {
         default_value = "info"
     )]
     log: String,
-    /// The collector to which spans of requests and store calls are sent, such as
-    /// http://127.0.0.1:4318 [default: OTEL_EXPORTER_OTLP_ENDPOINT, where that can be spoken to]
+    /// The OpenTelemetry collector for spans of requests and store calls, such as
+    /// http://127.0.0.1:4318 [default: OTEL_EXPORTER_OTLP_ENDPOINT, if it is http]
     #[arg(long, value_name = "URL")]
     otlp: Option<Given<String>>,
-    /// How it is told [default: text at a terminal, json otherwise]
+    /// The format of the log [default: text at a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -93,24 +93,24 @@ impl Serve {
         if allowed.is_some_and(|allowed| allowed < limits.connections as u64) {
             tracing::warn!(
                 allowed,
-                "fewer files may be open than connections are allowed; raise `ulimit -n`"
+                "the limit of open files is lower than that of connections; raise `ulimit -n`"
             );
         }
         let interrupts = Interrupts::listen()?;
         let app = App::open(&context.settings, guard, limits).await?;
         let listener = TcpListener::bind(self.listen).await.map_err(|cause| {
-            let message = format!("cannot listen there. listen=`{}`", self.listen);
+            let message = format!("cannot listen on this address. listen=`{}`", self.listen);
             Error::invalid(message).because(cause)
         })?;
         let address = listener
             .local_addr()
-            .map_err(|cause| Error::unavailable("cannot tell the address").because(cause))?;
+            .map_err(|cause| Error::unavailable("cannot read the address").because(cause))?;
         tracing::info!(%address, "listening");
         let text = format!("annals listens on http://{address}");
         let object = serde_json::json!({"listening": format!("http://{address}")});
         context.output.line(&object, &text)?;
         let stop = async {
-            // Whichever signal it was, it asks for a clean end.
+            // Either signal asks for a clean stop.
             let _ = interrupts.or(std::future::pending::<()>()).await;
         };
         let served = serve::run(listener, app, stop).await;
@@ -121,8 +121,8 @@ impl Serve {
         served.map(|()| ExitCode::SUCCESS)
     }
 
-    /// Where spans go. What is said here must be right. The environment's is meant for every program
-    /// in it, so one that this program cannot speak to is told and left alone.
+    /// Where spans go. A wrong flag is an error. The environment's variable is meant for every program,
+    /// so one that this program cannot use is reported and ignored.
     fn otlp(&self) -> Result<(Option<Otlp>, Option<Error>)> {
         if let Some(address) = given(&self.otlp) {
             return Otlp::start(&address).map(|otlp| (Some(otlp), None));
@@ -165,10 +165,10 @@ impl Serve {
         }
     }
 
-    /// Lines on standard error, and spans for a collector where there is one.
+    /// Lines on standard error, and spans for a collector.
     fn start_traces(&self, otlp: Option<&Otlp>) -> Result<()> {
         let filter = EnvFilter::try_new(&self.log).map_err(|cause| {
-            Error::invalid(format!("--log is not understood. log=`{}`", self.log)).because(cause)
+            Error::invalid(format!("cannot parse --log. log=`{}`", self.log)).because(cause)
         })?;
         let is_terminal = std::io::stderr().is_terminal();
         let lines = tracing_subscriber::fmt::layer()
@@ -184,18 +184,18 @@ impl Serve {
         };
         let traces = tracing_subscriber::registry();
         let started = match otlp {
-            // What is printed does not decide what is sent.
+            // The filter of lines does not apply to spans.
             Some(otlp) => traces
                 .with(lines.with_filter(filter))
                 .with(otlp.layer())
                 .try_init(),
             None => traces.with(lines).with(filter).try_init(),
         };
-        started.map_err(|cause| Error::invalid("traces cannot be kept").because(cause))
+        started.map_err(|cause| Error::invalid("cannot start the traces").because(cause))
     }
 }
 
-/// Lets this process open as many files as it may, as each connection is one; how many that is.
+/// Raises the soft limit of open files to the hard one, as each connection is a file; returns it.
 fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! `annals snapshot`: states of an id at sequence numbers.
+//! `annals snapshot`: save, load, list and delete the states of an id at sequence numbers.
 
 use std::process::ExitCode;
 
@@ -9,46 +9,46 @@ use futures::StreamExt;
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, Output};
-use crate::{payload, shown};
+use crate::{payload, wire};
 
-/// What to do with snapshots.
+/// Save, load, list or delete snapshots.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Snapshot {
-    /// Save a state, over one of the same number
+    /// Save a state, replacing one of the same sequence number
     Save {
-        /// Whose state
+        /// The persistence id
         persistence_id: PersistenceId,
-        /// The state, a JSON value [default: what is on standard input]
+        /// The state, a JSON value [default: standard input]
         state: Option<String>,
-        /// The number of the last event it knows of
+        /// The sequence number of the last event in it
         #[arg(long, value_name = "N")]
         at: SequenceNumber,
-        /// The name that says what it is
+        /// The manifest: the name of its type
         #[arg(long, value_name = "M", default_value = "")]
         manifest: String,
     },
     /// Print the newest snapshot
     Load {
-        /// Whose state
+        /// The persistence id
         persistence_id: PersistenceId,
         #[command(flatten)]
         bounds: Bounds,
-        /// The one that rides in the last append, which `append --snapshot` left there
+        /// The one stored with the last append, by `append --snapshot`
         #[arg(long, conflicts_with = "Bounds")]
         riding: bool,
     },
     /// Print every snapshot, newest first
     List {
-        /// Whose states
+        /// The persistence id
         persistence_id: PersistenceId,
         #[command(flatten)]
         bounds: Bounds,
     },
     /// Delete snapshots
     Delete {
-        /// Whose states
+        /// The persistence id
         persistence_id: PersistenceId,
-        /// The one of this number
+        /// The one at this sequence number
         #[arg(long, value_name = "N", conflicts_with_all = ["min_seq", "max_seq"])]
         at: Option<SequenceNumber>,
         #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) enum Snapshot {
     },
 }
 
-/// Which snapshots are meant.
+/// Bounds of snapshots.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Bounds {
     /// From this sequence number on
@@ -100,6 +100,7 @@ impl Snapshot {
                 manifest,
             } => {
                 let state = payload::given_or_piped(state, "the state")?;
+                let state = payload::from_typed(&Codec::Json, &state, "the state")?;
                 let state = Payload::new(Codec::Json, state).manifest(manifest);
                 save(context, &persistence_id, at, state).await
             }
@@ -124,7 +125,7 @@ impl Snapshot {
             } => {
                 if at.is_none() && !bounds.is_given() {
                     return Err(Error::invalid(
-                        "say which: --at N, or bounds like --max-seq N or --max-time T",
+                        "choose some: --at N, or bounds like --max-seq N or --max-time T",
                     ));
                 }
                 let criteria = bounds.criteria();
@@ -147,13 +148,13 @@ async fn save(
 ) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Write).await?;
     snapshots.save(id, at, state).await?;
-    let object = shown::place(id, at);
+    let object = wire::Position::new(id, at);
     context.output.line(&object, &format!("{id} {at}"))?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// One that does not decode is told and passed over for the next older one.
+/// One that does not decode is reported, and the next older one loaded.
 async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
     let mut all = snapshots.find(id, criteria);
@@ -161,7 +162,7 @@ async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
         match all.next().await.transpose() {
             Ok(found) => break found,
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                eprintln!("annals: a snapshot does not decode and is passed over: {error}");
+                eprintln!("annals: a snapshot does not decode and is left out: {error}");
             }
             Err(error) => return Err(error),
         }
@@ -188,7 +189,7 @@ fn print_found(output: Output, id: &PersistenceId, found: Option<Stored>) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// One that does not decode is told and passed over; the others are of use without it.
+/// One that does not decode is reported and left out; the others are useful without it.
 async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
     let mut found = snapshots.find(id, criteria);
@@ -207,7 +208,7 @@ async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
 async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
     snapshots.delete(id, criteria).await?;
-    let object = shown::deleted(id);
+    let object = wire::Deleted::new(id);
     context
         .output
         .line(&object, &format!("snapshots of {id} are deleted"))?;
@@ -217,7 +218,7 @@ async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Re
 
 fn print(output: Output, snapshot: &Stored) -> Result<()> {
     let stored = &snapshot.payload;
-    let object = shown::snapshot(snapshot);
+    let object = wire::Snapshot::new(snapshot);
     let (number, time) = (
         snapshot.sequence_number,
         payload::time_text(snapshot.time_ms),

@@ -1,4 +1,4 @@
-//! `annals state`: the current value of an id, without history.
+//! `annals state`: get, put and delete durable state, the current value of an id.
 
 use std::process::ExitCode;
 
@@ -8,32 +8,39 @@ use clap::Subcommand;
 
 use super::{Context, Purpose};
 use crate::output::ABSENT;
-use crate::{payload, shown};
+use crate::{payload, wire};
 
-/// What to do with durable state.
+/// Get, put or delete durable state.
 #[derive(Debug, Subcommand)]
 pub(crate) enum State {
     /// Print the current value and its revision
     Get {
-        /// Whose value
+        /// The persistence id
         persistence_id: PersistenceId,
     },
-    /// Write a value as a revision, if the one before it is there: 1 where nothing is
+    /// Write a value as a revision, if the one before it is stored; 1 is the first
     Put {
-        /// Whose value
+        /// The persistence id
         persistence_id: PersistenceId,
-        /// The value, a JSON value [default: what is on standard input]
+        /// The value, as --codec says [default: standard input]
         value: Option<String>,
         /// The revision it becomes
         #[arg(long, value_name = "N")]
         revision: Revision,
-        /// What to find it by
+        /// The tag to find it by
         #[arg(long, value_name = "T", default_value = "")]
         tag: String,
+        /// The codec of the value: json, a JSON value; text, unchanged; long, int, boolean, a JSON
+        /// number or boolean; any other, such as bytes, cbor, protobuf or akka:N, base64
+        #[arg(long, value_name = "C", default_value = "json")]
+        codec: Codec,
+        /// The manifest: the name of its type
+        #[arg(long, value_name = "M", default_value = "")]
+        manifest: String,
     },
     /// Delete the value; the deletion takes a revision too
     Delete {
-        /// Whose value
+        /// The persistence id
         persistence_id: PersistenceId,
         /// The revision the deletion becomes [default: the next]
         #[arg(long, value_name = "N")]
@@ -50,9 +57,13 @@ impl State {
                 value,
                 revision,
                 tag,
+                codec,
+                manifest,
             } => {
                 let value = payload::given_or_piped(value, "the value")?;
-                let value = NewState::from(Payload::new(Codec::Json, value)).tag(tag);
+                let bytes = payload::from_typed(&codec, &value, "the value")?;
+                let value = Payload::new(codec, bytes).manifest(manifest);
+                let value = NewState::from(value).tag(tag);
                 put(context, &persistence_id, revision, value).await
             }
             Self::Delete {
@@ -78,7 +89,7 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };
-    let object = shown::state(&state, &value);
+    let object = wire::State::new(&state, &value);
     let (revision, time) = (state.revision, payload::time_text(state.time_ms));
     let text = payload::to_text(&value.codec, &value.bytes);
     context.output.line(
@@ -97,7 +108,7 @@ async fn put(
 ) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Write).await?;
     states.upsert(id, revision, value).await?;
-    let object = shown::revision(id, revision);
+    let object = wire::Revision::new(id, revision);
     context.output.line(&object, &format!("{id} {revision}"))?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
@@ -110,7 +121,7 @@ async fn delete(
 ) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Read).await?;
     states.delete(id, revision).await?;
-    let object = shown::deleted(id);
+    let object = wire::Deleted::new(id);
     context
         .output
         .line(&object, &format!("the value of {id} is deleted"))?;

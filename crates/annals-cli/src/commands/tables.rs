@@ -17,7 +17,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, print_line};
-use crate::shown;
+use crate::wire;
 
 /// What to do with the tables.
 #[derive(Debug, Subcommand)]
@@ -206,8 +206,8 @@ fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
     )))
 }
 
-fn print_status(context: &Context, spec: &TableSpec, status: &str) -> Result<()> {
-    let object = shown::table(spec.name().as_str(), status, &[]);
+fn print_status(context: &Context, spec: &TableSpec, status: &'static str) -> Result<()> {
+    let object = wire::Table::new(spec.name().as_str(), status, Vec::new());
     context
         .output
         .line(&object, &format!("{:<40} {status}", spec.name().as_str()))
@@ -246,8 +246,8 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
         let name = spec.name();
         let (status, differences) = compared(spec, tables.iter().find(|it| it.name() == name));
         let hints: Vec<&Hint> = hints.iter().filter(|hint| hint.table == *name).collect();
-        let object = shown::table(name.as_str(), status, &differences);
-        let object = shown::checked_table(object, &hints, care.as_ref());
+        let object = wire::Table::new(name.as_str(), status, differences.clone());
+        let object = object.checked(&hints, care.as_ref());
         let text = checked_text(
             name.as_str(),
             (status, &differences),

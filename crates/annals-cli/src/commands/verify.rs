@@ -1,5 +1,4 @@
-//! `annals verify`: what is wrong with events, snapshots and values, and what large writes have left
-//! behind.
+//! `annals verify`: check events, snapshots and values, and find leftovers of large writes.
 
 use std::process::ExitCode;
 
@@ -8,24 +7,24 @@ use annals::{ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
 
 use super::{Context, Purpose};
-use crate::findings::Places;
+use crate::findings::Sources;
 use crate::output::{Output, exit_code};
-use crate::{progress, shown};
+use crate::{progress, wire};
 
-/// Look at every event of an id, or of all, and print what is wrong: a line for each finding.
+/// Check every event of an id, or of all, and print a line for each finding
 ///
 /// Exits with 0 where nothing is wrong or all of it was repaired, with 5 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// Whose events, snapshots and value [default: everybody's, with what belongs to nobody and what
-    /// large appends, snapshots and values left behind that were cut off]
+    /// The persistence id [default: all, with items that belong to none and leftovers of large writes
+    /// that were cut off]
     persistence_id: Option<PersistenceId>,
-    /// Repair what is safe to repair, and say why the rest is left
+    /// Repair what is safe to repair, and print why the rest is left
     #[arg(long)]
     repair: bool,
 }
 
-/// What was found so far.
+/// Counts of findings.
 #[derive(Debug, Default)]
 struct Tally {
     found: u64,
@@ -34,7 +33,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn tell(&mut self, output: Output, findings: Vec<Finding>) -> Result<()> {
+    fn print(&mut self, output: Output, findings: Vec<Finding>) -> Result<()> {
         for finding in findings {
             self.found += 1;
             self.repairable += u64::from(finding.remedy == Remedy::Repairable);
@@ -44,7 +43,7 @@ impl Tally {
         Ok(())
     }
 
-    /// What a person wants to know at the end.
+    /// A summary for people.
     fn summary(&self) -> String {
         let left = self.found - self.repairable - self.repaired;
         match (self.found, self.repairable) {
@@ -67,17 +66,17 @@ impl Verify {
         let snapshots = context.snapshots_in(&store).await?;
         let states = context.states_in(&store).await?;
         let mut tally = Tally::default();
-        let whose = self.persistence_id.as_ref();
-        let bar = progress::counter("looked at");
-        let places = Places {
+        let id = self.persistence_id.as_ref();
+        let bar = progress::counter("checked");
+        let sources = Sources {
             journal,
             snapshots,
             states,
         };
-        let mut found = places.findings(whose, how);
+        let mut found = sources.findings(id, how);
         while let Some(findings) = found.try_next().await? {
             bar.inc(1);
-            bar.suspend(|| tally.tell(context.output, findings))?;
+            bar.suspend(|| tally.print(context.output, findings))?;
         }
         bar.finish_and_clear();
         context.output.note(&tally.summary());
@@ -90,13 +89,13 @@ impl Verify {
 }
 
 fn print(output: Output, finding: &Finding) -> Result<()> {
-    let (remedy, why) = shown::remedy(finding);
+    let object = wire::Finding::new(finding);
     let (of, problem) = (finding.of.name(), finding.problem.name());
     let whose = finding.persistence_id.as_ref();
     let whose = whose.map_or_else(|| "-".to_owned(), ToString::to_string);
     let numbers = finding.numbers;
     let numbers = numbers.map_or_else(String::new, |(from, to)| format!(" {from}-{to}"));
-    let object = shown::finding(finding);
+    let (remedy, why) = (object.remedy, object.why);
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let detail = &finding.detail;
     let text = format!("{whose}{numbers}  {of}  {problem}  {detail}  [{remedy}{why}]");

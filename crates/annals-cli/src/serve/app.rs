@@ -1,9 +1,11 @@
-//! What handlers work with: the store, opened when it can be, and what is under way.
+//! The application state that handlers share: the store, opened when it can be, and the requests in
+//! flight.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use crate::settings::{Settings, StoreKind};
+use ::metrics::Counter;
 use annals::items::{TableName, TableSpec};
 use annals::log::Log;
 use annals::store::Store;
@@ -12,19 +14,15 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{AppendQueue, DetachedWrites, Finishing, InFlight, Limits};
 use super::auth::Guard;
-use super::finishing::{Finishing, Orphans};
-use super::limits::Limits;
-use super::metrics::{self, Meters};
+use super::metrics;
 use super::problem::Answer;
-use super::router::routes;
 use super::sweeper::Horizon;
-use super::tail::{Looking, Tails};
-use super::turns::Turns;
-use super::under_way::UnderWay;
+use super::tail::{Polling, Tails};
 use crate::open::{self, Absent};
 
-/// Everything a handler needs. Clones are one and the same.
+/// Everything a handler needs. Clones share it.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Inner>);
 
@@ -37,25 +35,25 @@ struct Inner {
     guard: Guard,
     limits: Limits,
     metrics: PrometheusHandle,
-    meters: Meters,
-    under_way: UnderWay,
-    orphans: Orphans,
+    conflicts: Counter,
+    in_flight: InFlight,
+    detached_writes: DetachedWrites,
+    append_queue: AppendQueue,
     closing: CancellationToken,
     tails: Tails,
-    turns: Turns,
     horizon: Horizon,
 }
 
 impl App {
-    /// On the store of the settings: on this machine made, with its tables, where it is missing.
+    /// Opens the store of the settings. The embedded store and its tables are created if missing.
     ///
     /// # Errors
-    /// As the store fails to open. DynamoDB is asked nothing yet.
+    /// As the store fails to open. DynamoDB gets no request yet.
     pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
-        // The store's own meters look for the recorder when it is made.
+        // The store's own metrics need the recorder when the store is opened.
         let metrics = metrics::recorder()?;
         let store = open::store(settings, Absent::Create).await?;
-        let under_way = UnderWay::new(&limits);
+        let in_flight = InFlight::new(&limits);
         let app = Self(Arc::new(Inner {
             store,
             settings: settings.clone(),
@@ -65,16 +63,16 @@ impl App {
             guard,
             limits,
             metrics,
-            meters: Meters::new(routes().into_iter().map(|(path, _)| path))?,
-            orphans: Orphans::new(under_way.clone()),
-            under_way,
+            conflicts: metrics::conflicts(),
+            detached_writes: DetachedWrites::new(in_flight.clone()),
+            in_flight,
+            append_queue: AppendQueue::new(),
             closing: CancellationToken::new(),
-            turns: Turns::new(),
             horizon: Horizon::default(),
             tails: Tails::new(match settings.store {
-                // Nobody else can have the folder open, so every append passes through here.
-                StoreKind::Embedded => Looking::WhenTold,
-                StoreKind::DynamoDb => Looking::AlsoByItself,
+                // No other process can have the folder open.
+                StoreKind::Embedded => Polling::OnAppend,
+                StoreKind::DynamoDb => Polling::AlsoByTime,
             }),
         }));
         if settings.store == StoreKind::Embedded {
@@ -87,7 +85,7 @@ impl App {
         Ok(app)
     }
 
-    /// Journal, snapshots and state: opened at the first call that finds their tables.
+    /// Journal, snapshots and state, opened by the first call that finds their tables.
     pub(super) async fn annals(&self) -> Result<&Annals> {
         let open = || async {
             let layout = self.0.settings.layout();
@@ -96,13 +94,13 @@ impl App {
         self.0.annals.get_or_try_init(open).await
     }
 
-    /// The time-ordered log: opened at the first call that finds its tables.
+    /// The time-ordered log, opened by the first call that finds its tables.
     pub(super) async fn log(&self) -> Result<&Log> {
         let open = || Log::open(&self.0.store, &self.0.settings.log);
         self.0.log.get_or_try_init(open).await
     }
 
-    /// The log, where somebody has used it.
+    /// The log, if it was used.
     pub(super) fn opened_log(&self) -> Option<&Log> {
         self.0.log.get()
     }
@@ -143,12 +141,17 @@ impl App {
         &self.0.metrics
     }
 
-    pub(super) fn meters(&self) -> &Meters {
-        &self.0.meters
+    /// The counter of conflicts.
+    pub(super) fn conflicts(&self) -> &Counter {
+        &self.0.conflicts
     }
 
-    pub(super) fn under_way(&self) -> &UnderWay {
-        &self.0.under_way
+    pub(super) fn in_flight(&self) -> &InFlight {
+        &self.0.in_flight
+    }
+
+    pub(super) fn append_queue(&self) -> &AppendQueue {
+        &self.0.append_queue
     }
 
     pub(super) fn tails(&self) -> &Tails {
@@ -159,31 +162,26 @@ impl App {
         &self.0.horizon
     }
 
-    pub(super) fn turns(&self) -> &Turns {
-        &self.0.turns
-    }
-
-    /// Done when the server is to stop.
+    /// Cancelled when the server is to stop.
     pub(super) fn closing(&self) -> &CancellationToken {
         &self.0.closing
     }
 
-    /// A write to its end, also where its caller goes away meanwhile: what was begun is finished,
-    /// and a shutdown waits for it.
-    pub(super) fn accept<T: Send + 'static>(
+    /// Runs a write to its end, also if its client disconnects; a shutdown waits for it.
+    pub(super) fn finish<T: Send + 'static>(
         &self,
         write: impl Future<Output = Answer<T>> + Send + 'static,
     ) -> Finishing<Answer<T>> {
-        Finishing::new(write, &self.0.orphans)
+        Finishing::new(write, &self.0.detached_writes)
     }
 
-    /// Goes on with a write that nobody waits for.
-    pub(super) fn go_on_with(&self, write: impl Future<Output = ()> + Send + 'static) {
-        self.0.orphans.take(write, 0);
+    /// Runs a write that nobody waits for.
+    pub(super) fn detach(&self, write: impl Future<Output = ()> + Send + 'static) {
+        self.0.detached_writes.spawn(write, 0);
     }
 
-    /// Waits for every write whose caller has gone.
-    pub(super) async fn finish_accepted(&self) {
-        self.0.orphans.finish().await;
+    /// Waits for the writes of all disconnected clients.
+    pub(super) async fn finish_detached(&self) {
+        self.0.detached_writes.finish().await;
     }
 }

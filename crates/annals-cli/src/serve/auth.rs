@@ -1,31 +1,30 @@
-//! Who may call: holders of the token, or this machine alone.
+//! Authentication: a token, or loopback only.
 //!
-//! Promises: a server that others can reach has a token, unless somebody insisted; tokens are
-//! compared in constant time and never printed. Without one, a request must be addressed to this
-//! machine by one of its loopback names, so that a page in a browser cannot reach the server
-//! under a name of its own (DNS rebinding), and one that changes something must not come from a page
-//! of another site, which a browser says of itself.
+//! Promises: remote clients need a token, unless `--insecure` is given; tokens are compared in
+//! constant time and never printed. Without a token a request must name a loopback host, so that a
+//! page in a browser cannot reach the server under a name of its own (DNS rebinding), and one that
+//! changes something must not come from a page of another site, as browsers declare it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use annals::{Error, Result};
-use axum::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::{Method, StatusCode};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::problem::{Kind, Problem};
 
-/// The fewest bytes of a token: what a guesser would need ages for.
+/// The fewest bytes of a token: too many to guess.
 const TOKEN_BYTES_MIN: usize = 16;
-/// By which a browser says whose page a request comes from.
+/// Browsers name the site that a request comes from.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What a caller has to show.
+/// What a request needs to be let in.
 #[derive(Clone)]
 pub(crate) enum Guard {
-    /// That it calls this machine by a loopback name.
+    /// A loopback name in `Host`.
     Loopback,
     /// The token with this hash.
     Token([u8; 32]),
@@ -47,45 +46,45 @@ impl Guard {
     /// The guard of a server at this address.
     ///
     /// # Errors
-    /// `Invalid` where others could reach it and need no token, or the token is too short.
+    /// `Invalid` where remote clients would need no token, or the token is too short.
     pub(crate) fn new(address: SocketAddr, token: Option<&str>, is_insecure: bool) -> Result<Self> {
         match token.map(str::trim) {
             Some(token) if token.len() < TOKEN_BYTES_MIN => Err(Error::invalid(format!(
-                "a token has at least {TOKEN_BYTES_MIN} bytes; draw one with `openssl rand -hex 32`"
+                "a token has at least {TOKEN_BYTES_MIN} bytes; make one with `openssl rand -hex 32`"
             ))),
             Some(token) => Ok(Self::Token(hash(token.as_bytes()))),
             None if is_insecure => Ok(Self::Open),
             None if address.ip().is_loopback() => Ok(Self::Loopback),
             None => Err(Error::invalid(format!(
-                "others can reach this address: give a token with --token-file or ANNALS_TOKEN, or say --insecure. listen=`{address}`"
+                "remote clients need a token: set --token-file or ANNALS_TOKEN, or pass --insecure. listen=`{address}`"
             ))),
         }
     }
 
-    /// Whether a request of this method with these headers may go on.
+    /// Lets a request in, or not.
     pub(super) fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         match self {
-            // Whoever knows the token means what they do; a page of another site does not know it.
+            // A page of another site does not know the token.
             Self::Open | Self::Loopback if !method.is_safe() && is_cross_site(headers) => {
                 Err(Problem::new(
                     StatusCode::FORBIDDEN,
                     Kind::Unauthorized,
-                    "without a token nothing is changed for a page of another site; check the headers Origin and Sec-Fetch-Site",
+                    "without a token, pages of other sites may not change anything; check the headers Origin and Sec-Fetch-Site",
                 ))
             }
             Self::Open => Ok(()),
             Self::Token(wanted) => match bearer(headers) {
                 Some(given) if bool::from(hash(given).ct_eq(wanted)) => Ok(()),
-                Some(_) => Err(Problem::unauthorized("this is not the token")),
+                Some(_) => Err(Problem::unauthorized("wrong token")),
                 None => Err(Problem::unauthorized(
-                    "say the token: `Authorization: Bearer TOKEN`",
+                    "send the token: `Authorization: Bearer TOKEN`",
                 )),
             },
             Self::Loopback if names_loopback(headers) => Ok(()),
             Self::Loopback => Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 Kind::Unauthorized,
-                "without a token this server answers to loopback names only, such as localhost; check the header Host",
+                "without a token, only loopback names such as localhost are answered; check the header Host",
             )),
         }
     }
@@ -102,8 +101,8 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     is_bearer.then_some(token.trim_ascii())
 }
 
-/// Whether a browser says that the request comes from a page of another site. Older ones tell the
-/// page's origin alone, and programs neither.
+/// Whether the request comes from a page of another site. Older browsers send the page's origin
+/// alone, and programs neither.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE) {
         return site != "same-origin" && site != "none";
@@ -140,7 +139,7 @@ mod tests {
 
     const LONG: &str = "0123456789abcdef";
 
-    fn with(name: axum::http::HeaderName, value: &str) -> HeaderMap {
+    fn with(name: HeaderName, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(name, value.parse().unwrap())])
     }
 

@@ -1,64 +1,72 @@
-//! Connections: accepted, bounded, served, and in the end let go.
+//! Connections: accepting, limiting, serving and closing them.
 //!
-//! Promises: more connections than are allowed are told so and closed; a shutdown accepts no
-//! more, ends tails, lets every request that was begun end, and every write that was accepted,
-//! within its deadline.
+//! Promises: connections over the limit get a 503 and are closed. Stalled readers are disconnected,
+//! and sooner during a shutdown. A shutdown accepts no more connections, ends tails, and waits for
+//! every request and detached write in flight, within its deadline.
+//! Trusts: hyper to limit the head of a request.
 
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use annals::{Result, SystemClock};
+use annals::{Clock, Result, SystemClock};
 use futures::future::select;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
+use super::admission::Limits;
 use super::app::App;
-use super::entrance::Entrance;
-use super::limits::{Limits, Patience, Patient};
 use super::metrics::{self, Held, REFUSED};
 use super::problem::{PROBLEM_JSON, Problem};
+use super::router::Router;
 use super::sweeper;
 
-/// How long to wait where no connection can be accepted: out of file descriptors, say.
+/// How long to wait after an error in accepting: out of file descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// After how long a silent peer is asked whether it is still there.
+/// After how long an idle peer is probed.
 const KEEPALIVE: Duration = Duration::from_secs(60);
-/// How long somebody who is turned away may take to hear it.
-const TURNED_AWAY: Duration = Duration::from_secs(1);
+/// How long a refused peer may take to read why.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
-/// Serves until `stop`, and then finishes what was accepted.
+/// Serves until `stop`, and then finishes the requests in flight.
 ///
 /// # Errors
-/// `Unavailable` where something was still under way when the time for it was over.
+/// `Unavailable` where some were not finished within the deadline.
 pub(crate) async fn run(
     listener: TcpListener,
     app: App,
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let graceful = GracefulShutdown::new();
+    let router = Arc::new(Router::new(app.clone())?);
     let upkeep = tokio::spawn(upkeep(app.clone()));
     let sweeping = app.limits().sweep_every.map(|every| {
         let sweeping = sweeper::sweep(app.clone(), every);
         tokio::spawn(sweeping)
     });
     {
-        let (stop, accepting) = (std::pin::pin!(stop), accept(&listener, &app, &graceful));
+        let (stop, accepting) = (
+            std::pin::pin!(stop),
+            accept(&listener, (&app, &router), &graceful),
+        );
         select(stop, std::pin::pin!(accepting)).await;
     }
-    // Whoever connects from now on is refused by the system.
+    // From now on the system refuses connections.
     drop(listener);
-    tracing::info!("stopping: what was accepted is finished");
+    tracing::info!("stopping: finishing the requests in flight");
     app.closing().cancel();
     let finish = async {
         graceful.shutdown().await;
-        app.finish_accepted().await;
+        app.finish_detached().await;
     };
     let finished = SystemClock::within(app.limits().grace, finish).await;
     upkeep.abort();
@@ -67,7 +75,7 @@ pub(crate) async fn run(
     }
     finished.ok_or_else(|| {
         annals::Error::unavailable(
-            "requests were still under way when the time for them was over; writes among them may have landed",
+            "requests were still in flight at the deadline; writes among them may be stored",
         )
     })
 }
@@ -79,9 +87,12 @@ async fn upkeep(app: App) {
     }
 }
 
-async fn accept(listener: &TcpListener, app: &App, graceful: &GracefulShutdown) {
-    let places = Arc::new(Semaphore::new(app.limits().connections));
-    let entrance = Arc::new(Entrance::new(app.clone()));
+async fn accept(
+    listener: &TcpListener,
+    (app, router): (&App, &Arc<Router>),
+    graceful: &GracefulShutdown,
+) {
+    let permits = Arc::new(Semaphore::new(app.limits().connections));
     let http = http(app.limits());
     loop {
         let stream = match listener.accept().await {
@@ -92,19 +103,19 @@ async fn accept(listener: &TcpListener, app: &App, graceful: &GracefulShutdown) 
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
             ::metrics::counter!(REFUSED).increment(1);
-            tokio::spawn(SystemClock::within(TURNED_AWAY, turn_away(stream)));
+            tokio::spawn(SystemClock::within(REFUSAL_TIME, refuse(stream)));
             continue;
         };
         if let Err(error) = prepare(&stream) {
-            tracing::debug!(%error, "a connection is gone before it began");
+            tracing::debug!(%error, "a connection ended before it began");
             continue;
         }
-        let patient = Patient::new(stream, Patience::of(app));
-        let connection = http.serve_connection(TokioIo::new(patient), entrance.service());
+        let stream = Unstalled::new(stream, Patience::new(app));
+        let connection = http.serve_connection(TokioIo::new(stream), router.service());
         let watcher: Watcher = graceful.watcher();
-        let held = (place, Held::connection());
+        let held = (permit, Held::connection());
         tokio::spawn(async move {
             let _held = held;
             if let Err(error) = watcher.watch(connection).await {
@@ -128,8 +139,8 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-/// Tells somebody that there are too many, and hangs up.
-async fn turn_away(mut stream: TcpStream) -> io::Result<()> {
+/// Answers that there are too many connections, and closes this one.
+async fn refuse(mut stream: TcpStream) -> io::Result<()> {
     let body = Problem::unavailable("too many connections").body();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-type: {PROBLEM_JSON}\r\ncontent-length: {}\r\n\r\n{body}",
@@ -137,8 +148,170 @@ async fn turn_away(mut stream: TcpStream) -> io::Result<()> {
     );
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
-    // What it has sent is read, or the system would drop our answer with it.
+    // Its bytes are read, or the system would drop our answer with them.
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())
+}
+
+/// How long a reader may stall, and how long during a shutdown: so that others have time, too.
+#[derive(Clone)]
+struct Patience {
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+    limit: Duration,
+    last_limit: Duration,
+}
+
+impl Patience {
+    fn new(app: &App) -> Self {
+        let limits = app.limits();
+        Self {
+            clock: app.clock().clone(),
+            closing: app.closing().clone(),
+            limit: limits.write_time,
+            last_limit: (limits.grace / 2).min(limits.write_time),
+        }
+    }
+
+    async fn wait(self) {
+        let last = std::pin::pin!(async {
+            self.closing.cancelled().await;
+            self.clock.passes(self.last_limit).await;
+        });
+        select(self.clock.passes(self.limit), last).await;
+    }
+}
+
+/// A connection that fails where its reader stalls for too long.
+struct Unstalled<S> {
+    inner: S,
+    patience: Patience,
+    /// Since when nothing could be written.
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<S> Unstalled<S> {
+    fn new(inner: S, patience: Patience) -> Self {
+        Self {
+            inner,
+            patience,
+            waiting: None,
+        }
+    }
+
+    /// The outcome of a write, or an error where the reader has stalled for too long.
+    fn or_stalled<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.waiting = None;
+            return outcome;
+        }
+        let patience = &self.patience;
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(patience.clone().wait()));
+        match waiting.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the reader has stalled",
+            ))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.or_stalled(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
+        self.or_stalled(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_flush(cx);
+        self.or_stalled(cx, outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.or_stalled(cx, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use annals::ManualClock;
+
+    /// A connection with room for ten bytes, whose peer reads none of them.
+    fn stalled() -> (
+        Unstalled<tokio::io::DuplexStream>,
+        tokio::io::DuplexStream,
+        Arc<ManualClock>,
+    ) {
+        let (ours, theirs) = tokio::io::duplex(10);
+        let clock = Arc::new(ManualClock::at_ms(0));
+        let patience = Patience {
+            clock: clock.clone(),
+            closing: CancellationToken::new(),
+            limit: Duration::from_secs(30),
+            last_limit: Duration::from_secs(15),
+        };
+        (Unstalled::new(ours, patience), theirs, clock)
+    }
+
+    #[tokio::test]
+    async fn a_stalled_reader_is_disconnected() {
+        let (mut stream, _theirs, clock) = stalled();
+        let mut writing = Box::pin(stream.write_all(&[0; 20]));
+        assert!(futures::poll!(&mut writing).is_pending());
+        clock.advance(Duration::from_secs(29));
+        assert!(futures::poll!(&mut writing).is_pending());
+        clock.advance(Duration::from_secs(1));
+        let cut = writing.await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_stalled_reader_is_disconnected_sooner_during_a_shutdown() {
+        let (mut stream, _theirs, clock) = stalled();
+        let closing = stream.patience.closing.clone();
+        let mut writing = Box::pin(stream.write_all(&[0; 20]));
+        assert!(futures::poll!(&mut writing).is_pending());
+        closing.cancel();
+        assert!(futures::poll!(&mut writing).is_pending());
+        clock.advance(Duration::from_secs(15));
+        let cut = writing.await.unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::TimedOut);
+    }
 }

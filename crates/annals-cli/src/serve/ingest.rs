@@ -1,85 +1,77 @@
-//! Bringing events into the log over HTTP: requests as events, and records, one or many.
+//! Records for the log over HTTP: requests as events, and records, one or many.
 //!
-//! Promises: an event that was answered waits in the buffer, durably, and reaches its slot. A line
-//! that is wrong is named and keeps no other out; a batch of which nothing came in, or of which it is
-//! not known, is not answered as if it had.
+//! Promises: an event that was acknowledged is in the buffer, durably, and reaches its slot. A wrong
+//! line is named and keeps no other out; a batch of which nothing is stored, or nobody knows, is not
+//! a success.
 //! Never: stores credentials or cookies of a request.
 
 use std::sync::LazyLock;
 
 use annals::log::{EventId, Ingested, Log, Record};
 use annals::{Error, ErrorKind, Random};
-use axum::Json as JsonBody;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, EXPIRES, PRAGMA, REFERER, USER_AGENT};
-use axum::http::{HeaderMap, HeaderName, Method, Uri};
-use axum::response::IntoResponse;
 use bytes::Bytes;
+use hyper::header::{CACHE_CONTROL, EXPIRES, HeaderName, HeaderValue, PRAGMA, REFERER, USER_AGENT};
+use hyper::{Method, Uri};
 use serde_json::{Map, Value as Json, json};
 
-use super::app::App;
-use super::lines;
-use super::problem::{Answer, Problem};
-use super::request::{Params, media_body};
+use super::call::Call;
+use super::problem::{Answer, Kind, Problem};
+use super::response::{self, LINES};
 use crate::records::record;
+use crate::wire::{self, Count};
 
 /// One transparent pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 static RANDOM: LazyLock<Random> = LazyLock::new(Random::from_machine);
 
-/// `GET /track.gif`: the request is the event, the answer one pixel that nobody keeps. Who asks for
-/// the head alone shows no pixel to anybody, and is no event.
-pub(super) async fn track(
-    State(app): State<App>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Answer {
-    if method == Method::GET {
-        keep_track(&app, &uri, &headers).await?;
+/// `GET /track.gif`: the request becomes an event, the response is one pixel that is never cached.
+/// `HEAD` shows no pixel to anybody, and becomes none.
+pub(super) async fn track(call: Call) -> Answer {
+    if call.parts.method == Method::GET {
+        store_request(&call).await?;
     }
-    let never_kept = [
-        (CONTENT_TYPE, "image/gif"),
+    let mut response = response::bytes("image/gif", PIXEL);
+    let headers = response.headers_mut();
+    for (name, value) in [
         (
             CACHE_CONTROL,
             "no-store, no-cache, must-revalidate, private",
         ),
         (PRAGMA, "no-cache"),
         (EXPIRES, "0"),
-    ];
-    Ok((never_kept, PIXEL).into_response())
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
 }
 
-async fn keep_track(app: &App, uri: &Uri, headers: &HeaderMap) -> Answer<bool> {
+async fn store_request(call: &Call) -> Answer<bool> {
+    let (uri, headers) = (&call.parts.uri, &call.parts.headers);
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let query = pairs(uri);
     let payload = json!({
         "path": uri.path(),
-        "query": query,
+        "query": pairs(uri),
         "user_agent": text(&USER_AGENT),
         "referer": text(&REFERER),
     });
-    let writer = app.clone();
+    let writer = call.app.clone();
     let write = async move {
         let log = writer.log().await?;
         let id = format!("{:016x}{:016x}", RANDOM.bits(), RANDOM.bits());
         let record = Record::json("track", id.parse::<EventId>()?, log.now(), &payload);
         stored(log.ingest_one(record).await)
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
-/// The parameters as they came: a text for each name, and a list where a name is there again.
+/// The query parameters: a text for each name, or a list where a name is repeated.
 fn pairs(uri: &Uri) -> Json {
-    let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
-    let pairs = pairs.map(|pairs| pairs.0).unwrap_or_default();
     let mut members = Map::new();
-    for (name, value) in pairs {
+    for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
         let value = Json::from(value);
-        match members.get_mut(&name) {
+        match members.get_mut(&*name) {
             None => {
-                members.insert(name, value);
+                members.insert(name.into_owned(), value);
             }
             Some(Json::Array(values)) => values.push(value),
             Some(first) => *first = json!([first.take(), value]),
@@ -99,25 +91,19 @@ fn stored(ingested: Ingested) -> Answer<bool> {
 }
 
 /// `POST /events`: one record as JSON, or many as JSON lines.
-pub(super) async fn ingest(
-    State(app): State<App>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Body,
-) -> Answer {
-    let params = Params::of(&uri, &["source"])?;
-    let source = params.text("source").unwrap_or("http").to_owned();
-    let media = ["application/json", lines::LINES];
-    let (media, body) = media_body(&headers, body, &media, app.limits()).await?;
+pub(super) async fn ingest(call: Call) -> Answer {
+    let source = call.params(&["source"])?;
+    let source = source.text("source").unwrap_or("http").to_owned();
+    let (app, _, (media, body)) = call.read(&["application/json", LINES]).await?;
     let writer = app.clone();
     let write = async move {
         let log = writer.log().await?;
-        match media == lines::LINES {
+        match media == LINES {
             true => ingest_lines(log, &source, &body).await,
             false => ingest_one(log, &source, &body).await,
         }
     };
-    app.accept(write).await
+    app.finish(write).await
 }
 
 async fn ingest_one(log: &Log, source: &str, body: &Bytes) -> Answer {
@@ -132,14 +118,14 @@ async fn ingest_one(log: &Log, source: &str, body: &Bytes) -> Answer {
 }
 
 async fn ingest_lines(log: &Log, source: &str, body: &Bytes) -> Answer {
-    let (mut places, mut records, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut records, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for (line, number) in body.split(|byte| *byte == b'\n').zip(1u64..) {
         if line.trim_ascii().is_empty() {
             continue;
         }
         match record(line, source, log.now()) {
             Ok(record) => {
-                places.push(number);
+                numbers.push(number);
                 records.push(record);
             }
             Err(error) => problems.push((number, error)),
@@ -147,7 +133,7 @@ async fn ingest_lines(log: &Log, source: &str, body: &Bytes) -> Answer {
     }
     let outcome = log.ingest(records).await;
     let refused = outcome.problems().filter_map(|(at, error)| {
-        let number = places.get(at)?;
+        let number = numbers.get(at)?;
         Some((*number, error.clone()))
     });
     problems.extend(refused);
@@ -169,45 +155,43 @@ struct Report {
 }
 
 impl Report {
-    /// A batch of which some were refused is answered as done: the others are in. One that the store
-    /// failed is to be sent again, whole: what is in is known again. One of which nothing is in is a
-    /// mistake of the caller's.
+    /// A batch of which some records were refused is a success: the others are stored. One that the
+    /// store failed should be sent again, whole: what is stored is recognised. One of which nothing
+    /// is stored is the caller's mistake.
     fn answer(self) -> Answer {
         let is_of = |kind| move |(_, error): &(u64, Error)| error.kind() == kind;
         let is_conflict = is_of(ErrorKind::Conflict);
-        let theirs = |it: &&(u64, Error)| !is_conflict(it) && !is_of(ErrorKind::Invalid)(it);
-        if let Some((_, failure)) = self.problems.iter().find(theirs) {
-            let problem = Problem::from(failure.clone());
-            return Err(self.told_with(problem));
+        let ours = |it: &&(u64, Error)| !is_conflict(it) && !is_of(ErrorKind::Invalid)(it);
+        let failure = self.problems.iter().find(ours);
+        if failure.is_none() && (self.problems.is_empty() || self.stored + self.present > 0) {
+            return Ok(response::json(&self.ingested()));
         }
-        if self.problems.is_empty() || self.stored + self.present > 0 {
-            let members = self.members().into_iter();
-            let object: Map<_, _> = members.map(|(k, v)| (k.to_owned(), v)).collect();
-            return Ok(JsonBody(Json::Object(object)).into_response());
-        }
-        let detail = "no record was brought in; problems tells why, line by line";
-        let problem = match self.problems.iter().all(is_conflict) {
-            true => Problem::conflict(detail),
-            false => Problem::invalid(detail),
+        let detail = "no record was stored; see problems, by line";
+        let problem = match failure {
+            Some((_, failure)) => Problem::from(failure.clone()),
+            None if self.problems.iter().all(is_conflict) => Problem::conflict(detail),
+            None => Problem::invalid(detail),
         };
-        Err(self.told_with(problem))
+        let ingested = self.ingested();
+        Err(problem.with(|it| {
+            it.stored = Some(ingested.stored);
+            it.present = Some(ingested.present);
+            it.refused = Some(ingested.refused);
+            it.problems = Some(ingested.problems);
+        }))
     }
 
-    fn told_with(&self, problem: Problem) -> Problem {
-        let members = self.members().into_iter();
-        members.fold(problem, |problem, (name, value)| problem.with(name, value))
-    }
-
-    fn members(&self) -> [(&'static str, Json); 4] {
-        let told = |(line, error): &(u64, Error)| {
-            let kind = Problem::kind_of(error).name();
-            json!({"line": line, "kind": kind, "detail": error.to_string()})
-        };
-        [
-            ("stored", json!(self.stored)),
-            ("present", json!(self.present)),
-            ("refused", json!(self.problems.len())),
-            ("problems", self.problems.iter().map(told).collect()),
-        ]
+    fn ingested(&self) -> wire::Ingested {
+        let problems = self.problems.iter().map(|(line, error)| wire::LineProblem {
+            line: Count(*line),
+            kind: Kind::new(error).name(),
+            detail: error.to_string(),
+        });
+        wire::Ingested {
+            stored: Count(self.stored as u64),
+            present: Count(self.present as u64),
+            refused: Count(self.problems.len() as u64),
+            problems: problems.collect(),
+        }
     }
 }

@@ -1,175 +1,169 @@
-//! The time-ordered log over HTTP: how far it is, what moves it on, and playback.
+//! The time-ordered log over HTTP: statistics, maintenance, and playback.
 //!
-//! Promises: a playback that ends properly is whole; one that the server's end cuts off breaks.
-//! Bringing records in is `ingest`'s.
+//! Promises: a playback that ends properly is whole; one that a shutdown cuts off breaks. Records are
+//! taken in `ingest`.
 
 use annals::log::{JournalPump, LogEvent, LogStream, Playback, Span, Speed, Time};
 use annals::{Error, Result};
-use axum::Json as JsonBody;
-use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
-use axum::response::IntoResponse;
 use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
-use serde_json::json;
 
-use super::app::App;
+use super::call::Call;
 use super::problem::{Answer, Problem};
-use super::request::{Name, Params};
-use super::{lines, sse};
-use crate::shown;
+use super::{response, sse};
+use crate::wire;
 
-/// `GET /v1/log`: what the log holds, and how far it is.
-pub(super) async fn stats(State(app): State<App>, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    let log = app.log().await?;
+/// `GET /v1/log`: what the log holds, and how far it is swept.
+pub(super) async fn stats(call: Call) -> Answer {
+    call.no_params()?;
+    let log = call.app.log().await?;
     let stats = log.stats().await?;
-    Ok(JsonBody(shown::log_stats(log, &stats)).into_response())
+    Ok(response::json(&wire::LogStats::new(log, &stats)))
 }
 
-/// `POST /v1/log/sweep`: moves what waits in the buffer into slots, now.
-pub(super) async fn sweep(State(app): State<App>, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    let writer = app.clone();
+/// `POST /v1/log/sweep`: moves buffered records into slots, now.
+pub(super) async fn sweep(call: Call) -> Answer {
+    call.no_params()?;
+    let writer = call.app.clone();
     let write = async move {
         let report = writer.log().await?.sweep().await;
         match report.failure.clone() {
             Some(failure) => Err(failure.into()),
-            None => Ok(JsonBody(shown::sweep(&report)).into_response()),
+            None => Ok(response::json(&wire::Swept::new(&report))),
         }
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
-/// `POST /v1/log/pump`: brings what is new of every journal into the buffer.
-pub(super) async fn pump(State(app): State<App>, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    let writer = app.clone();
+/// `POST /v1/log/pump`: copies new events of every journal into the buffer.
+pub(super) async fn pump(call: Call) -> Answer {
+    call.no_params()?;
+    let writer = call.app.clone();
     let write = async move {
         let (annals, log) = (writer.annals().await?, writer.log().await?);
-        // Journals of other tables are other journals, whose ids may be the same.
+        // Journals in other tables may have the same ids.
         let table = writer.journal_table()?;
         let pump = JournalPump::new(annals.journal().clone(), log.clone(), table.as_str());
         let report = pump.pass().await?;
         for problem in &report.problems {
-            tracing::warn!(%problem, "an event is passed over by the pump");
+            tracing::warn!(%problem, "the pump leaves out an event");
         }
         for failure in &report.failures {
-            tracing::warn!(%failure, "an id is not pumped to its end");
+            tracing::warn!(%failure, "the pump does not reach the end of an id");
         }
-        let pumped = shown::pumped(&report);
+        let pumped = wire::Pumped::new(&report);
         match report.failure() {
-            // What came through is in the buffer; a caller that looks at the status alone must not
-            // take that for all.
-            Some(failure) => Err(Problem::from(failure.clone()).with("report", pumped)),
-            None => Ok(JsonBody(pumped).into_response()),
+            // The rest is in the buffer, but a client that reads the status alone must not take it
+            // for all.
+            Some(failure) => {
+                Err(Problem::from(failure.clone()).with(|it| it.report = Some(pumped)))
+            }
+            None => Ok(response::json(&pumped)),
         }
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
-/// `POST /v1/log/link`: makes the index of slots complete, and writes the original's links of a span.
-pub(super) async fn link(State(app): State<App>, uri: Uri) -> Answer {
-    let params = Params::of(&uri, &["start", "end"])?;
-    let time = |name: &str| params.text(name).map(str::parse::<Time>).transpose();
-    let (start, end) = (time("start")?, time("end")?);
+/// `POST /v1/log/link`: completes the index of slots, and writes the links of a span.
+pub(super) async fn link(call: Call) -> Answer {
+    let params = call.params(&["start", "end"])?;
+    let (start, end) = (params.parsed("start")?, params.parsed("end")?);
     let span = Span::new(start.unwrap_or(Time::FIRST), end.unwrap_or(Time::END))?;
-    let writer = app.clone();
+    let writer = call.app.clone();
     let write = async move {
         let report = writer.log().await?.link(span).await?;
-        Ok(JsonBody(shown::linked(&report)).into_response())
+        Ok(response::json(&wire::Linked::new(&report)))
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
-/// `POST /v1/log/horizon?set_back=T`: where a sweeper's clock was wrong, and is right by now.
-pub(super) async fn set_back(State(app): State<App>, uri: Uri) -> Answer {
-    let params = Params::of(&uri, &["set_back"])?;
-    let to = params.text("set_back").ok_or_else(|| {
-        Problem::invalid("say to which time: ?set_back=T, milliseconds since 1970 or RFC 3339")
+/// `POST /v1/log/horizon?set_back=T`: after a sweeper's clock was wrong and is corrected.
+pub(super) async fn set_back(call: Call) -> Answer {
+    let to: Option<Time> = call.params(&["set_back"])?.parsed("set_back")?;
+    let to = to.ok_or_else(|| {
+        Problem::invalid("set the time: ?set_back=T, milliseconds since 1970 or RFC 3339")
     })?;
-    let to: Time = to.parse()?;
-    let writer = app.clone();
+    let writer = call.app.clone();
     let write = async move {
         let log = writer.log().await?;
         let is_set_back = log.set_back_horizon(to).await?;
-        let horizon = log.horizon().await?.map(|time| time.to_string());
-        let object = json!({"horizon": horizon, "is_set_back": is_set_back});
-        Ok(JsonBody(object).into_response())
+        let horizon = wire::Horizon::new(log.horizon().await?, is_set_back);
+        Ok(response::json(&horizon))
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
 /// `GET /v1/log/aside`: the records that could not become events, whole, with the reason.
-pub(super) async fn aside(State(app): State<App>, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    let records = app.log().await?.set_aside();
-    let lines = records.map_ok(|aside| shown::aside(&aside).to_string());
-    let answer = lines::answer(Box::pin(lines)).await?;
-    Ok(answer.unwrap_or_else(lines::none))
+pub(super) async fn dead_letters(call: Call) -> Answer {
+    call.no_params()?;
+    let records = call.app.log().await?.set_aside();
+    let lines = records.map_ok(|aside| wire::line(&wire::DeadLetter::new(&aside)));
+    response::lines(Box::pin(lines)).await
 }
 
-/// `DELETE /v1/log/aside/{name}`: forgets one of them, for good.
-pub(super) async fn forget(State(app): State<App>, Name(name): Name, uri: Uri) -> Answer {
-    Params::of(&uri, &[])?;
-    let writer = app.clone();
+/// `DELETE /v1/log/aside/{name}`: deletes one of them, for good.
+pub(super) async fn forget(call: Call) -> Answer {
+    call.no_params()?;
+    let (name, writer) = (call.segment(3)?.into_owned(), call.app.clone());
     let write = async move {
         writer.log().await?.forget_aside(&name).await?;
-        Ok(JsonBody(json!({"name": name})).into_response())
+        Ok(response::json(&wire::Forgotten { name }))
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
-/// What is to be played, and whether what comes is, too.
-fn plan(params: &Params, headers: &HeaderMap) -> Answer<(Playback, bool)> {
-    let start = params.text("start").ok_or_else(|| {
-        Problem::invalid("where to begin: say start, in milliseconds since 1970 or RFC 3339")
+/// The playback that is asked for, and whether it follows.
+fn plan(call: &Call) -> Answer<(Playback, bool)> {
+    let params = call.params(&["start", "end", "speed", "follow"])?;
+    let start: Option<Time> = params.parsed("start")?;
+    let start = start.ok_or_else(|| {
+        Problem::invalid("set start, the first time: milliseconds since 1970 or RFC 3339")
     })?;
-    let mut playback = Playback::since(start.parse::<Time>()?);
-    playback.end = params.text("end").map(str::parse).transpose()?;
-    let speed = params.text("speed").map(str::parse).transpose()?;
-    playback.speed = speed.unwrap_or_default();
+    let mut playback = Playback::since(start);
+    playback.end = params.parsed("end")?;
+    playback.speed = params.parsed("speed")?.unwrap_or_default();
     if let Some(end) = playback.end {
         Span::new(playback.start, end)?;
     }
-    playback.after = sse::last_id(headers)?;
-    Ok((playback, params.is("follow")?))
+    playback.after = sse::last_id(&call.parts.headers)?;
+    Ok((playback, params.is_on("follow")?))
 }
 
 /// `GET /v1/log/events`: a span of time, as JSON lines or as server-sent events.
-pub(super) async fn playback(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Answer {
-    let params = Params::of(&uri, &["start", "end", "speed", "follow"])?;
-    let (playback, follows) = plan(&params, &headers)?;
-    let speed = playback.speed;
+pub(super) async fn playback(call: Call) -> Answer {
+    let (playback, follows) = plan(&call)?;
+    let (app, speed) = (&call.app, playback.speed);
     let log = app.log().await?;
     let closing = app.closing().clone().cancelled_owned();
     let events = match (follows, speed) {
-        // What has no end of its own ends with the server.
+        // Without an end of its own, it ends with the server.
         (true, _) => {
             let events = log.follow(playback);
             events.take_until(Box::pin(closing)).boxed()
         }
         (false, Speed::Max) => log.playback(playback),
-        // What takes its time is not waited for, and that something is left out is told.
+        // A slow playback is not waited for: it breaks off.
         (false, _) => broken_by(closing, log.playback(playback)).boxed(),
     };
-    if !sse::are_wanted(&headers) {
-        let lines = events.map_ok(|event| shown::log_event(&event));
+    if !sse::are_wanted(&call.parts.headers) {
+        let lines = events.map_ok(|event| wire::line(&wire::LogEvent::new(&event)));
         let lines = Box::pin(lines);
         return match follows {
-            true => Ok(lines::at_once(lines)),
-            false => Ok(lines::answer(lines).await?.unwrap_or_else(lines::none)),
+            true => Ok(response::lines_at_once(lines)),
+            false => response::lines(lines).await,
         };
     }
     let frames = events.map_ok(|event| {
-        let (place, line) = (event.place(), shown::log_event(&event));
-        sse::frame(place, line)
+        let line = wire::line(&wire::LogEvent::new(&event));
+        sse::frame(event.place(), line)
     });
     let (clock, heartbeat) = (app.clock().clone(), app.limits().heartbeat);
-    Ok(sse::answer(sse::beating(frames, clock, heartbeat)))
+    Ok(sse::response(sse::with_heartbeats(
+        frames, clock, heartbeat,
+    )))
 }
 
-/// The events, which fail where the server stops before their end.
+/// The events, with an error where the server stops before their end.
 fn broken_by(
     closing: impl Future<Output = ()> + Send,
     events: LogStream,
@@ -179,7 +173,7 @@ fn broken_by(
         .chain(stream::once(async { Ok(None::<LogEvent>) }));
     let broken = stream::once(closing).map(|()| {
         Err(Error::unavailable(
-            "the server stops before all of it is played back; go on behind the last event",
+            "the server stops before the playback ends; continue after the last event",
         ))
     });
     stream::select(whole, broken)

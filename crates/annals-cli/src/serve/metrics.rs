@@ -1,18 +1,18 @@
-//! What the server counts, and all of it as Prometheus reads it.
+//! The server's metrics, for Prometheus.
 //!
-//! | metric | labels | tells |
+//! | metric | labels | counts |
 //! |---|---|---|
 //! | [`REQUESTS`] | `method`, `path`, `status` | requests answered |
-//! | [`SECONDS`] | `method`, `path` | how long each took, until its answer began |
+//! | [`SECONDS`] | `method`, `path` | how long each took until its response began |
 //! | [`CONFLICTS`] | | requests that ended in a conflict |
-//! | [`REFUSED`] | | requests and connections turned away because there were too many |
-//! | [`CONNECTIONS`], [`TAILS`] | | how many there are |
-//! | [`SWEPT`] | | events that the background sweeper moved into their slots |
-//! | [`SWEEP_FAILURES`] | | sweeps of it that failed |
-//! | [`SWEEP_LAG`] | | seconds that the log's horizon is behind the clock, now; none before a first sweep |
+//! | [`REFUSED`] | | requests and connections over a limit |
+//! | [`CONNECTIONS`], [`TAILS`] | | open connections, live tails |
+//! | [`SWEPT`] | | events that the background sweeper moved into slots |
+//! | [`SWEEP_FAILURES`] | | its sweeps that failed |
+//! | [`SWEEP_LAG`] | | seconds from the log's horizon to now; absent before the first sweep |
 //!
-//! With them stand those of the store (`annals::counting`) and of DynamoDB's client: requests,
-//! capacity units, refused and failed calls, retries.
+//! The store (`annals::counting`) and DynamoDB's client add theirs: requests, capacity units, refused
+//! and failed calls, retries.
 
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -31,17 +31,17 @@ pub(super) const SWEPT: &str = "annals_log_swept_total";
 pub(super) const SWEEP_FAILURES: &str = "annals_log_sweep_failures_total";
 pub(super) const SWEEP_LAG: &str = "annals_log_sweep_lag_seconds";
 
-/// From a read that was cached to a store that is out of breath.
+/// From a cached read to an overloaded store.
 const BUCKETS: [f64; 12] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
 ];
-/// How often what was measured is put into buckets; until then it is kept as it is.
+/// How often measured times are put into buckets; until then each is kept.
 pub(super) const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The process's recorder, installed at the first call.
 ///
 /// # Errors
-/// `Invalid` where another one is installed.
+/// `Invalid` where another recorder is installed.
 pub(super) fn recorder() -> Result<PrometheusHandle> {
     static INSTALLED: OnceLock<std::result::Result<PrometheusHandle, String>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
@@ -56,18 +56,18 @@ pub(super) fn recorder() -> Result<PrometheusHandle> {
     });
     installed
         .clone()
-        .map_err(|cause| Error::invalid("metrics cannot be kept").because(cause))
+        .map_err(|cause| Error::invalid("cannot start the metrics").because(cause))
 }
 
 fn describe() {
     metrics::describe_counter!(REQUESTS, "requests answered");
-    metrics::describe_histogram!(SECONDS, "seconds until the answer to a request began");
+    metrics::describe_histogram!(SECONDS, "seconds until the response to a request began");
     metrics::describe_counter!(CONFLICTS, "requests that ended in a conflict");
-    metrics::describe_counter!(REFUSED, "turned away because there were too many");
-    metrics::describe_gauge!(CONNECTIONS, "connections that stand");
+    metrics::describe_counter!(REFUSED, "requests and connections over a limit");
+    metrics::describe_gauge!(CONNECTIONS, "open connections");
     metrics::describe_gauge!(TAILS, "live tails");
     metrics::describe_counter!(SWEPT, "events moved into their slots");
-    metrics::describe_gauge!(SWEEP_LAG, "seconds that the log's horizon is behind");
+    metrics::describe_gauge!(SWEEP_LAG, "seconds from the log's horizon to now");
     metrics::describe_counter!(SWEEP_FAILURES, "sweeps that failed");
     metrics::counter!(SWEPT).absolute(0);
     metrics::counter!(SWEEP_FAILURES).absolute(0);
@@ -77,48 +77,12 @@ fn describe() {
     metrics::gauge!(TAILS).set(0.0);
 }
 
-/// What is no path of ours is counted under this one.
-const NO_PATH: &str = "none";
-
-/// The meters of all paths. A meter is looked for by its labels once: that costs more than to count.
-pub(super) struct Meters {
-    paths: matchit::Router<PathMeters>,
-    none: PathMeters,
-    conflicts: Counter,
+/// The counter of conflicts.
+pub(super) fn conflicts() -> Counter {
+    metrics::counter!(CONFLICTS)
 }
 
-impl Meters {
-    /// For paths as their patterns, so that ids never become labels.
-    ///
-    /// # Errors
-    /// `Invalid` where two patterns are of the same paths.
-    pub(super) fn new(patterns: impl IntoIterator<Item = &'static str>) -> Result<Self> {
-        let mut paths = matchit::Router::new();
-        for pattern in patterns {
-            let meters = PathMeters::new(pattern);
-            paths.insert(pattern, meters).map_err(|cause| {
-                Error::invalid(format!("a path cannot be served. path=`{pattern}`")).because(cause)
-            })?;
-        }
-        Ok(Self {
-            paths,
-            none: PathMeters::new(NO_PATH),
-            conflicts: metrics::counter!(CONFLICTS),
-        })
-    }
-
-    /// Those of the pattern that a path is of.
-    pub(super) fn of(&self, path: &str) -> &PathMeters {
-        let known = self.paths.at(path);
-        known.map_or(&self.none, |known| known.value)
-    }
-
-    pub(super) fn count_conflict(&self) {
-        self.conflicts.increment(1);
-    }
-}
-
-/// The meters of a path.
+/// The meters of a path. A meter is looked up by its labels once: that costs more than to count.
 pub(super) struct PathMeters {
     path: &'static str,
     /// By method and status, of which there are few.
@@ -133,18 +97,15 @@ struct Answers {
 }
 
 impl PathMeters {
-    fn new(path: &'static str) -> Self {
+    /// Under the template of the path, so that ids never become labels.
+    pub(super) fn new(path: &'static str) -> Self {
         Self {
             path,
             answers: RwLock::default(),
         }
     }
 
-    pub(super) fn path(&self) -> &'static str {
-        self.path
-    }
-
-    /// Counts an answer, which began after so many seconds.
+    /// Counts a response that began after so many seconds.
     pub(super) fn count(&self, method: &'static str, status: u16, seconds: f64) {
         let is_it = |it: &&Answers| it.status == status && it.method == method;
         let known = self.answers.read().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +115,7 @@ impl PathMeters {
         drop(known);
         let mut known = self.answers.write().unwrap_or_else(PoisonError::into_inner);
         let (path, code) = (self.path, status.to_string());
-        // Whoever came here at the same moment has made handles of the same meters: no harm.
+        // Two that come here at the same moment make handles of the same meters: no harm.
         let answers = Answers {
             method,
             status,

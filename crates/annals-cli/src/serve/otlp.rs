@@ -1,10 +1,10 @@
 //! Spans for a collector, by OTLP over HTTP in protocol buffers. Off unless an address is given.
 //!
-//! Promises: a collector that is down or slow costs spans and never a request: they wait in a
-//! bounded queue, a thread of their own sends them, and what does not fit is dropped. What is left
-//! at the end is sent, within [`FINISH_TIME`].
-//! Never: sends anything but spans of ours, which hold methods, patterns of paths, statuses, verbs
-//! and tables: no ids, no payloads, no tokens.
+//! Promises: a collector that is down or slow costs spans and never a request: spans are queued within
+//! a limit, sent by a thread of their own, and dropped when the queue is full. A shutdown sends the
+//! rest, within [`FINISH_TIME`].
+//! Never: sends anything but our own spans, which have methods, path templates, statuses, verbs and
+//! tables: no ids, no payloads, no tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use annals::{Error, Result, SystemClock};
 use async_trait::async_trait;
-use axum::http::{HeaderMap, Request, Response, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::HeaderMap;
+use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -32,19 +33,19 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-/// How long a collector may take for what it is sent.
+/// How long a collector may take to answer.
 const SEND_TIME: Duration = Duration::from_secs(5);
-/// How long the end waits for what is left to be sent.
+/// How long a shutdown waits for the last spans.
 pub(crate) const FINISH_TIME: Duration = Duration::from_secs(5);
 /// The most bytes of a collector's answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Where a collector takes spans, behind its address.
+/// The path of a collector for spans.
 const TRACES_PATH: &str = "v1/traces";
-/// The header by which a caller says which of its own spans a request belongs to.
+/// The header with the caller's own span.
 const TRACE_PARENT: &str = "traceparent";
-/// What our modules' names begin with.
+/// The prefix of our modules.
 const OURS: &str = "annals";
-/// By which collectors tell who sent a span, where nobody has given us a name.
+/// The service name, if the environment sets one.
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 
 /// Spans on their way to a collector.
@@ -53,20 +54,19 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
-    /// To the collector at an address such as `http://127.0.0.1:4318`. Asks it nothing yet.
+    /// Sends to the collector at an address such as `http://127.0.0.1:4318`. Sends nothing yet.
     ///
     /// # Errors
-    /// `Invalid` where this is no address that can be spoken to.
+    /// `Invalid` where the address is not an http URL.
     pub(crate) fn start(address: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            let message =
-                format!("a collector's address is not understood: {why}. otlp=`{address}`");
+            let message = format!("cannot use this collector: {why}. otlp=`{address}`");
             Error::invalid(message)
         };
-        let uri: Uri = address.parse().map_err(|_| wrong("it is no URL"))?;
+        let uri: Uri = address.parse().map_err(|_| wrong("it is not a URL"))?;
         if uri.scheme_str() != Some("http") || uri.host().is_none() {
             return Err(wrong(
-                "say http://HOST:PORT; for TLS, put a collector beside this server",
+                "use http://HOST:PORT; for TLS, run a collector beside this server",
             ));
         }
         let endpoint = format!("{}/{TRACES_PATH}", address.trim_end_matches('/'));
@@ -77,7 +77,7 @@ impl Otlp {
             .with_endpoint(endpoint)
             .with_timeout(SEND_TIME)
             .build()
-            .map_err(|cause| Error::invalid("spans cannot be sent").because(cause))?;
+            .map_err(|cause| Error::invalid("cannot send spans").because(cause))?;
         let resource = match std::env::var(SERVICE_NAME) {
             Ok(_) => Resource::builder().build(),
             Err(_) => Resource::builder().with_service_name(OURS).build(),
@@ -89,7 +89,7 @@ impl Otlp {
         Ok(Self { provider })
     }
 
-    /// What hands our spans over, and leaves out everything else.
+    /// The layer that passes our spans on, and nothing else.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a>,
@@ -107,9 +107,9 @@ impl Otlp {
         }))
     }
 
-    /// Sends what is left.
+    /// Sends the last spans.
     pub(crate) async fn finish(self) {
-        // It blocks its thread, and what is sent needs the others.
+        // It blocks its thread, and sending needs the others.
         let ended = tokio::task::spawn_blocking(move || {
             let ended = self.provider.shutdown_with_timeout(FINISH_TIME);
             ended.map_err(|cause| cause.to_string())
@@ -122,22 +122,22 @@ impl Otlp {
     }
 }
 
-/// Hangs a span below the one that the caller names, where it names one.
+/// Makes a span a child of the caller's, if the request names one.
 pub(super) fn adopt(span: &Span, headers: &HeaderMap) {
     if span.is_disabled() || !headers.contains_key(TRACE_PARENT) {
         return;
     }
     let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-    // Fails where spans are only printed; those have no such parent.
+    // Fails where spans are only printed; those have no remote parent.
     let _ = span.set_parent(parent);
 }
 
-/// Sends over the connections of this runtime, from whatever thread.
+/// Sends over this runtime's connections, from any thread.
 #[derive(Debug)]
 struct Sender {
     client: Client<HttpConnector, Full<Bytes>>,
     runtime: Handle,
-    /// Whether the last try failed: told once, and not for each try.
+    /// Whether the last try failed: reported once, not for each try.
     is_failing: Arc<AtomicBool>,
 }
 
@@ -150,12 +150,12 @@ impl Sender {
         }
     }
 
-    fn tell<T, E: std::fmt::Display>(&self, outcome: &std::result::Result<T, E>) {
+    fn report<T, E: std::fmt::Display>(&self, outcome: &std::result::Result<T, E>) {
         let has_failed = self.is_failing.swap(outcome.is_err(), Ordering::Relaxed);
         match outcome {
-            Ok(_) if has_failed => tracing::info!("the collector takes spans again"),
+            Ok(_) if has_failed => tracing::info!("the collector accepts spans again"),
             Err(error) if !has_failed => {
-                tracing::warn!(%error, "the collector takes no spans; they are dropped");
+                tracing::warn!(%error, "the collector accepts no spans; they are dropped");
             }
             _ => {}
         }
@@ -179,14 +179,14 @@ impl HttpClient for Sender {
         let outcome = match sent.await {
             Ok(Some(Ok(answer))) if !answer.status().is_success() => {
                 let refused: HttpError = format!("it answers {}", answer.status()).into();
-                self.tell::<(), _>(&Err(refused));
+                self.report::<(), _>(&Err(refused));
                 return Ok(answer);
             }
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err("it takes too long".into()),
             Err(cause) => Err(cause.into()),
         };
-        self.tell(&outcome);
+        self.report(&outcome);
         outcome
     }
 }

@@ -1,30 +1,28 @@
-//! What went wrong, as HTTP tells it: a status, and `application/problem+json` with the kind.
+//! Errors over HTTP: a status, and `application/problem+json` with the kind.
 //!
-//! Promises: every error of a request that could be read has this shape, whoever found it. What is no
-//! request by HTTP's own rules hyper answers itself, with a status, no body, and a hang-up: a request
-//! line or a header that does not parse, lengths that contradict each other (400), more than 100
-//! headers, or a head that does not fit its buffer (431); one that takes too long is hung up on. One
-//! kind, one status:
-//! conflict 409, unavailable 503 with `Retry-After`, invalid 400, corrupt 500, absent 404; where
-//! HTTP has a word of its own for a wrong call (405, 413, 415, …), that is the status and the
-//! kind stays invalid.
-//! Never: tells a caller what is no business of theirs: the causes of a failure that is not theirs
-//! go to the traces alone.
+//! Promises: every error of a request that could be parsed has this shape. hyper itself answers what
+//! is not HTTP, with a status, no body, and closes the connection: a request line or header that does
+//! not parse or contradictory lengths (400), more than 100 headers or a head larger than its buffer
+//! (431); a head that takes too long is closed without an answer. One kind, one status: conflict 409,
+//! unavailable 503 with `Retry-After`, invalid 400, corrupt 500, absent 404; where HTTP has a status
+//! for a wrong call (405, 413, 415, …), that is used and the kind stays invalid.
+//! Never: shows a caller the causes of a failure that is not theirs; those go to the traces alone.
 
 use std::error::Error as _;
 
 use annals::{Error, ErrorKind};
-use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
-use serde_json::{Value as Json, json};
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+
+use super::response::{self, Response};
+use crate::wire;
 
 /// The media type of every error.
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 /// After how many seconds a caller may try again.
 const RETRY_SECONDS: &str = "1";
 
-/// What a caller is to do about it. Travels with the answer, for the metrics.
+/// What a caller should do about an error. Travels with the response, for the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Conflict,
@@ -46,42 +44,50 @@ impl Kind {
             Self::Unauthorized => "unauthorized",
         }
     }
+
+    /// The kind of a library's error.
+    pub(super) fn new(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Conflict => Self::Conflict,
+            ErrorKind::Invalid => Self::Invalid,
+            ErrorKind::Unavailable => Self::Unavailable,
+            // A kind that is new to this binary is treated like the worst.
+            _ => Self::Corrupt,
+        }
+    }
 }
 
 /// An error on its way to a caller.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct Problem(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     status: StatusCode,
     kind: Kind,
-    detail: String,
-    /// Further members, as JSON.
-    more: Vec<(&'static str, String)>,
+    body: wire::Problem,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What handlers answer.
+/// What handlers return.
 pub(super) type Answer<T = Response> = Result<T, Problem>;
 
 impl Problem {
     pub(super) fn new(status: StatusCode, kind: Kind, detail: impl Into<String>) -> Self {
-        Self {
+        let body = wire::Problem {
+            type_: format!("urn:annals:problem:{}", kind.name()),
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            kind: kind.name(),
+            detail: detail.into(),
+            ..wire::Problem::default()
+        };
+        Self(Box::new(Inner {
             status,
             kind,
-            detail: detail.into(),
-            more: Vec::new(),
+            body,
             headers: Vec::new(),
-        }
-    }
-
-    /// The kind under which an error is told.
-    pub(super) fn kind_of(error: &Error) -> Kind {
-        match error.kind() {
-            ErrorKind::Conflict => Kind::Conflict,
-            ErrorKind::Invalid => Kind::Invalid,
-            ErrorKind::Unavailable => Kind::Unavailable,
-            // A kind that is new to this binary is treated like the worst.
-            _ => Kind::Corrupt,
-        }
+        }))
     }
 
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
@@ -96,65 +102,55 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, Kind::Conflict, detail)
     }
 
-    /// To be tried again, soon.
+    /// To be tried again soon.
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
         let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Unavailable, detail);
-        busy.header(RETRY_AFTER, RETRY_SECONDS)
+        busy.header(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS))
     }
 
     pub(super) fn unauthorized(detail: impl Into<String>) -> Self {
         let refused = Self::new(StatusCode::UNAUTHORIZED, Kind::Unauthorized, detail);
-        refused.header(WWW_AUTHENTICATE, "Bearer realm=\"annals\"")
+        let scheme = HeaderValue::from_static("Bearer realm=\"annals\"");
+        refused.header(WWW_AUTHENTICATE, scheme)
     }
 
-    /// With a member of its own.
-    pub(super) fn with(self, name: &'static str, value: impl Into<Json>) -> Self {
-        self.with_raw(name, value.into().to_string())
-    }
-
-    /// The same with JSON that is text already, which a parser might round.
-    pub(super) fn with_raw(mut self, name: &'static str, json: String) -> Self {
-        self.more.push((name, json));
+    /// With further members.
+    pub(super) fn with(mut self, add: impl FnOnce(&mut wire::Problem)) -> Self {
+        add(&mut self.0.body);
         self
     }
 
-    fn header(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.headers.push((name, HeaderValue::from_static(value)));
+    pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.push((name, value));
         self
     }
 
-    /// The body of the answer.
+    /// The body of the response.
     pub(super) fn body(&self) -> String {
-        let body = json!({
-            "type": format!("urn:annals:problem:{}", self.kind.name()),
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "kind": self.kind.name(),
-            "detail": self.detail,
-        });
-        let mut text = body.to_string();
-        text.pop();
-        for (name, json) in &self.more {
-            text.push_str(&format!(",\"{name}\":{json}"));
-        }
-        text.push('}');
-        text
+        wire::line(&self.0.body)
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        let mut response = response::bytes(PROBLEM_JSON, self.body());
+        *response.status_mut() = self.0.status;
+        response.headers_mut().extend(self.0.headers);
+        response.extensions_mut().insert(self.0.kind);
+        response
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (causes, detail) = (causes(&error), error.to_string());
-        match Self::kind_of(&error) {
+        match Kind::new(&error) {
             Kind::Conflict => Self::conflict(detail),
-            Kind::Invalid if causes.is_empty() => Self::invalid(detail),
-            Kind::Invalid => Self::invalid(detail).with("causes", causes),
+            Kind::Invalid => Self::invalid(detail).with(|it| it.causes = causes),
             Kind::Unavailable => {
-                tracing::warn!(%detail, ?causes, "the store cannot answer");
+                tracing::warn!(%detail, ?causes, "the store is unavailable");
                 Self::unavailable(detail)
             }
             _ => {
-                tracing::error!(%detail, ?causes, "what is stored does not parse");
+                tracing::error!(%detail, ?causes, "stored bytes do not parse");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Corrupt, detail)
             }
         }
@@ -162,24 +158,8 @@ impl From<Error> for Problem {
 }
 
 fn causes(error: &Error) -> Vec<String> {
-    let mut causes = Vec::new();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        causes.push(inner.to_string());
-        cause = inner.source();
-    }
-    causes
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut response = (self.status, self.body()).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        headers.extend(self.headers);
-        response.extensions_mut().insert(self.kind);
-        response
-    }
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
@@ -187,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_has_its_status_and_says_when_to_come_again() {
+    fn a_kind_has_its_status_and_says_when_to_retry() {
         for (error, status, kind) in [
             (Error::conflict("c"), 409, Kind::Conflict),
             (Error::unavailable("u"), 503, Kind::Unavailable),
@@ -197,13 +177,13 @@ mod tests {
             let response = Problem::from(error).into_response();
             assert_eq!(response.status().as_u16(), status);
             assert_eq!(response.extensions().get(), Some(&kind));
-            let is_told = response.headers().contains_key(RETRY_AFTER);
-            assert_eq!(is_told, kind == Kind::Unavailable);
+            let says_when = response.headers().contains_key(RETRY_AFTER);
+            assert_eq!(says_when, kind == Kind::Unavailable);
         }
     }
 
     #[test]
-    fn callers_are_told_the_causes_of_their_own_mistakes_alone() {
+    fn callers_see_the_causes_of_their_own_mistakes_alone() {
         let caused = |error: Error| Problem::from(error.because("the cause")).body();
         assert!(caused(Error::invalid("i")).contains("the cause"));
         assert!(!caused(Error::unavailable("u")).contains("the cause"));

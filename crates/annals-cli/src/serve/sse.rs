@@ -1,8 +1,8 @@
-//! Server-sent events: how they are asked for, written, and gone on with.
+//! Server-sent events: how they are requested, written, and resumed.
 //!
-//! Promises: whatever text is in an id, it is one field of one event, and comes back as it was: what
-//! is not plain in it is percent-encoded. A stream that is silent for long says that it is still
-//! there.
+//! Promises: whatever text is in an id, it is one field of one event, and comes back unchanged: it is
+//! percent-encoded where it is not plain. A silent stream sends heartbeats.
+//! Why no crate: the framing is one line, and tails share each frame as bytes.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -10,28 +10,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::{Clock, Error, Result};
-use axum::body::Body;
-use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::{Either, select};
 use futures::stream::{self, Stream, TryStreamExt};
+use hyper::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
+use super::call::header;
 use super::problem::{Answer, Problem};
-use super::request::header;
+use super::response::{Response, streamed};
 
 /// The media type of server-sent events.
 const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// What would end a field, or be lost at the ends of a header, or be taken for encoded.
+/// Characters that would end a field, be trimmed from a header, or look encoded.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
-/// A comment, to keep what is between us from closing a silent connection.
+/// A comment, so that no proxy closes a silent connection.
 pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
-/// Whether the caller wants server-sent events: it names them, and not as what it will not take.
+/// Whether the client accepts server-sent events by name.
 pub(super) fn are_wanted(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter();
     let accepted = accepted.filter_map(|value| value.to_str().ok());
@@ -45,7 +43,7 @@ pub(super) fn are_wanted(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a parameter says that something is worth nothing: `q=0`, also with zeros behind it.
+/// Whether a parameter is a weight of zero: `q=0`, `q=0.000`.
 fn is_zero(parameter: &str) -> bool {
     let Some((name, value)) = parameter.split_once('=') else {
         return false;
@@ -54,27 +52,26 @@ fn is_zero(parameter: &str) -> bool {
     is_weight && value.trim().parse() == Ok(0.0_f32)
 }
 
-/// The id of the event that the caller received last, where it goes on.
+/// The id of the last event that the client received, where it resumes.
 pub(super) fn last_id<T: FromStr<Err = Error>>(headers: &HeaderMap) -> Answer<Option<T>> {
     let Some(text) = header(headers, &LAST_EVENT_ID)? else {
         return Ok(None);
     };
     let text = percent_decode_str(text).decode_utf8().map_err(|_| {
-        Problem::invalid("Last-Event-ID is not an id of ours: percent-encoded text in UTF-8")
+        Problem::invalid("Last-Event-ID is not percent-encoded UTF-8; send the id as it came")
     })?;
     Ok(Some(text.parse()?))
 }
 
-/// One event: where to go on behind it, and its line.
+/// One event: the id to resume after, and its line.
 pub(super) fn frame(id: impl Display, line: impl Display) -> Bytes {
     let id = id.to_string();
     let id = utf8_percent_encode(&id, NOT_PLAIN);
     format!("id: {id}\ndata: {line}\n\n").into()
 }
 
-/// Frames as they come, behind a first sign that there is somebody, and with another one whenever
-/// none came for so long.
-pub(super) fn beating<S>(
+/// Frames as they come, after a first heartbeat, and with another whenever none came for so long.
+pub(super) fn with_heartbeats<S>(
     frames: S,
     clock: Arc<dyn Clock>,
     every: Duration,
@@ -97,9 +94,11 @@ where
 }
 
 /// Frames as they come.
-pub(super) fn answer(frames: impl Stream<Item = Result<Bytes>> + Send + 'static) -> Response {
-    let headers = [(CONTENT_TYPE, EVENT_STREAM), (CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(frames)).into_response()
+pub(super) fn response(frames: impl Stream<Item = Result<Bytes>> + Send + 'static) -> Response {
+    let mut response = streamed(EVENT_STREAM, frames);
+    let never = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, never);
+    response
 }
 
 #[cfg(test)]
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_comes_back_as_it_was_whatever_is_in_it() {
+    fn an_id_comes_back_unchanged_whatever_is_in_it() {
         for id in [
             "plain",
             "a\ndata: forged\n\n",
@@ -143,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_no_text_is_refused() {
+    fn an_id_that_is_not_utf8_is_refused() {
         assert!(last_id::<Place>(&with(LAST_EVENT_ID, "1000/%FF")).is_err());
     }
 
     #[test]
-    fn server_sent_events_are_wanted_by_who_names_them() {
+    fn server_sent_events_are_accepted_by_name() {
         for (accept, are) in [
             ("text/event-stream", true),
             ("Text/Event-Stream", true),
@@ -166,10 +165,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_hears_nothing_for_long_hears_that_somebody_is_there() {
+    async fn a_silent_stream_sends_heartbeats() {
         let clock = Arc::new(ManualClock::at_ms(0));
         let (frames, every) = (stream::pending(), Duration::from_secs(15));
-        let mut beating = Box::pin(beating(frames, clock.clone(), every));
+        let mut beating = Box::pin(with_heartbeats(frames, clock.clone(), every));
         assert_eq!(beating.next().await.unwrap().unwrap(), HEARTBEAT);
         for _ in 0..2 {
             assert!(beating.next().now_or_never().is_none());

@@ -1,86 +1,52 @@
-//! Durable state over HTTP: the value with its revision as the entity tag.
+//! Durable state over HTTP: the value, with its revision as the entity tag.
 //!
-//! A revision is said as what the write becomes (`?revision=N`, as at the command line), or as
-//! what it replaces (`If-Match: "N"`, with the `ETag` that came with the value; `If-None-Match: *`
-//! for the first).
+//! A write names its revision by the one it becomes (`?revision=N`, as at the command line) or by the
+//! one it replaces (`If-Match: "N"`, the `ETag` of that value; `If-None-Match: *` for the first).
 
-use annals::Payload;
-use annals::state::{NewState, Revision, StateError};
-use axum::Json as JsonBody;
-use axum::extract::{Request, State};
-use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::IntoResponse;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use annals::state::{Revision, StateError};
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 
-use super::app::App;
-use super::journal::codec_of;
+use super::call::{Call, Params, header, parse, tag_number};
 use super::problem::{Answer, Kind, Problem};
-use super::request::{Id, Params, header, json_body, parse, present, tag_number, whole};
-use super::response::raw_json;
-use crate::{payload, shown};
-
-/// A value as it is sent: the members under which it is shown.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StateBody<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    payload: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "present")]
-    payload_base64: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    codec: Option<String>,
-    #[serde(default)]
-    manifest: String,
-    #[serde(default, deserialize_with = "whole")]
-    schema: u32,
-    #[serde(default)]
-    tag: String,
-}
-
-impl StateBody<'_> {
-    fn value(self) -> Answer<NewState> {
-        let codec = codec_of(self.codec.as_deref(), self.payload.is_some());
-        let base64 = self.payload_base64.as_deref();
-        let bytes = payload::from_shown(&codec, self.payload, base64, "the value")?;
-        let value = Payload::new(codec, bytes).manifest(self.manifest);
-        Ok(NewState::from(value.schema(self.schema)).tag(self.tag))
-    }
-}
+use super::response;
+use crate::wire::{self, Count};
 
 /// `GET /v1/state/{id}`
-pub(super) async fn get(
-    State(app): State<App>,
-    Id(id): Id,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Answer {
-    Params::of(&uri, &[])?;
-    let known = header(&headers, &IF_NONE_MATCH)?;
-    let last = app.annals().await?.states()?.last(&id).await?;
-    let Some(state) = last else {
-        let none = format!("there is no value. id=`{id}`");
-        return Err(Problem::absent(none).with("revision", 0));
+pub(super) async fn get(call: Call) -> Answer {
+    call.no_params()?;
+    let id = call.id()?;
+    let known = header(&call.parts.headers, &IF_NONE_MATCH)?;
+    let last = call.app.annals().await?.states()?.last(&id).await?;
+    let absent = |detail: String, revision: u64| {
+        Problem::absent(detail).with(|it| it.revision = Some(Count(revision)))
     };
-    let tag = format!("\"{}\"", state.revision);
+    let Some(state) = last else {
+        return Err(absent(format!("there is no value. id=`{id}`"), 0));
+    };
     let Some(value) = &state.value else {
         let detail = format!("the value is deleted. id=`{id}`");
-        return Err(Problem::absent(detail).with("revision", state.revision));
+        return Err(absent(detail, state.revision));
     };
+    let tag = format!("\"{}\"", state.revision);
     let is_known = known.is_some_and(|known| {
         let mut tags = known.split(',').map(str::trim);
         tags.any(|known| known == "*" || known.trim_start_matches("W/") == tag)
     });
     if is_known {
-        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+        let mut unchanged = response::bytes("application/json", Bytes::new());
+        unchanged.headers_mut().remove(CONTENT_TYPE);
+        *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response::with_tag(state.revision, unchanged));
     }
-    Ok(([(ETAG, tag)], raw_json(shown::state(&state, value))).into_response())
+    let body = wire::State::new(&state, value);
+    Ok(response::tagged(state.revision, &body))
 }
 
-/// The revision that a write becomes, by any of the ways to say it.
-fn revision(headers: &HeaderMap, params: &Params) -> Answer<Option<Revision>> {
-    let behind = |number: u64| {
+/// The revision that a write becomes, however it is named.
+fn revision(headers: &HeaderMap, params: &Params<'_>) -> Answer<Option<Revision>> {
+    let next = |number: u64| {
         let next = number.checked_add(1);
         next.ok_or_else(|| Problem::invalid("no revision can follow that one"))
     };
@@ -89,69 +55,61 @@ fn revision(headers: &HeaderMap, params: &Params) -> Answer<Option<Revision>> {
         Some("*") => Some(1),
         Some(_) => return Err(Problem::invalid("a write takes `If-None-Match: *` only")),
     };
-    let replaced = tag_number(headers, &IF_MATCH)?.map(behind).transpose()?;
+    let replaced = tag_number(headers, &IF_MATCH)?.map(next).transpose()?;
     let given = [params.number("revision")?, replaced, none_match];
     let mut given = given.into_iter().flatten();
     let revision = given.next();
     if given.any(|other| Some(other) != revision) {
         return Err(Problem::conflict(
-            "the revisions contradict each other, so not all of them can hold; say one of revision, If-Match and If-None-Match",
+            "the revisions contradict each other; send one of revision, If-Match and If-None-Match",
         ));
     }
     Ok(revision)
 }
 
 /// `PUT /v1/state/{id}?revision=N`
-pub(super) async fn put(State(app): State<App>, Id(id): Id, request: Request) -> Answer {
-    let (parts, body) = request.into_parts();
-    let params = Params::of(&parts.uri, &["revision"])?;
-    let revision = revision(&parts.headers, &params)?.ok_or_else(|| {
+pub(super) async fn put(call: Call) -> Answer {
+    let id = call.id()?;
+    let revision = revision(&call.parts.headers, &call.params(&["revision"])?)?;
+    let revision = revision.ok_or_else(|| {
         Problem::new(
             StatusCode::PRECONDITION_REQUIRED,
             Kind::Invalid,
-            "say which revision this becomes: ?revision=N, `If-Match: \"N-1\"`, or `If-None-Match: *` for the first",
+            "name the revision that this becomes: ?revision=N, `If-Match: \"N-1\"`, or `If-None-Match: *` for the first",
         )
     })?;
-    let body = json_body(&parts.headers, body, app.limits()).await?;
-    let value = parse::<StateBody<'_>>(&body)?.value()?;
+    let (app, _, body) = call.read_json().await?;
+    let value = parse::<wire::NewState<'_>>(&body)?.value()?;
     let writer = app.clone();
     let write = async move {
         let states = writer.annals().await?.states()?;
         let written = states.upsert(&id, revision, value).await;
-        written.map_err(problem_of)?;
-        let tag = [(ETAG, format!("\"{revision}\""))];
-        Ok((tag, JsonBody(shown::revision(&id, revision))).into_response())
+        written.map_err(problem)?;
+        let body = wire::Revision::new(&id, revision);
+        Ok(response::tagged(revision, &body))
     };
-    app.accept(write).await
+    app.finish(write).await
 }
 
-/// `DELETE /v1/state/{id}`, as the next revision, or as the one that is said.
-pub(super) async fn delete(
-    State(app): State<App>,
-    Id(id): Id,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Answer {
-    let params = Params::of(&uri, &["revision"])?;
-    let revision = revision(&headers, &params)?;
-    let writer = app.clone();
+/// `DELETE /v1/state/{id}`, as the next revision or as the named one.
+pub(super) async fn delete(call: Call) -> Answer {
+    let (id, params) = (call.id()?, call.params(&["revision"])?);
+    let revision = revision(&call.parts.headers, &params)?;
+    let writer = call.app.clone();
     let write = async move {
         let states = writer.annals().await?.states()?;
-        states.delete(&id, revision).await.map_err(problem_of)?;
-        Ok(JsonBody(shown::deleted(&id)).into_response())
+        states.delete(&id, revision).await.map_err(problem)?;
+        Ok(response::json(&wire::Deleted::new(&id)))
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }
 
-/// A conflict tells the revision that is there.
-fn problem_of(error: StateError) -> Problem {
+/// A conflict has the revision that is stored.
+fn problem(error: StateError) -> Problem {
     let found = match &error {
-        StateError::Conflict { found, .. } => Some(*found),
+        StateError::Conflict { found, .. } => Some(Count(*found)),
         _ => None,
     };
     let problem = Problem::from(annals::Error::from(error));
-    match found {
-        Some(found) => problem.with("revision", found),
-        None => problem,
-    }
+    problem.with(|it| it.revision = found)
 }

@@ -1,8 +1,8 @@
-//! The background sweeper: what waits in the log's buffer goes into its slots, now and then.
+//! The background sweeper: moves the log's buffered records into slots, from time to time.
 //!
-//! Promises: a sweep that fails is told, counted and tried again at its next turn; one that is cut
-//! short by a shutdown has lost nothing. How far the horizon is behind is a metric, whoever sweeps:
-//! it grows while nobody does.
+//! Promises: a sweep that fails is reported, counted and tried again the next time; one that a
+//! shutdown cuts short loses nothing. The lag of the horizon is a metric, whoever sweeps: it grows
+//! while nobody does.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tracing::Instrument;
 use super::app::App;
 use super::metrics::{SWEEP_FAILURES, SWEEP_LAG, SWEPT};
 
-/// How long whoever asks for metrics waits for the store to tell the horizon.
+/// How long a request for metrics waits for the store's horizon.
 const ASK_TIME: Duration = Duration::from_secs(1);
 
-/// The log's horizon as it was known last, in milliseconds; 0: not at all.
+/// The last known horizon of the log, in milliseconds; 0: unknown.
 #[derive(Default)]
 pub(super) struct Horizon(AtomicU64);
 
@@ -34,10 +34,9 @@ impl Horizon {
     }
 }
 
-/// Tells how far the horizon is behind, by the store or, where that does not answer, by what was known
-/// last.
-pub(super) async fn tell_lag(app: &App) {
-    // Whoever does not use the log does not ask for it, either.
+/// Reports the lag of the horizon, by the store or, where that does not answer, by the last known one.
+pub(super) async fn report_lag(app: &App) {
+    // A server that does not use the log does not read it, either.
     if let Some(log) = app.opened_log()
         && let Some(Ok(horizon)) = SystemClock::within(ASK_TIME, log.horizon()).await
     {
@@ -49,7 +48,7 @@ pub(super) async fn tell_lag(app: &App) {
     }
 }
 
-/// Sweeps every so often, until the server stops.
+/// Sweeps at this interval, until the server stops.
 pub(super) async fn sweep(app: App, every: Duration) {
     loop {
         let stopped = app.closing().cancelled();
@@ -74,7 +73,7 @@ async fn sweep_once(app: &App, log: &Log) {
     match report.failure {
         Some(error) => {
             metrics::counter!(SWEEP_FAILURES).increment(1);
-            tracing::warn!(%error, moved, "a sweep failed; the next one goes on");
+            tracing::warn!(%error, moved, "a sweep failed; the next one continues");
         }
         None if late + aside > 0 => tracing::warn!(moved, late, aside, "swept"),
         None => tracing::debug!(moved, "swept"),

@@ -1,23 +1,19 @@
-//! The tables of the layout and of the log over HTTP: how they are, what the settings would get wrong
-//! with them, and making those that are missing.
+//! The tables of the layout and of the log over HTTP: check them, with what the settings would get
+//! wrong, and create those that are missing.
 //!
-//! Never: drops one. Whoever wants that has the command line.
+//! Never: drops one. That is left to the command line.
 
 use annals::Result;
 use annals::items::{Billing, TableSpec};
-use annals::layout::{self, Hint};
+use annals::layout::{Hint, Layout};
 use annals::log::{self, LogTables};
-use axum::Json as JsonBody;
-use axum::extract::State;
-use axum::http::Uri;
-use axum::response::IntoResponse;
-use serde_json::{Value as Json, json};
 
 use super::app::App;
+use super::call::Call;
 use super::problem::Answer;
-use super::request::Params;
+use super::response;
 use crate::commands::tables::{compared, made};
-use crate::shown;
+use crate::wire;
 
 /// Which tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,83 +30,81 @@ fn specs(app: &App, which: Which) -> Result<Vec<TableSpec>> {
     })
 }
 
-/// Of which tables a caller wants to know, or to have them: the log's only where it says so.
-fn wanted(uri: &Uri) -> Answer<Vec<Which>> {
-    let params = Params::of(uri, &["log"])?;
-    Ok(match params.is("log")? {
+/// Which tables are asked for: the log's with `log=true` only.
+fn wanted(call: &Call) -> Answer<Vec<Which>> {
+    Ok(match call.params(&["log"])?.is_on("log")? {
         true => vec![Which::Layout, Which::Log],
         false => vec![Which::Layout],
     })
 }
 
 /// `GET /v1/tables`
-pub(super) async fn check(State(app): State<App>, uri: Uri) -> Answer {
-    let (store, settings) = (app.store(), app.settings());
+pub(super) async fn check(call: Call) -> Answer {
+    let (store, settings) = (call.app.store(), call.app.settings());
     let mut tables = Vec::new();
-    for which in wanted(&uri)? {
-        let looked_at = look_at(&app, which).await?;
-        let there: Vec<TableSpec> = looked_at.iter().filter_map(|it| it.there.clone()).collect();
+    for which in wanted(&call)? {
+        let checked = check_all(&call.app, which).await?;
+        let found: Vec<TableSpec> = checked.iter().filter_map(|it| it.found.clone()).collect();
         let hints = match which {
-            Which::Layout => settings.layout().hints(store, &there).await?,
-            Which::Log => log::hints(&**store, &settings.log, &there).await?,
+            Which::Layout => settings.layout().hints(store, &found).await?,
+            Which::Log => log::hints(&**store, &settings.log, &found).await?,
         };
-        for table in looked_at {
+        for table in checked {
             let is_of = |hint: &&Hint| hint.table == *table.spec.name();
             let hints: Vec<&Hint> = hints.iter().filter(is_of).collect();
-            tables.push(shown::checked_table(table.shown(), &hints, None));
+            tables.push(table.table().checked(&hints, None));
         }
     }
-    Ok(JsonBody(json!({"tables": tables})).into_response())
+    Ok(response::json(&wire::Tables { tables }))
 }
 
-/// A table as it was wanted, and as it is there.
-pub(super) struct LookedAt {
+/// A table as it should be, and as the store has it.
+pub(super) struct Checked {
     spec: TableSpec,
-    there: Option<TableSpec>,
+    found: Option<TableSpec>,
 }
 
-impl LookedAt {
+impl Checked {
     pub(super) fn is_ok(&self) -> bool {
-        compared(&self.spec, self.there.as_ref()).0 == "ok"
+        compared(&self.spec, self.found.as_ref()).0 == "ok"
     }
 
     pub(super) fn is_missing(&self) -> bool {
-        self.there.is_none()
+        self.found.is_none()
     }
 
-    pub(super) fn shown(&self) -> Json {
-        let (status, differences) = compared(&self.spec, self.there.as_ref());
-        shown::table(self.spec.name().as_str(), status, &differences)
+    pub(super) fn table(&self) -> wire::Table {
+        let (status, differences) = compared(&self.spec, self.found.as_ref());
+        wire::Table::new(self.spec.name().as_str(), status, differences)
     }
 }
 
-/// How each table is.
-pub(super) async fn look_at(app: &App, which: Which) -> Result<Vec<LookedAt>> {
+/// Checks each table.
+pub(super) async fn check_all(app: &App, which: Which) -> Result<Vec<Checked>> {
     let mut tables = Vec::new();
     for spec in specs(app, which)? {
-        let there = app.store().describe_table(spec.name()).await?;
-        tables.push(LookedAt { spec, there });
+        let found = app.store().describe_table(spec.name()).await?;
+        tables.push(Checked { spec, found });
     }
     Ok(tables)
 }
 
-/// `POST /v1/tables`: makes those that are missing.
-pub(super) async fn create(State(app): State<App>, uri: Uri) -> Answer {
-    let wanted = wanted(&uri)?;
-    let writer = app.clone();
+/// `POST /v1/tables`: creates those that are missing.
+pub(super) async fn create(call: Call) -> Answer {
+    let (wanted, writer) = (wanted(&call)?, call.app.clone());
     let write = async move {
         let mut tables = Vec::new();
         for which in &wanted {
             for spec in specs(&writer, *which)? {
                 let status = made(&**writer.store(), &spec, Billing::OnDemand).await?;
-                tables.push(shown::table(spec.name().as_str(), status, &[]));
+                tables.push(wire::Table::new(spec.name().as_str(), status, Vec::new()));
             }
         }
         if wanted.contains(&Which::Log) {
-            // The index of a table that is new is complete, and is marked so.
+            // The index of a new table is complete, and is marked so.
             writer.log().await?.complete_index().await?;
         }
-        Ok(JsonBody(json!({"tables": tables})).into_response())
+        Ok(response::json(&wire::Tables { tables }))
     };
-    app.accept(write).await
+    call.app.finish(write).await
 }

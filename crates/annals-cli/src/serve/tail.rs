@@ -1,13 +1,13 @@
-//! Live tails: what an id's journal holds from a number on, and then what comes, as server-sent
+//! Live tails: the events of an id from a sequence number on, and then new ones, as server-sent
 //! events.
 //!
-//! Promises: every event from the number on, each once and in order, however slow the reader and
-//! however often it comes back with `Last-Event-ID`. Where this server purges the id, whose numbers
-//! begin anew, so does the tail, at 1. However many follow an id, one task looks for what comes and
-//! shares it: an idle tail costs its connection and a few hundred bytes.
-//! Trusts: replays to be complete. What is shared is a short cut: whoever misses some of it
-//! replays. And that nobody else purges an id that is in use.
-//! Never: holds back a writer for a reader.
+//! Promises: every event from that number on, once and in order, however slow the reader and however
+//! often it resumes with `Last-Event-ID`. Where this server purges the id, its numbering and its tails
+//! restart at 1. However many tails an id has, one task reads new events and shares them: an idle
+//! tail costs its connection and a few hundred bytes.
+//! Trusts: replays to be complete. Sharing is a short cut: a tail that misses events replays. And
+//! that nobody else purges an id in use.
+//! Never: slows a writer down for a reader.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,27 +27,27 @@ use tokio::task::AbortHandle;
 use super::app::App;
 use super::metrics::Held;
 use super::sse;
-use crate::shown;
+use crate::wire;
 
-/// How many events are kept for tails that lag a little; one that lags more replays.
+/// How many events are kept for lagging tails; one that lags more replays.
 const SHARED_MAX: usize = 64;
-/// How long to wait before looking again: shortly after something came, longer while nothing does.
+/// How long to wait between polls: short after new events, longer while there are none.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// When a journal is looked at for what has come.
+/// When a journal is polled for new events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looking {
-    /// When an append passed through this server, as all of them do.
-    WhenTold,
-    /// Also now and then, for what others append.
-    AlsoByItself,
+pub(super) enum Polling {
+    /// After an append through this server: there is no other way to append.
+    OnAppend,
+    /// Also from time to time, for appends of other processes.
+    AlsoByTime,
 }
 
-/// An event as every tail sends it.
+/// An event, as every tail sends it.
 #[derive(Clone)]
 struct Frame {
-    /// Of which history of the id: how often it had been purged.
+    /// How often the id had been purged.
     purges: u64,
     number: SequenceNumber,
     bytes: Bytes,
@@ -55,7 +55,8 @@ struct Frame {
 
 impl Frame {
     fn of(event: &Event, purges: u64) -> Self {
-        let (number, line) = (event.sequence_number, shown::event(event));
+        let number = event.sequence_number;
+        let line = wire::line(&wire::StoredEvent::new(event));
         Self {
             purges,
             number,
@@ -64,26 +65,26 @@ impl Frame {
     }
 }
 
-/// What tails of one id share.
+/// What the tails of one id share.
 struct Hub {
     frames: broadcast::Sender<Frame>,
-    /// An append or a purge has passed through this server.
-    told: Arc<Notify>,
-    /// How often the id was purged since this began.
+    /// An append or a purge went through this server.
+    changed: Arc<Notify>,
+    /// How often the id was purged since the hub began.
     purges: Arc<AtomicU64>,
-    /// From which number on events are shared, once that is known; later ones than it are.
+    /// The first sequence number that is shared, once it is known.
     begins: watch::Receiver<Option<SequenceNumber>>,
-    looking: AbortHandle,
+    task: AbortHandle,
     id: PersistenceId,
     hubs: Weak<Hubs>,
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.looking.abort();
+        self.task.abort();
         if let Some(hubs) = self.hubs.upgrade() {
             let mut hubs = locked(&hubs);
-            // Somebody may have begun a new one meanwhile.
+            // A new one may have begun meanwhile.
             if hubs
                 .get(&self.id)
                 .is_some_and(|hub| hub.strong_count() == 0)
@@ -100,38 +101,38 @@ fn locked(hubs: &Hubs) -> MutexGuard<'_, HashMap<PersistenceId, Weak<Hub>>> {
     hubs.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The ids that are followed.
+/// The ids with tails.
 pub(super) struct Tails {
-    looking: Looking,
+    polling: Polling,
     hubs: Arc<Hubs>,
 }
 
 impl Tails {
-    pub(super) fn new(looking: Looking) -> Self {
+    pub(super) fn new(polling: Polling) -> Self {
         Self {
-            looking,
+            polling,
             hubs: Arc::default(),
         }
     }
 
-    /// That events of an id were appended.
-    pub(super) fn tell(&self, id: &PersistenceId) {
+    /// Events of an id were appended.
+    pub(super) fn notify(&self, id: &PersistenceId) {
         let hub = locked(&self.hubs).get(id).and_then(Weak::upgrade);
         if let Some(hub) = hub {
-            hub.told.notify_one();
+            hub.changed.notify_one();
         }
     }
 
-    /// That an id was purged.
-    pub(super) fn tell_purge(&self, id: &PersistenceId) {
+    /// An id was purged.
+    pub(super) fn notify_purge(&self, id: &PersistenceId) {
         let hub = locked(&self.hubs).get(id).and_then(Weak::upgrade);
         if let Some(hub) = hub {
             hub.purges.fetch_add(1, Ordering::Release);
-            hub.told.notify_one();
+            hub.changed.notify_one();
         }
     }
 
-    /// The hub of an id, begun where nobody follows it yet.
+    /// The hub of an id, begun with its first tail.
     fn hub(&self, id: &PersistenceId, journal: &Journal, clock: &Arc<dyn Clock>) -> Arc<Hub> {
         let mut hubs = locked(&self.hubs);
         if let Some(hub) = hubs.get(id).and_then(Weak::upgrade) {
@@ -139,21 +140,21 @@ impl Tails {
         }
         let (frames, _) = broadcast::channel(SHARED_MAX);
         let (begin, begins) = watch::channel(None);
-        let looker = Looker {
+        let poller = Poller {
             id: id.clone(),
             journal: journal.clone(),
             clock: clock.clone(),
-            looking: self.looking,
-            told: Arc::new(Notify::new()),
+            polling: self.polling,
+            changed: Arc::new(Notify::new()),
             purges: Arc::default(),
             frames: frames.clone(),
         };
         let hub = Arc::new(Hub {
             frames,
-            told: looker.told.clone(),
-            purges: looker.purges.clone(),
+            changed: poller.changed.clone(),
+            purges: poller.purges.clone(),
             begins,
-            looking: tokio::spawn(looker.run(begin)).abort_handle(),
+            task: tokio::spawn(poller.run(begin)).abort_handle(),
             id: id.clone(),
             hubs: Arc::downgrade(&self.hubs),
         });
@@ -162,18 +163,18 @@ impl Tails {
     }
 }
 
-/// Looks for what comes to an id, for all of its tails.
-struct Looker {
+/// Reads new events of an id, for all of its tails.
+struct Poller {
     id: PersistenceId,
     journal: Journal,
     clock: Arc<dyn Clock>,
-    looking: Looking,
-    told: Arc<Notify>,
+    polling: Polling,
+    changed: Arc<Notify>,
     purges: Arc<AtomicU64>,
     frames: broadcast::Sender<Frame>,
 }
 
-impl Looker {
+impl Poller {
     async fn run(self, begin: watch::Sender<Option<SequenceNumber>>) {
         let mut pause = PAUSE_MIN;
         let mut next = loop {
@@ -199,7 +200,7 @@ impl Looker {
                 pause = PAUSE_MIN;
             }
             match outcome {
-                // The numbers have ended.
+                // The sequence numbers are used up.
                 Ok(false) => return,
                 Ok(true) => self.wait(&mut pause).await,
                 Err(error) => self.wait_after(&error, &mut pause).await,
@@ -207,14 +208,14 @@ impl Looker {
         }
     }
 
-    /// Shares what there is from a number on; answers whether more can come.
+    /// Shares the events from a number on; returns whether more can come.
     async fn share_from(&self, next: &mut SequenceNumber, purges: u64) -> Result<bool> {
         let mut events = self.journal.replay(&self.id, Window::from(*next));
         while let Some(event) = events.try_next().await? {
-            // Nobody listens for a moment while a tail comes or goes.
+            // There is no receiver for a moment while a tail comes or goes.
             let _ = self.frames.send(Frame::of(&event, purges));
             match event.sequence_number.next() {
-                Some(behind) => *next = behind,
+                Some(after) => *next = after,
                 None => return Ok(false),
             }
         }
@@ -222,17 +223,17 @@ impl Looker {
     }
 
     async fn wait_after(&self, error: &annals::Error, pause: &mut Duration) {
-        tracing::warn!(id = %self.id, %error, "following fails; it is tried again");
+        tracing::warn!(id = %self.id, %error, "following fails and is tried again");
         self.clock.sleep(*pause).await;
         *pause = (*pause * 2).min(PAUSE_MAX);
     }
 
     async fn wait(&self, pause: &mut Duration) {
-        let told = std::pin::pin!(self.told.notified());
-        if self.looking == Looking::WhenTold {
-            return told.await;
+        let changed = std::pin::pin!(self.changed.notified());
+        if self.polling == Polling::OnAppend {
+            return changed.await;
         }
-        select(told, self.clock.sleep(*pause)).await;
+        select(changed, self.clock.sleep(*pause)).await;
         *pause = (*pause * 2).min(PAUSE_MAX);
     }
 }
@@ -243,17 +244,17 @@ struct Tail {
     journal: Journal,
     hub: Arc<Hub>,
     shared: broadcast::Receiver<Frame>,
-    /// What is replayed, until the tail is where the shared ones are.
+    /// The replay, until the tail has caught up with the shared events.
     replayed: Option<EventStream>,
     next: SequenceNumber,
-    /// Of which history of the id.
+    /// How often the id had been purged.
     purges: u64,
     has_begun: bool,
     _held: Held,
 }
 
-/// The events of an id from a number on, and then what comes, as the bytes of server-sent events.
-/// Ends with the server.
+/// The events of an id from a number on, and then new ones, as server-sent events. Ends with the
+/// server.
 pub(super) fn tail(
     app: &App,
     journal: &Journal,
@@ -274,16 +275,16 @@ pub(super) fn tail(
     };
     let frames = stream::try_unfold(Box::new(tail), |mut tail| async move {
         let frame = tail.next_frame().await?;
-        // The last number there is has no next one; nothing comes behind it.
+        // Nothing follows the last number there can be.
         tail.next = frame.number.next().unwrap_or(frame.number);
         Ok(Some((frame.bytes, tail)))
     });
     let frames = frames.take_until(app.closing().clone().cancelled_owned());
-    sse::beating(frames, app.clock().clone(), app.limits().heartbeat)
+    sse::with_heartbeats(frames, app.clock().clone(), app.limits().heartbeat)
 }
 
 impl Tail {
-    /// Loses nothing where it is dropped before its end.
+    /// Safe to cancel.
     async fn next_frame(&mut self) -> Result<Frame> {
         if !self.has_begun {
             self.begin().await;
@@ -301,26 +302,25 @@ impl Tail {
                     self.next = SequenceNumber::FIRST;
                     self.replay();
                 }
-                // Of a history that is gone.
+                // From before a purge.
                 Ok(frame) if frame.purges < self.purges => {}
                 Ok(frame) if frame.number == self.next => return Ok(frame),
                 Ok(frame) if frame.number < self.next => {}
                 // Some were missed: too slow, deleted, or shared before this tail began.
                 Ok(_) => self.replay(),
-                // What comes next shows what was missed.
+                // The next frame shows the gap.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => {
-                    return Err(annals::Error::unavailable("nobody follows any more"));
+                    return Err(annals::Error::unavailable("the tail has ended; reconnect"));
                 }
             }
         }
     }
 
-    /// Replays what was there before the hub began to share: a replay before that could miss
-    /// events in between.
+    /// Replays once the hub shares: a replay before that could miss the events between.
     async fn begin(&mut self) {
         let mut begins = self.hub.begins.clone();
-        // Fails where the numbers have ended, and nothing comes.
+        // Fails where the sequence numbers are used up, and nothing comes.
         let _ = begins.wait_for(Option::is_some).await;
         self.replay();
         self.has_begun = true;

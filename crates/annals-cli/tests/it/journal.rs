@@ -154,7 +154,7 @@ fn bad_events_and_ids_are_refused_whole() {
         }
         annals
             .run(&["append", "a", "--expect", "9223372036854775808", "{}"])
-            .fails(2, "such a number");
+            .fails(2, "is out of range");
         assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 5);
     });
 }
@@ -281,7 +281,7 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
         assert_eq!(list(), [5, 4, 2]);
         annals
             .run(&["snapshot", "delete", "Cart|1"])
-            .fails(2, "say which");
+            .fails(2, "choose some");
         annals
             .run(&["snapshot", "delete", "Cart|1", "--at", "5"])
             .ok();
@@ -429,7 +429,7 @@ fn a_state_rides_in_an_append_and_is_loaded_from_there() {
         assert_eq!(lines[1]["cost"]["requests"], 1);
         let large = append(&format!("\"{}\"", "x".repeat(1_100)));
         assert_eq!(large.code, Some(0));
-        assert!(large.err.contains("no room"), "{}", large.err);
+        assert!(large.err.contains("does not fit"), "{}", large.err);
         load().fails(1, "no such snapshot");
         annals
             .run(&["append", "Cart|1", "--snapshot", "{", "{}"])

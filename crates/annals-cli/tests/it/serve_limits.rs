@@ -1,4 +1,4 @@
-//! Callers that are wrong, slow, large or malicious: clear answers, and nothing lost.
+//! Clients that are wrong, slow, large or malicious: clear errors, and nothing lost.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -13,7 +13,7 @@ const ONE: &str = r#"{"events":[{"payload":1}]}"#;
 const TOKEN: &str = "a-token-of-some-length";
 
 #[test]
-fn bodies_that_are_wrong_are_told_what_is_wrong() {
+fn a_wrong_body_is_refused() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     for body in [
@@ -65,12 +65,12 @@ fn bodies_that_are_wrong_are_told_what_is_wrong() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_refused_and_the_server_goes_on() {
+fn a_body_over_the_limit_is_refused_and_the_server_goes_on() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--body-limit", "1000"], None);
     let large = format!(r#"{{"events":[{{"payload":"{}"}}]}}"#, "x".repeat(2000));
     server.post(EVENTS, &large).problem(413, "invalid");
-    // Without a length there is nothing to see before it comes.
+    // Without a length its size is unknown until it comes.
     let mut stream = server.connect();
     let head = format!(
         "POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -93,7 +93,7 @@ fn an_append_of_the_largest_body_is_whole() {
 }
 
 #[test]
-fn ids_are_what_they_are_whatever_is_in_them() {
+fn an_id_may_be_any_text() {
     on_every_server(|_, server| {
         let long = "%C3%BC".repeat(1000);
         let ids = [
@@ -141,7 +141,7 @@ fn ids_are_what_they_are_whatever_is_in_them() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn a_request_that_is_not_http_is_refused() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     for bytes in [
@@ -176,7 +176,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn only_holders_of_the_token_are_let_in() {
+fn requests_without_the_token_are_refused() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &[], Some(TOKEN));
     let get = |value: &str| server.send("GET", "/v1/journal", &[("authorization", value)]);
@@ -209,7 +209,7 @@ fn only_holders_of_the_token_are_let_in() {
 }
 
 #[test]
-fn others_are_let_in_only_on_purpose() {
+fn remote_clients_need_a_token() {
     let annals = Annals::embedded();
     let serve = ["serve", "--listen", "0.0.0.0:0"];
     annals.run(&serve).fails(2, "--token-file or ANNALS_TOKEN");
@@ -226,9 +226,9 @@ fn others_are_let_in_only_on_purpose() {
     assert_eq!(let_in.status, 200);
 }
 
-/// A page of somebody else's, in a browser on this machine.
+/// A page of another site, in a browser on this machine.
 #[test]
-fn browsers_of_others_are_kept_out() {
+fn pages_of_other_sites_are_refused() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let rebound = server.send("GET", "/v1/journal", &[("host", "evil.example")]);
@@ -244,7 +244,7 @@ fn browsers_of_others_are_kept_out() {
     for reply in [asked, read] {
         assert_eq!(reply.header("access-control-allow-origin"), None);
     }
-    // What a form can send without asking.
+    // A form can send this without a preflight.
     let headers = [origin, ("content-type", "text/plain")];
     server
         .send_body(("POST", EVENTS), &headers, ONE.as_bytes())
@@ -255,7 +255,7 @@ fn browsers_of_others_are_kept_out() {
 }
 
 #[test]
-fn more_connections_than_are_allowed_are_told_so() {
+fn connections_over_the_limit_are_refused() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--max-connections", "3"], None);
     let tails: Vec<Tail> = (0..3).map(|_| Tail::begin(&server, EVENTS, &[])).collect();
@@ -263,11 +263,11 @@ fn more_connections_than_are_allowed_are_told_so() {
     refused.problem(503, "unavailable");
     assert_eq!(refused.header("retry-after"), Some("1"));
     tails.into_iter().for_each(Tail::hang_up);
-    // Their places are free as soon as the server has noticed.
+    // Their permits are free as soon as the server has noticed.
     while server.get("/healthz").status != 200 {}
 }
 
-/// Whoever sends nothing, or only a part, is cut off; and nobody else waits for them.
+/// A client that sends nothing, or only a part, is disconnected, and nobody else waits for it.
 #[test]
 fn half_sent_requests_end() {
     let annals = Annals::embedded();
@@ -286,16 +286,16 @@ fn half_sent_requests_end() {
     assert_eq!(rest(silent), "");
     assert!(!rest(half_head).contains("200 OK"));
     Reply::read(&mut BufReader::new(half_body), "POST").problem(408, "invalid");
-    // A connection that ends inside of a body has appended nothing.
+    // A connection that ends inside a body has appended nothing.
     let mut cut = server.connect();
     cut.write_all(head.as_bytes()).unwrap();
     cut.shutdown(Shutdown::Both).unwrap();
     assert_eq!(server.get(EVENTS).lines().len(), 1);
 }
 
-/// Who asks for much and reads nothing is cut off, and what it got is not taken for the whole.
+/// And what it received is not taken for the whole.
 #[test]
-fn a_reader_that_does_not_read_is_cut_off() {
+fn a_stalled_reader_is_disconnected() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--patience", "1"], None);
     let large = "x".repeat(1_000_000);
@@ -305,7 +305,7 @@ fn a_reader_that_does_not_read_is_cut_off() {
     }
     let mut lazy = server.connect();
     write_request(&mut lazy, ("GET", EVENTS), &[], b"");
-    // It reads nothing until the server has hung up, which nobody but the server's count tells.
+    // It reads nothing until the server has closed the connection, which its metrics show.
     while !server
         .get("/metrics")
         .text()
@@ -317,7 +317,7 @@ fn a_reader_that_does_not_read_is_cut_off() {
 }
 
 #[test]
-fn more_requests_than_are_allowed_are_told_to_come_again() {
+fn requests_over_the_limit_are_refused() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--max-requests", "1"], None);
     let mut slow = server.connect();
@@ -327,7 +327,7 @@ fn more_requests_than_are_allowed_are_told_to_come_again() {
         ONE.len()
     );
     slow.write_all(head.as_bytes()).unwrap();
-    // Asked for the rest, it is under way.
+    // Asked for the rest, it is in flight.
     let mut asked = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     slow.read_exact(&mut asked).unwrap();
     assert!(asked.starts_with(b"HTTP/1.1 100 "), "{asked:?}");
@@ -341,7 +341,7 @@ fn more_requests_than_are_allowed_are_told_to_come_again() {
     assert_eq!(server.get("/v1/tables").status, 200);
 }
 
-/// A store that takes requests and never answers; and a word for each that it took.
+/// A store that takes requests and never answers; and a message for each request.
 fn silent_store() -> (String, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -361,9 +361,9 @@ fn silent_store() -> (String, mpsc::Receiver<()>) {
     (address, told)
 }
 
-/// Whoever hangs up makes no room: what was begun for them is still under way.
+/// Hanging up makes no room: what was begun is still in flight.
 #[test]
-fn writes_whose_callers_have_gone_are_under_way_still() {
+fn writes_of_disconnected_clients_are_still_in_flight() {
     let (store, has_come) = silent_store();
     let annals = Annals::at(&store);
     let flags = ["--max-requests", "1", "--max-connections", "1"];
@@ -382,10 +382,10 @@ fn writes_whose_callers_have_gone_are_under_way_still() {
     };
     let told = refused.problem(503, "unavailable");
     let detail = told["detail"].as_str().unwrap();
-    assert!(detail.contains("requests are under way"), "{detail}");
+    assert!(detail.contains("requests are in flight"), "{detail}");
 }
 
-/// What a browser sends for a page of another site without asking first.
+/// A browser sends these for a page of another site without a preflight.
 #[test]
 fn pages_of_other_sites_change_nothing() {
     let annals = Annals::embedded();
@@ -404,7 +404,7 @@ fn pages_of_other_sites_change_nothing() {
         server.send("POST", path, &own).json(200);
         server.send("POST", path, &[]).json(200);
     }
-    // A pixel is made to be shown by others.
+    // A pixel is made to be shown by other sites.
     let shown = server.send("GET", "/track.gif", &[("sec-fetch-site", "cross-site")]);
     assert_eq!(shown.status, 200);
 }

@@ -15,8 +15,8 @@ mod repeat;
 mod signature;
 mod skip;
 
-pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use crate::id::IdStream;
+pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use idempotency::IdempotencyKey;
 pub use recovery::Recovered;

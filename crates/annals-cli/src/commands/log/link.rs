@@ -6,7 +6,7 @@ use annals::Result;
 use annals::log::{Span, Time};
 
 use super::super::{Context, Purpose};
-use crate::shown;
+use crate::wire;
 
 /// Make the index of slots complete where it is not, which reads the whole table, and write the
 /// links of a span that the original's playback reads.
@@ -27,7 +27,7 @@ impl Link {
         let report = log.link(span).await?;
         let (read, slots, linked) = (report.read, report.slots, report.linked);
         let text = format!("{slots} slots with events, {linked} links written, {read} items read");
-        context.output.line(&shown::linked(&report), &text)?;
+        context.output.line(&wire::Linked::new(&report), &text)?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::super::{Context, Purpose};
 use crate::interrupt::Interrupts;
 use crate::output::{print_line, print_note};
-use crate::{progress, shown};
+use crate::{progress, wire};
 
 /// How many lines are printed at once at the most.
 const LINES_AT_ONCE: usize = 1_000;
@@ -218,7 +218,7 @@ async fn print_all(events: LogStream, slots: &Mutex<SlotReport>) -> Result<()> {
         for event in chunk {
             match event {
                 Ok(event) => {
-                    lines.push(shown::log_event(&event));
+                    lines.push(wire::line(&wire::LogEvent::new(&event)));
                     last = Some(event.place());
                 }
                 Err(error) => failure = Some(error),

@@ -12,7 +12,7 @@ use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
 use crate::output::{exit_code, print_error, print_note};
-use crate::shown;
+use crate::wire;
 
 /// Bring events into the buffer.
 #[derive(Debug, clap::Args)]
@@ -142,5 +142,5 @@ fn print(context: &Context, report: &PumpReport) -> Result<()> {
     let text = format!(
         "{events} events of {ids} ids in the buffer, {without} without their payload, {problems} passed over, {failed} ids not to their end"
     );
-    context.output.line(&shown::pumped(report), &text)
+    context.output.line(&wire::Pumped::new(report), &text)
 }

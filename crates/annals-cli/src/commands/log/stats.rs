@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use annals::Result;
 
 use super::super::{Context, Purpose};
-use crate::shown;
+use crate::wire;
 
 /// What the log holds, and how far it is. Reads the whole buffer.
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ impl Stats {
             ("a slot has", format!("{} ms", log.time_unit().ms())),
         ];
         let lines = lines.map(|(name, value)| format!("{name:<22} {value}"));
-        let object = shown::log_stats(&log, &stats);
+        let object = wire::LogStats::new(&log, &stats);
         context.output.line(&object, &lines.join("\n"))?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
 use crate::output::{exit_code, print_error, print_note};
-use crate::shown;
+use crate::wire;
 
 /// Move what waits in the buffer into slots of time. Safe to run twice, at once, and to end anywhere.
 #[derive(Debug, clap::Args)]
@@ -65,5 +65,5 @@ fn print(context: &Context, report: &SweepReport) -> Result<()> {
     let text = format!(
         "{moved} moved, {repeated} there already, {late} late, {aside} cannot be moved, {left} left; horizon {horizon}"
     );
-    context.output.line(&shown::sweep(report), &text)
+    context.output.line(&wire::Swept::new(report), &text)
 }

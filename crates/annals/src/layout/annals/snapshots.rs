@@ -15,10 +15,10 @@ use super::body::Written;
 use super::parts::PartedTable;
 use super::sealed::{self, Kind, Sealed};
 use super::{keys, opening};
+use crate::IdStream;
 use crate::items::{
     Condition, Item, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError, scan_all,
 };
-use crate::IdStream;
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};

@@ -1,0 +1,230 @@
+//! Calls: a request as its handler gets it, with ids, parameters, headers and body as types.
+//!
+//! Promises: whatever is not understood is refused and named, never passed over.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use annals::{PersistenceId, SequenceNumber, SystemClock};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{StatusCode, Uri};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+
+use super::admission::Limits;
+use super::app::App;
+use super::problem::{Answer, Kind, Problem};
+use crate::payload;
+
+/// A request on its way to a handler.
+pub(super) struct Call {
+    pub(super) app: App,
+    pub(super) parts: Parts,
+    pub(super) body: Incoming,
+}
+
+impl Call {
+    /// The persistence id in the path.
+    pub(super) fn id(&self) -> Answer<PersistenceId> {
+        Ok(self.segment(2)?.parse()?)
+    }
+
+    /// The persistence id and the sequence number in the path.
+    pub(super) fn position(&self) -> Answer<(PersistenceId, SequenceNumber)> {
+        let number = number(&self.segment(3)?, "sequence_number")?;
+        Ok((self.id()?, number))
+    }
+
+    /// One segment of the path, `/0/1/2/3`, decoded.
+    pub(super) fn segment(&self, at: usize) -> Answer<Cow<'_, str>> {
+        let segments = self.parts.uri.path().split('/');
+        let segment = { segments }.nth(at + 1).unwrap_or_default();
+        let text = percent_decode_str(segment).decode_utf8();
+        text.map_err(|_| Problem::invalid("the path is not percent-encoded UTF-8"))
+    }
+
+    /// The query parameters, of which these are known.
+    pub(super) fn params(&self, known: &[&str]) -> Answer<Params<'_>> {
+        Params::new(&self.parts.uri, known)
+    }
+
+    /// That there are no query parameters.
+    pub(super) fn no_params(&self) -> Answer<()> {
+        self.params(&[]).map(drop)
+    }
+
+    /// Reads the whole body, which is JSON.
+    pub(super) async fn read_json(self) -> Answer<(App, Parts, Bytes)> {
+        let (app, parts, (_, body)) = self.read(&["application/json"]).await?;
+        Ok((app, parts, body))
+    }
+
+    /// Reads the whole body of one of these media types; and which.
+    pub(super) async fn read<'a>(
+        self,
+        media: &[&'a str],
+    ) -> Answer<(App, Parts, (&'a str, Bytes))> {
+        let Self { app, parts, body } = self;
+        let headers = &parts.headers;
+        let Some(media) = media.iter().find(|media| is_media(headers, media)) else {
+            let media = media.join(" or ");
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                Kind::Invalid,
+                format!("the body is JSON: send `Content-Type: {media}`"),
+            ));
+        };
+        let body = whole_body(headers, body, app.limits()).await?;
+        Ok((app, parts, (media, body)))
+    }
+}
+
+/// Digits and nothing else: `+1` and ` 1` are refused. At most the last sequence number.
+fn number<T: FromStr>(text: &str, name: &str) -> Answer<T> {
+    let number = Some(text)
+        .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|text| {
+            text.parse()
+                .is_ok_and(|it: u64| it <= SequenceNumber::LAST.get())
+        })
+        .and_then(|text| text.parse().ok());
+    number.ok_or_else(|| {
+        let value: String = text.chars().take(60).collect();
+        Problem::invalid(format!(
+            "a parameter is not a number or out of range. {name}=`{value}`"
+        ))
+    })
+}
+
+/// The query parameters, each once, all of them known.
+pub(super) struct Params<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Params<'a> {
+    fn new(uri: &'a Uri, known: &[&str]) -> Answer<Self> {
+        let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        let pairs: Vec<_> = pairs.collect();
+        for (at, (name, _)) in pairs.iter().enumerate() {
+            if !known.contains(&&**name) {
+                let name: String = name.chars().take(60).collect();
+                return Err(Problem::invalid(format!(
+                    "unknown parameter; this path takes: {}. parameter=`{name}`",
+                    known.join(", ")
+                )));
+            }
+            if pairs.iter().skip(at + 1).any(|(other, _)| other == name) {
+                return Err(Problem::invalid(format!(
+                    "a parameter is given twice. parameter=`{name}`"
+                )));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let pair = self.0.iter().find(|(known, _)| known == name);
+        pair.map(|(_, value)| &**value)
+    }
+
+    pub(super) fn parsed<T: FromStr<Err = annals::Error>>(&self, name: &str) -> Answer<Option<T>> {
+        Ok(self.text(name).map(str::parse).transpose()?)
+    }
+
+    pub(super) fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
+        let text = self.text(name);
+        text.map(|text| number(text, name)).transpose()
+    }
+
+    /// A switch, off if left out.
+    pub(super) fn is_on(&self, name: &str) -> Answer<bool> {
+        match self.text(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(Problem::invalid(format!("{name} is true or false"))),
+        }
+    }
+
+    pub(super) fn time(&self, name: &str) -> Answer<Option<u64>> {
+        let time = self.text(name).map(payload::parse_time);
+        Ok(time.transpose()?)
+    }
+}
+
+/// The value of a header that may be given once.
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Answer<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
+    let value = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => value.to_str().ok(),
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid(format!(
+                "a header is given twice. header=`{name}`"
+            )));
+        }
+    };
+    let text = value
+        .ok_or_else(|| Problem::invalid(format!("a header is not ASCII text. header=`{name}`")))?;
+    Ok(Some(text))
+}
+
+/// The number in an entity tag, `"7"`; the quotes may be left out.
+pub(super) fn tag_number(headers: &HeaderMap, name: &HeaderName) -> Answer<Option<u64>> {
+    let Some(text) = header(headers, name)? else {
+        return Ok(None);
+    };
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    let tag = number(inner.unwrap_or(text), name.as_str());
+    tag.map(Some).map_err(|_| {
+        Problem::invalid(format!(
+            "send one entity tag, a number in quotes like \"7\". header=`{name}`"
+        ))
+    })
+}
+
+/// Limited in bytes and time. By hand rather than by a layer: each limit has a status and a message
+/// of its own.
+async fn whole_body(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Answer<Bytes> {
+    let limit = limits.body_bytes;
+    let too_large = || {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Invalid,
+            format!("the body is too large. bytes allowed=`{limit}`"),
+        )
+    };
+    let length = headers.get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+    let length = length.and_then(|length| length.parse::<u64>().ok());
+    if length.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    let collected = SystemClock::within(limits.body_time, Limited::new(body, limit).collect());
+    match collected.await {
+        Some(Ok(body)) => Ok(body.to_bytes()),
+        Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Some(Err(_)) => Err(Problem::invalid("the body ends too early")),
+        None => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            Kind::Invalid,
+            "the body takes too long to arrive; nothing was written",
+        )),
+    }
+}
+
+fn is_media(headers: &HeaderMap, media: &str) -> bool {
+    let given = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let essence = given.and_then(|given| given.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(media))
+}
+
+/// The body as a wire type.
+pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Answer<T> {
+    serde_json::from_slice(body).map_err(|cause| {
+        let detail = "the body is not the JSON that this path takes; nothing was written";
+        Problem::invalid(detail).with(|it| it.causes = vec![cause.to_string()])
+    })
+}

@@ -1,0 +1,388 @@
+//! Wire types: the JSON that the command line prints and the server sends and takes.
+//!
+//! Promises: one type for one thing in both, serialised on one line in the order of its fields; the
+//! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
+//! Events, snapshots and state are here, everything else in `reports`.
+
+mod reports;
+
+pub(crate) use reports::*;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use annals::journal::Appended as Stored;
+use annals::{Codec, NewEvent as Event, Payload, PersistenceId, Result, SequenceNumber};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use crate::payload;
+
+/// A type of JSON value whose schema says more than its Rust type.
+macro_rules! scalar {
+    ($(#[$doc:meta])* $name:ident($inner:ty) as $schema_name:literal: $schema:tt) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Serialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub(crate) $inner);
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                $schema_name.into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+scalar!(
+    /// A sequence number.
+    Number(u64) as "SequenceNumber": {"type": "integer", "minimum": 1, "maximum": i64::MAX}
+);
+scalar!(
+    /// How many, or a time in milliseconds since 1970.
+    Count(u64) as "Count": {"type": "integer", "minimum": 0, "maximum": i64::MAX}
+);
+scalar!(
+    /// The version of a payload's shape.
+    Version(u32) as "Schema": {"type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "The version of the payload's shape"}
+);
+scalar!(
+    /// True.
+    Yes(bool) as "Yes": {"type": "boolean", "enum": [true]}
+);
+
+impl From<SequenceNumber> for Number {
+    fn from(number: SequenceNumber) -> Self {
+        Self(number.get())
+    }
+}
+
+impl Version {
+    /// The version, unless it is 0: that is left out.
+    fn new(version: u32) -> Option<Self> {
+        (version > 0).then_some(Self(version))
+    }
+}
+
+/// The line of a value. Text, numbers and maps with text as keys always become JSON.
+pub(crate) fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// A payload as it is sent and typed in the body of a request.
+macro_rules! payload_body {
+    ($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(transform = reports::payload_shapes)]
+        pub(crate) struct $name<'a> {
+            #[serde(borrow, default, deserialize_with = "present")]
+            payload: Option<&'a RawValue>,
+            #[serde(default, deserialize_with = "present")]
+            payload_base64: Option<String>,
+            #[serde(default, deserialize_with = "present")]
+            codec: Option<String>,
+            /// The name of the payload's type
+            #[serde(default)]
+            manifest: String,
+            #[serde(default, deserialize_with = "whole")]
+            #[schemars(with = "Version")]
+            schema: u32,
+            $($(#[$attribute])* $field: $type,)*
+        }
+
+        impl $name<'_> {
+            /// The codec and the bytes.
+            fn bytes(&self, what: impl std::fmt::Display) -> Result<(Codec, Vec<u8>)> {
+                let codec = codec(self.codec.as_deref(), self.payload.is_some());
+                let base64 = self.payload_base64.as_deref();
+                let bytes = payload::from_wire(&codec, self.payload, base64, what)?;
+                Ok((codec, bytes))
+            }
+        }
+    };
+}
+
+payload_body!(
+    /// An event to be appended.
+    NewEvent {
+        #[serde(default)]
+        #[schemars(inner(length(min = 1)))]
+        tags: Vec<String>,
+        #[serde(default)]
+        metadata: BTreeMap<String, String>,
+    }
+);
+payload_body!(
+    /// A snapshot to be saved.
+    NewSnapshot {}
+);
+payload_body!(
+    /// A value to be written.
+    NewState {
+        /// The tag to find it by
+        #[serde(default)]
+        tag: String,
+    }
+);
+
+/// The codec that is named; otherwise JSON for values, and bytes for base64.
+fn codec(name: Option<&str>, is_value: bool) -> Codec {
+    match name.map(str::parse) {
+        Some(Ok(codec)) => codec,
+        Some(Err(never)) => match never {},
+        None if is_value => Codec::Json,
+        None => Codec::Bytes,
+    }
+}
+
+impl NewEvent<'_> {
+    /// The event, number `place` of its append.
+    pub(crate) fn event(self, place: usize) -> Result<Event> {
+        let (codec, bytes) = self.bytes(format_args!("event {place}"))?;
+        Ok(Event {
+            schema: self.schema,
+            tags: self.tags,
+            metadata: self.metadata,
+            ..Event::new(codec, bytes).manifest(self.manifest)
+        })
+    }
+}
+
+impl NewSnapshot<'_> {
+    /// The state.
+    pub(crate) fn state(self) -> Result<Payload> {
+        let (codec, bytes) = self.bytes("the state")?;
+        let state = Payload::new(codec, bytes).manifest(self.manifest);
+        Ok(state.schema(self.schema))
+    }
+}
+
+impl NewState<'_> {
+    /// The value with its tag.
+    pub(crate) fn value(self) -> Result<annals::state::NewState> {
+        let (codec, bytes) = self.bytes("the value")?;
+        let value = Payload::new(codec, bytes).manifest(self.manifest);
+        let value = value.schema(self.schema);
+        Ok(annals::state::NewState::from(value).tag(self.tag))
+    }
+}
+
+/// Events to be appended, all or none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Append<'a> {
+    #[serde(borrow)]
+    #[schemars(length(min = 1))]
+    pub(crate) events: Vec<NewEvent<'a>>,
+    /// Fail with 409 unless the last sequence number is this one (0: no events yet)
+    #[serde(default, deserialize_with = "whole_or_none")]
+    #[schemars(with = "Count")]
+    pub(crate) expect: Option<u64>,
+    /// The id of what caused the events; at most 1,024 bytes
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "String")]
+    pub(crate) causation: Option<String>,
+    /// The id of what the events belong to; at most 1,024 bytes
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "String")]
+    pub(crate) correlation: Option<String>,
+    /// The state after the events, stored with them where that costs nothing
+    #[serde(borrow, default, deserialize_with = "present")]
+    #[schemars(with = "Json")]
+    pub(crate) snapshot: Option<&'a RawValue>,
+}
+
+/// A member that may be left out, but is not null.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A whole number, which JSON may have as `7.0` as well.
+fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+    deserializer: D,
+) -> std::result::Result<T, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    let whole = payload::whole(&number).and_then(|whole| u64::try_from(whole).ok());
+    let fitting = whole.and_then(|whole| T::try_from(whole).ok());
+    fitting.ok_or_else(|| serde::de::Error::custom(format!("number out of range: {number}")))
+}
+
+fn whole_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<u64>, D::Error> {
+    whole(deserializer).map(Some)
+}
+
+/// A stored event.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Event", deny_unknown_fields)]
+pub(crate) struct StoredEvent<'a> {
+    persistence_id: &'a str,
+    sequence_number: Number,
+    time: Count,
+    manifest: &'a str,
+    tags: &'a [String],
+    metadata: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Version")]
+    schema: Option<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    causation: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    correlation: Option<&'a str>,
+    codec: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Json")]
+    payload: Option<Cow<'a, RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    payload_base64: Option<String>,
+}
+
+impl<'a> StoredEvent<'a> {
+    pub(crate) fn new(event: &'a annals::Event) -> Self {
+        let data = &event.data;
+        let (payload, payload_base64) = payload::to_wire(&data.codec, &data.payload);
+        Self {
+            persistence_id: event.persistence_id.as_str(),
+            sequence_number: event.sequence_number.into(),
+            time: Count(event.time_ms),
+            manifest: &data.manifest,
+            tags: &data.tags,
+            metadata: &data.metadata,
+            schema: Version::new(data.schema),
+            causation: event.causation.as_deref(),
+            correlation: event.correlation.as_deref(),
+            codec: data.codec.to_string(),
+            payload,
+            payload_base64,
+        }
+    }
+}
+
+/// A stored snapshot.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Snapshot<'a> {
+    persistence_id: &'a str,
+    sequence_number: Number,
+    time: Count,
+    manifest: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Version")]
+    schema: Option<Version>,
+    codec: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Json")]
+    payload: Option<Cow<'a, RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    payload_base64: Option<String>,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(crate) fn new(snapshot: &'a annals::snapshot::Snapshot) -> Self {
+        let state = &snapshot.payload;
+        let (payload, payload_base64) = payload::to_wire(&state.codec, &state.bytes);
+        Self {
+            persistence_id: snapshot.persistence_id.as_str(),
+            sequence_number: snapshot.sequence_number.into(),
+            time: Count(snapshot.time_ms),
+            manifest: &state.manifest,
+            schema: Version::new(state.schema),
+            codec: state.codec.to_string(),
+            payload,
+            payload_base64,
+        }
+    }
+}
+
+/// Durable state: a stored value.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct State<'a> {
+    persistence_id: &'a str,
+    revision: Count,
+    time: Count,
+    tag: &'a str,
+    manifest: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Version")]
+    schema: Option<Version>,
+    codec: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Json")]
+    payload: Option<Cow<'a, RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    payload_base64: Option<String>,
+}
+
+impl<'a> State<'a> {
+    pub(crate) fn new(state: &'a annals::state::State, value: &'a Payload) -> Self {
+        let (payload, payload_base64) = payload::to_wire(&value.codec, &value.bytes);
+        Self {
+            persistence_id: state.persistence_id.as_str(),
+            revision: Count(state.revision),
+            time: Count(state.time_ms),
+            tag: &state.tag,
+            manifest: &value.manifest,
+            schema: Version::new(value.schema),
+            codec: value.codec.to_string(),
+            payload,
+            payload_base64,
+        }
+    }
+}
+
+/// The sequence numbers and the time of an append.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Appended<'a> {
+    persistence_id: &'a str,
+    sequence_number: Number,
+    first_sequence_number: Number,
+    time: Count,
+    has_snapshot: bool,
+}
+
+impl<'a> Appended<'a> {
+    pub(crate) fn new(id: &'a PersistenceId, appended: &Stored) -> Self {
+        Self {
+            persistence_id: id.as_str(),
+            sequence_number: appended.last.into(),
+            first_sequence_number: appended.first.into(),
+            time: Count(appended.time_ms),
+            has_snapshot: appended.has_snapshot,
+        }
+    }
+}
+
+/// An event's, or a snapshot's, persistence id and sequence number.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Position<'a> {
+    persistence_id: &'a str,
+    sequence_number: Number,
+}
+
+impl<'a> Position<'a> {
+    pub(crate) fn new(id: &'a PersistenceId, number: SequenceNumber) -> Self {
+        Self {
+            persistence_id: id.as_str(),
+            sequence_number: number.into(),
+        }
+    }
+}
