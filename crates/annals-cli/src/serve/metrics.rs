@@ -14,15 +14,15 @@
 //! The store (`annals::counting`) and DynamoDB's client add theirs: requests, capacity units, refused
 //! and failed calls, retries.
 
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use annals::{Error, Result};
-use metrics::{Counter, Gauge, Histogram};
+use metrics::{Counter, Gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-const REQUESTS: &str = "annals_http_requests_total";
-const SECONDS: &str = "annals_http_request_seconds";
+pub(super) const REQUESTS: &str = "annals_http_requests_total";
+pub(super) const SECONDS: &str = "annals_http_request_seconds";
 const CONFLICTS: &str = "annals_http_conflicts_total";
 pub(super) const REFUSED: &str = "annals_http_turned_away_total";
 pub(super) const CONNECTIONS: &str = "annals_http_connections";
@@ -80,58 +80,6 @@ fn describe() {
 /// The counter of conflicts.
 pub(super) fn conflicts() -> Counter {
     metrics::counter!(CONFLICTS)
-}
-
-/// The meters of a path. A meter is looked up by its labels once: that costs more than to count.
-pub(super) struct PathMeters {
-    path: &'static str,
-    /// By method and status, of which there are few.
-    answers: RwLock<Vec<Answers>>,
-}
-
-struct Answers {
-    method: &'static str,
-    status: u16,
-    count: Counter,
-    seconds: Histogram,
-}
-
-impl PathMeters {
-    /// Under the template of the path, so that ids never become labels.
-    pub(super) fn new(path: &'static str) -> Self {
-        Self {
-            path,
-            answers: RwLock::default(),
-        }
-    }
-
-    /// Counts a response that began after so many seconds.
-    pub(super) fn count(&self, method: &'static str, status: u16, seconds: f64) {
-        let is_it = |it: &&Answers| it.status == status && it.method == method;
-        let known = self.answers.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answers) = known.iter().find(is_it) {
-            return answers.count(seconds);
-        }
-        drop(known);
-        let mut known = self.answers.write().unwrap_or_else(PoisonError::into_inner);
-        let (path, code) = (self.path, status.to_string());
-        // Two that come here at the same moment make handles of the same meters: no harm.
-        let answers = Answers {
-            method,
-            status,
-            count: metrics::counter!(REQUESTS, "method" => method, "path" => path, "status" => code),
-            seconds: metrics::histogram!(SECONDS, "method" => method, "path" => path),
-        };
-        answers.count(seconds);
-        known.push(answers);
-    }
-}
-
-impl Answers {
-    fn count(&self, seconds: f64) {
-        self.seconds.record(seconds);
-        self.count.increment(1);
-    }
 }
 
 /// One more of something, while this is held.

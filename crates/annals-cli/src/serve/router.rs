@@ -12,7 +12,7 @@
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use annals::{Error, Result};
 use futures::FutureExt;
@@ -20,13 +20,14 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::service::{HttpService, service_fn};
 use hyper::{Request, StatusCode};
+use metrics::{Counter, Histogram};
 use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::admission::Limits;
 use super::app::App;
 use super::call::Call;
-use super::metrics::{PathMeters, REFUSED};
+use super::metrics::{REFUSED, REQUESTS, SECONDS};
 use super::openapi::{self, operations as doc};
 use super::otlp;
 use super::problem::{Answer, Kind, Problem};
@@ -112,6 +113,58 @@ routes! {
     Playback GET "/v1/log/events" log::playback, doc::playback;
     DeadLetters GET "/v1/log/aside" log::dead_letters, doc::dead_letters;
     ForgetDeadLetter DELETE "/v1/log/aside/{name}" log::forget, doc::forget_dead_letter;
+}
+
+/// The meters of a path. A meter is looked up by its labels once: that costs more than to count.
+struct PathMeters {
+    path: &'static str,
+    /// By method and status, of which there are few.
+    answers: RwLock<Vec<Answers>>,
+}
+
+struct Answers {
+    method: &'static str,
+    status: u16,
+    count: Counter,
+    seconds: Histogram,
+}
+
+impl PathMeters {
+    /// Under the template of the path, so that ids never become labels.
+    fn new(path: &'static str) -> Self {
+        Self {
+            path,
+            answers: RwLock::default(),
+        }
+    }
+
+    /// Counts a response that began after so many seconds.
+    fn count(&self, method: &'static str, status: u16, seconds: f64) {
+        let is_it = |it: &&Answers| it.status == status && it.method == method;
+        let known = self.answers.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answers) = known.iter().find(is_it) {
+            return answers.count(seconds);
+        }
+        drop(known);
+        let mut known = self.answers.write().unwrap_or_else(PoisonError::into_inner);
+        let (path, code) = (self.path, status.to_string());
+        // Two that come here at the same moment make handles of the same meters: no harm.
+        let answers = Answers {
+            method,
+            status,
+            count: metrics::counter!(REQUESTS, "method" => method, "path" => path, "status" => code),
+            seconds: metrics::histogram!(SECONDS, "method" => method, "path" => path),
+        };
+        answers.count(seconds);
+        known.push(answers);
+    }
+}
+
+impl Answers {
+    fn count(&self, seconds: f64) {
+        self.seconds.record(seconds);
+        self.count.increment(1);
+    }
 }
 
 /// Everything about a path.

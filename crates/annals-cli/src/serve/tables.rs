@@ -5,7 +5,7 @@
 
 use annals::Result;
 use annals::items::{Billing, TableSpec};
-use annals::layout::{Hint, Layout};
+use annals::layout::Hint;
 use annals::log::{self, LogTables};
 
 use super::app::App;

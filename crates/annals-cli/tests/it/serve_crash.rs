@@ -98,6 +98,6 @@ fn a_killed_server_has_lost_nothing_that_it_acknowledged() {
 }
 
 #[test]
-fn a_server_that_is_asked_to_end_finishes_what_it_accepted() {
+fn a_shutdown_finishes_the_requests_in_flight() {
     check(|server| assert_eq!(server.stop(), Some(0)));
 }

@@ -108,7 +108,7 @@ fn damaged() -> Annals {
 }
 
 #[test]
-fn what_is_wrong_with_a_store_is_told_as_the_document_says() {
+fn findings_are_as_the_document_says() {
     let annals = damaged();
     let by_command = annals.run(&["verify"]).json();
     let server = Server::start(&annals);
@@ -152,7 +152,7 @@ fn what_is_wrong_with_a_store_is_told_as_the_document_says() {
 }
 
 #[test]
-fn answers_are_as_the_document_says() {
+fn responses_are_as_the_document_says() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let document = server.get("/openapi.json").json(200);
@@ -199,7 +199,7 @@ fn answers_are_as_the_document_says() {
 
 /// The check itself finds what it is for.
 #[test]
-fn an_answer_that_is_not_described_is_found() {
+fn the_check_finds_a_wrong_response() {
     let document = json!({"components": {"schemas": {"A": {
         "type": "object", "required": ["a"], "additionalProperties": false,
         "properties": {"a": {"type": ["string", "null"]}, "b": {"anyOf": [{"type": "null"}, {"type": "integer"}]}},

@@ -52,7 +52,7 @@ fn a_pixel_is_an_event() {
 }
 
 #[test]
-fn a_pixel_keeps_every_parameter_and_a_head_is_no_event() {
+fn a_pixel_keeps_every_parameter_and_head_is_no_event() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     assert_eq!(server.send("HEAD", "/track.gif", &[]).status, 200);
@@ -110,7 +110,7 @@ fn records_are_ingested_one_or_many_and_played_back_in_order() {
 }
 
 #[test]
-fn a_record_that_says_something_else_is_set_aside_and_forgotten() {
+fn a_record_with_other_content_is_a_dead_letter_until_it_is_deleted() {
     on_every_server(|server| {
         for payload in [1, 2] {
             let record = format!(r#"{{"event_id":"a","time":1000,"payload":{payload}}}"#);
@@ -130,7 +130,7 @@ fn a_record_that_says_something_else_is_set_aside_and_forgotten() {
 }
 
 #[test]
-fn playback_goes_on_behind_the_event_that_was_received_last() {
+fn playback_resumes_after_the_last_event_received() {
     on_every_server(|server| {
         for (id, time) in [("a", 1000), ("b", 1000), ("c", 2000)] {
             let record = format!(r#"{{"event_id":"{id}","time":{time},"payload":1}}"#);
@@ -181,7 +181,7 @@ fn played(server: &Server, last: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn playback_goes_on_behind_any_id_there_is() {
+fn playback_resumes_after_any_event_id() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     let ids = [
@@ -205,7 +205,7 @@ fn playback_goes_on_behind_any_id_there_is() {
 }
 
 #[test]
-fn a_batch_of_which_nothing_came_in_is_not_answered_as_done() {
+fn a_batch_of_which_nothing_is_stored_is_an_error() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     let send = |text: &str| server.send_body(("POST", "/events"), &[LINES], text.as_bytes());
@@ -225,7 +225,7 @@ fn a_batch_of_which_nothing_came_in_is_not_answered_as_done() {
 }
 
 #[test]
-fn a_batch_that_the_store_failed_is_to_be_sent_again() {
+fn a_batch_that_the_store_failed_is_unavailable() {
     let annals = Annals::at(&dynamodb());
     annals.run(&["tables", "create", "--log"]).ok();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
@@ -241,7 +241,7 @@ fn a_batch_that_the_store_failed_is_to_be_sent_again() {
 }
 
 #[test]
-fn whoever_follows_hears_at_once_that_somebody_is_there() {
+fn a_follower_gets_a_heartbeat_at_once() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     let mut stream = server.connect();
@@ -257,7 +257,7 @@ fn whoever_follows_hears_at_once_that_somebody_is_there() {
 
 /// What is played as fast as it goes is finished; what takes its time breaks off.
 #[test]
-fn a_playback_that_ends_with_the_server_is_not_taken_for_whole() {
+fn a_playback_cut_off_by_a_shutdown_breaks_off() {
     let large = "x".repeat(150_000);
     for (query, is_whole) in [("", true), ("&speed=1", false)] {
         let annals = Annals::embedded();
@@ -339,7 +339,7 @@ fn lag(server: &Server) -> Option<f64> {
 }
 
 #[test]
-fn the_horizon_falls_behind_while_sweeps_fail_or_nobody_sweeps() {
+fn the_lag_grows_while_sweeps_fail_or_nobody_sweeps() {
     let annals = Annals::at(&dynamodb());
     annals.run(&["tables", "create", "--log"]).ok();
     let server = Server::start_with(&annals, &["--sweep-every", "1ms"], None);
@@ -362,7 +362,7 @@ fn the_horizon_falls_behind_while_sweeps_fail_or_nobody_sweeps() {
 }
 
 #[test]
-fn the_horizon_of_another_sweeper_is_told() {
+fn the_lag_follows_the_sweeps_of_other_processes() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     assert_eq!(lag(&server), None, "nobody has swept yet");

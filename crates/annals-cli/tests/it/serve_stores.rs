@@ -42,7 +42,7 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
 }
 
 #[test]
-fn a_value_has_its_revision_as_tag() {
+fn a_value_has_its_revision_as_etag() {
     on_every_server(|_, server| {
         let put = |headers: &[(&str, &str)], query: &str, payload: u64| {
             let headers = [&[JSON], headers].concat();
@@ -88,7 +88,7 @@ fn a_value_has_its_revision_as_tag() {
 }
 
 #[test]
-fn a_server_is_ready_when_its_tables_are_there() {
+fn a_server_is_ready_when_its_tables_exist() {
     on_every_store(|annals| {
         let server = Server::start(annals);
         server.get("/healthz").json(200);
@@ -114,7 +114,7 @@ fn a_server_is_ready_when_its_tables_are_there() {
 
 /// The number of a shape is shown wherever it was given, by the command line too.
 #[test]
-fn the_number_of_a_shape_comes_back() {
+fn a_schema_number_comes_back() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let body = r#"{"payload":1,"schema":7}"#;
@@ -137,7 +137,7 @@ fn the_number_of_a_shape_comes_back() {
 }
 
 #[test]
-fn the_tables_of_the_log_are_wanted_or_left_out() {
+fn the_tables_of_the_log_are_optional() {
     on_every_store(|annals| {
         let server = Server::start(annals);
         server.send("POST", "/v1/tables", &[]).json(200);
@@ -163,7 +163,7 @@ fn the_tables_of_the_log_are_wanted_or_left_out() {
 }
 
 #[test]
-fn what_the_settings_get_wrong_is_told_with_the_tables() {
+fn tables_have_hints_about_the_settings() {
     let annals = Annals::embedded();
     annals.write("annals.toml", "[log]\ntime-unit-ms = 60000\n");
     annals.run(&["tables", "create", "--log"]).ok();
@@ -179,7 +179,7 @@ fn what_the_settings_get_wrong_is_told_with_the_tables() {
 }
 
 #[test]
-fn everything_is_counted() {
+fn requests_conflicts_and_store_calls_are_counted() {
     on_every_server(|_, server| {
         let events = "/v1/journal/secret-id/events";
         let body = r#"{"events":[{"payload":1}],"expect":0}"#;
@@ -206,7 +206,7 @@ fn everything_is_counted() {
 }
 
 #[test]
-fn a_store_that_is_away_is_told_and_its_retries_are_counted() {
+fn an_unreachable_store_is_unavailable_and_its_retries_are_counted() {
     let annals = Annals::at("http://127.0.0.1:1");
     annals.write("annals.toml", "[aws-client-config]\nmax-error-retry = 2\n");
     let server = Server::start(&annals);

@@ -12,7 +12,7 @@ fn append(server: &Server, payload: u64) {
 }
 
 #[test]
-fn a_tail_brings_what_is_there_and_then_what_comes() {
+fn a_tail_has_old_events_and_then_new_ones() {
     on_every_server(|_, server| {
         append(server, 1);
         append(server, 2);
@@ -46,7 +46,7 @@ fn an_id_can_be_followed_before_it_has_events() {
 }
 
 #[test]
-fn what_another_process_appends_comes_too() {
+fn a_tail_has_the_appends_of_other_processes() {
     let annals = Annals::at(&dynamodb());
     annals.run(&["tables", "create"]).ok();
     let server = Server::start(&annals);
@@ -106,7 +106,7 @@ fn tails_end_with_the_server() {
 }
 
 #[test]
-fn a_tail_has_no_end_and_a_place_is_a_number() {
+fn a_tail_has_no_end_and_resumes_after_a_number() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let stream = [("accept", "text/event-stream")];
@@ -145,7 +145,7 @@ fn a_tail_across_a_purge_misses_nothing() {
 /// Who comes back behind an event that is gone is told, where it would wait for one that was there
 /// already.
 #[test]
-fn a_place_that_is_purged_is_a_conflict() {
+fn resuming_after_a_purged_event_is_a_conflict() {
     on_every_server(|_, server| {
         for payload in 1..=3 {
             append(server, payload);
@@ -161,7 +161,7 @@ fn a_place_that_is_purged_is_a_conflict() {
 }
 
 #[test]
-fn who_will_not_take_server_sent_events_gets_lines() {
+fn a_client_that_refuses_server_sent_events_gets_lines() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     append(&server, 1);

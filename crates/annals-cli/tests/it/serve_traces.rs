@@ -124,7 +124,7 @@ fn spans_of_calls(collector: &Collector) -> Vec<Span> {
 }
 
 #[test]
-fn a_request_is_a_span_below_the_callers_and_above_the_stores() {
+fn a_request_span_is_the_child_of_the_callers_and_the_parent_of_the_stores() {
     let collector = Collector::start();
     let spans = spans_of_calls(&collector);
     let append = named(&spans, "POST /v1/journal/{persistence_id}/events");
@@ -172,7 +172,7 @@ fn no_span_has_a_secret() {
 }
 
 #[test]
-fn nothing_is_sent_that_nobody_asked_for() {
+fn without_a_collector_nothing_is_sent() {
     let (annals, collector) = (Annals::embedded(), Collector::start());
     let server = Server::start(&annals);
     server
@@ -187,10 +187,10 @@ fn nothing_is_sent_that_nobody_asked_for() {
     assert_eq!(server.stop(), Some(0));
     let (spans, _) = collector.spans();
     named(&spans, "GET /v1/journal/{persistence_id}/events");
-    // An address that cannot be spoken to is told at once.
+    // A wrong address is refused at once.
     for wrong in ["https://127.0.0.1:4318", "nowhere", "http://"] {
         let outcome = annals.run(&["serve", "--listen", "127.0.0.1:0", "--otlp", wrong]);
-        outcome.fails(2, "collector's address");
+        outcome.fails(2, "cannot use this collector");
         // In the environment it is meant for every program there, and keeps none from working.
         let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)];
         let server = Server::start_in(&annals, &[], &environment);
@@ -200,7 +200,7 @@ fn nothing_is_sent_that_nobody_asked_for() {
 }
 
 #[test]
-fn a_collector_that_is_down_or_hangs_holds_nobody_up() {
+fn a_collector_that_is_down_or_hangs_delays_no_request() {
     // The system takes its connections; nobody ever answers.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let hanging = format!("http://{}", listener.local_addr().unwrap());

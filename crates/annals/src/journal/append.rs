@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::idempotency::{self, IdempotencyKey, KeyUse};
+use super::idempotency::{IdempotencyKey, KeyUse, MARK};
 use super::{Journal, Stamped, told};
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
@@ -126,6 +126,17 @@ impl Append {
     pub fn snapshot(mut self, state: Payload) -> Self {
         self.snapshot = Some(state);
         self
+    }
+
+    /// Refuses events that have the mark of a keyed append already.
+    fn check_unmarked(&self, id: &PersistenceId) -> Result<()> {
+        let mut events = self.events.iter();
+        match events.any(|event| event.metadata.contains_key(MARK)) {
+            true => Err(Error::invalid(format!(
+                "the metadata `{MARK}` is written by annals; leave it out, or set Append::idempotency_key. id=`{id}`"
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn check(&self, id: &PersistenceId) -> Result<()> {
@@ -286,7 +297,7 @@ impl Journal {
     ) -> Result<Appended, AppendError> {
         let mut append: Append = append.into();
         append.check(id)?;
-        idempotency::check_unmarked(id, &append)?;
+        append.check_unmarked(id)?;
         let key = append.idempotency_key.take();
         let used = key.map(|key| KeyUse::new((id, &key), expected, &append));
         let given = append.token.or_else(|| used.map(KeyUse::token));

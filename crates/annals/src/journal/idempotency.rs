@@ -34,7 +34,7 @@ const BEFORE: u64 = 16;
 const TRIES_MAX: usize = 32;
 /// The metadata of the last event of a keyed append: 32 hexadecimal digits of the key's digest, and
 /// 32 of the content's.
-const MARK: &str = "annals-idempotency";
+pub(super) const MARK: &str = "annals-idempotency";
 
 /// A caller's name for one append: 1 to 255 visible ASCII characters.
 ///
@@ -203,17 +203,6 @@ fn optional(digest: &mut Sha256, bytes: Option<impl AsRef<[u8]>>) {
     digest.update([u8::from(bytes.is_some())]);
     if let Some(bytes) = bytes {
         field(digest, bytes);
-    }
-}
-
-/// That no event of a caller's has the mark.
-pub(super) fn check_unmarked(id: &PersistenceId, append: &Append) -> Result<()> {
-    let mut events = append.events.iter();
-    match events.any(|event| event.metadata.contains_key(MARK)) {
-        true => Err(Error::invalid(format!(
-            "the metadata `{MARK}` is written by annals; leave it out, or set Append::idempotency_key. id=`{id}`"
-        ))),
-        false => Ok(()),
     }
 }
 

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use minicbor::Decoder;
 
 use super::frame::{Encoded, Out, Read};
+use super::frame::{pack, unpack};
 use super::keys;
-use super::packing::{pack, unpack};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Cost, Item, Key, item_size};
 use crate::{Error, Result};

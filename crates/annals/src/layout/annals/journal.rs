@@ -14,7 +14,6 @@ use tokio::sync::OnceCell;
 
 use super::body::Body;
 use super::commit::Commit;
-use super::heads::Heads;
 use super::keys::{self, Bucket, Span};
 use super::parts::PartedTable;
 use super::{deletion, record, replay, skipping, verify};
@@ -23,6 +22,7 @@ use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
     Skip, Stamped, Verify, Window, verify_met,
 };
+use crate::layout::recent_cache::Known;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::verify::{FindingStream, Repairs};
@@ -30,6 +30,29 @@ use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// How many items are read at once for a page of ids.
 const IDS_PAGE_ITEMS: u32 = 256;
+
+/// The last sequence numbers that this process has written or read. Each ends a commit that is in the
+/// journal, and commits never leave it, so a successor may be put without a read. A number that is
+/// out of date is harmless: the put is refused.
+#[derive(Debug, Default)]
+pub(super) struct Heads(Known<PersistenceId, SequenceNumber>);
+
+impl Heads {
+    pub(super) fn get(&self, id: &PersistenceId) -> Option<SequenceNumber> {
+        self.0.get(id)
+    }
+
+    pub(super) fn forget(&self, id: &PersistenceId) {
+        self.0.forget(id);
+    }
+
+    /// Remembers that a commit ends here. The highest is kept.
+    pub(super) fn learn(&self, id: &PersistenceId, last: SequenceNumber) {
+        self.0.update(id.clone(), |known| {
+            known.map_or(last, |known| known.max(last))
+        });
+    }
+}
 
 /// A journal of the `annals` layout.
 #[derive(Clone, Debug)]
