@@ -149,7 +149,7 @@ fn tables_of_akka_go_by_the_names_that_are_given() {
 fn what_the_jvm_wrote_is_imported_and_read() {
     let golden = |name: &str| {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-        let file = format!("annals/tests/fixtures/pekko/{name}.jsonl");
+        let file = format!("annals-jvm/tests/fixtures/pekko/{name}.jsonl");
         crates.unwrap().join(file).to_str().unwrap().to_owned()
     };
     on_every_store_with(&AKKA, |annals| {

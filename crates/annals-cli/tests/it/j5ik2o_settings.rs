@@ -140,6 +140,6 @@ fn columns_that_clash_are_refused() {
     }
     refused(
         "[j5ik2o.dynamo-db-state]\ntable-name = \"Journal\"",
-        "two tables have one name",
+        "two tables have the same name",
     );
 }

@@ -125,7 +125,7 @@ fn two_tables_of_one_name_are_refused() {
     let annals = Annals::embedded();
     let names = ["--journal-table", "same", "--state-table", "same"];
     let outcome = annals.run(&[&["tables", "create"][..], &names].concat());
-    outcome.fails(2, "two tables have one name");
+    outcome.fails(2, "two tables have the same name");
     assert!(
         !annals.folder().join("annals-data").exists(),
         "nothing was made"
