@@ -1,14 +1,15 @@
-//! A bank as a service over HTTP: `cargo run -p annals-cli --example service`.
+//! A bank as an HTTP service: `cargo run -p annals-cli --example service`.
 //!
-//! It listens on a free port of this machine, makes some requests to itself, and ends.
+//! It listens on a free port, sends a few requests to itself, and ends.
 
+use annals::Annals;
 use annals::entity::{
-    AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Once, Region, Retention,
-    Stored, persist,
+    AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Once, Problem, Region,
+    Retention, Stored, persist,
 };
-use annals::{Annals, ErrorKind};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -20,26 +21,27 @@ struct Account {
 }
 
 #[derive(Serialize, Deserialize, EntityEvent)]
-enum Happened {
+#[event(entity = Account)]
+enum AccountEvent {
     Booked { amount: i64 },
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there are only {0}")]
-struct TooLittle(i64);
+#[error("insufficient funds. balance=`{0}`")]
+struct InsufficientFunds(i64);
 
 impl Entity for Account {
     const TYPE: &'static str = "Account";
-    type Event = Happened;
-    type Error = TooLittle;
+    type Event = AccountEvent;
+    type Error = InsufficientFunds;
 
-    fn apply(&mut self, event: &Happened) {
-        let Happened::Booked { amount } = event;
+    fn apply(&mut self, event: &AccountEvent) {
+        let AccountEvent::Booked { amount } = event;
         self.balance += amount;
     }
 }
 
-/// Books an amount; below zero it is taken away.
+/// Deposits an amount, or withdraws it if it is negative.
 #[derive(Deserialize)]
 struct Book {
     amount: i64,
@@ -48,63 +50,64 @@ struct Book {
 impl Handle<Book> for Account {
     type Reply = i64;
 
-    fn handle(&self, command: &Book, _: &Cx<'_>) -> Result<Effect<Self, i64>, TooLittle> {
+    fn handle(&self, command: &Book, _: &Cx<'_>) -> Result<Effect<Self, i64>, Self::Error> {
         let amount = command.amount;
         match self.balance.checked_add(amount) {
-            Some(0..) => Ok(persist(Happened::Booked { amount }).reply(|it: &Self| it.balance)),
-            _ => Err(TooLittle(self.balance)),
+            Some(0..) => Ok(persist(AccountEvent::Booked { amount }).reply(|it| it.balance)),
+            _ => Err(InsufficientFunds(self.balance)),
         }
     }
 }
 
 type Accounts = Region<Account>;
-type Answer = (StatusCode, Json<Value>);
 
-/// `POST /accounts/{id}`; with an `Idempotency-Key` it is booked once, however often it is asked.
+/// An error as problem details. A rejection has the status 422.
+struct Failure(AskError<InsufficientFunds>);
+
+impl<E: Into<AskError<InsufficientFunds>>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let problem = self.0.problem();
+        let status = StatusCode::from_u16(problem.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let media_type = [(CONTENT_TYPE, Problem::MEDIA_TYPE)];
+        (status, media_type, Json(problem)).into_response()
+    }
+}
+
+/// `POST /accounts/{id}`. A request with an `Idempotency-Key` is booked once, however often it is
+/// sent; its `X-Request-Id` is stored with the event.
 async fn book(
-    State(accounts): State<Accounts>,
+    State(mut accounts): State<Accounts>,
     Path(id): Path<String>,
     headers: HeaderMap,
     Json(command): Json<Book>,
-) -> Answer {
-    let key = headers.get("idempotency-key").map(|key| key.to_str());
-    let asked = match key {
-        Some(Ok(key)) => accounts.ask_once(&id, key, command).await,
-        Some(Err(_)) => {
-            return (
-                StatusCode::BAD_REQUEST,
-                Json(json!({"error": "no such key"})),
-            );
-        }
-        None => accounts.ask(&id, command).await.map(Once::Done),
-    };
-    match asked {
-        Ok(Once::Done(balance)) => (StatusCode::OK, Json(json!({"balance": balance}))),
-        Ok(Once::Already(number)) => (StatusCode::OK, Json(json!({"already": number}))),
-        Err(error) => refusal(&error),
+) -> Result<Json<Value>, Failure> {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(request) = header("x-request-id") {
+        accounts = accounts.with_correlation(request);
     }
+    Ok(Json(match header("idempotency-key") {
+        None => json!({"balance": accounts.ask(&id, command).await?}),
+        Some(key) => match accounts.ask_once(&id, key, command).await? {
+            Once::Done(balance) => json!({"balance": balance}),
+            Once::Already(number) => json!({"already": number}),
+        },
+    }))
 }
 
 /// `GET /accounts/{id}`.
-async fn show(State(accounts): State<Accounts>, Path(id): Path<String>) -> Answer {
-    match accounts.view(&id, |account| account.balance).await {
-        Ok(balance) => (StatusCode::OK, Json(json!({"balance": balance}))),
-        Err(error) => refusal(&error.into()),
-    }
-}
-
-fn refusal(error: &AskError<TooLittle>) -> Answer {
-    let status = match error {
-        AskError::Rejected(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        AskError::Conflict => StatusCode::CONFLICT,
-        AskError::Overloaded => StatusCode::TOO_MANY_REQUESTS,
-        AskError::Store(error) if error.kind() == ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        AskError::Store(error) if error.kind() == ErrorKind::Unavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (status, Json(json!({"error": error.to_string()})))
+async fn show(
+    State(accounts): State<Accounts>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Failure> {
+    let balance = accounts.view(&id, |account| account.balance).await?;
+    Ok(Json(json!({"balance": balance})))
 }
 
 #[tokio::main]
@@ -125,30 +128,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let request = client.post(&address).header("idempotency-key", key);
         request.json(&json!({"amount": amount})).send()
     };
-    let answers = [
+    let responses = [
         post(10, "first").await?,
         post(10, "first").await?,
         post(-4, "second").await?,
         post(-7, "third").await?,
         client.get(&address).send().await?,
     ];
-    let mut seen = Vec::new();
-    for answer in answers {
-        seen.push(format!(
-            "{} {}",
-            answer.status().as_u16(),
-            answer.text().await?
-        ));
-    }
-    println!("{}", seen.join("\n"));
+    let problem = r#"{"type":"urn:annals:problem:rejected","title":"Unprocessable Content","status":422,"kind":"rejected","detail":"insufficient funds. balance=`6`","retryable":false}"#;
     let want = [
-        r#"200 {"balance":10}"#,
-        r#"200 {"already":1}"#,
-        r#"200 {"balance":6}"#,
-        r#"422 {"error":"there are only 6"}"#,
-        r#"200 {"balance":6}"#,
+        (200, r#"{"balance":10}"#),
+        (200, r#"{"already":1}"#),
+        (200, r#"{"balance":6}"#),
+        (422, problem),
+        (200, r#"{"balance":6}"#),
     ];
-    assert_eq!(seen, want);
+    for (response, want) in responses.into_iter().zip(want) {
+        let (status, body) = (response.status().as_u16(), response.text().await?);
+        println!("{status} {body}");
+        assert_eq!((status, body.as_str()), want);
+    }
 
     server.abort();
     accounts.passivate_all().await;

@@ -1,11 +1,11 @@
-//! Formats: how derived code writes a value.
+//! Formats: how derived code encodes a value.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::ParseStream;
 use syn::{LitStr, Result, Type};
 
-/// How a value is written.
+/// How a value is encoded.
 #[derive(Clone, Default)]
 pub(crate) enum Format {
     #[default]
@@ -14,15 +14,15 @@ pub(crate) enum Format {
     Protobuf,
     Text,
     Bytes,
-    /// A codec of the application's own.
-    Own(Box<Type>),
+    /// The application's codec.
+    Custom(Box<Type>),
 }
 
 impl Format {
-    /// A name in quotes, or the type of a codec.
+    /// Parse a format name in quotes, or the type of a codec.
     pub(crate) fn parse(input: ParseStream<'_>) -> Result<Self> {
         if !input.peek(LitStr) {
-            return Ok(Self::Own(input.parse()?));
+            return Ok(Self::Custom(input.parse()?));
         }
         let name: LitStr = input.parse()?;
         match name.value().as_str() {
@@ -33,19 +33,19 @@ impl Format {
             "bytes" => Ok(Self::Bytes),
             _ => Err(syn::Error::new(
                 name.span(),
-                "a format is `json`, `cbor`, `protobuf`, `text` or `bytes`, or the type of a codec \
-                 of your own, without quotes",
+                "unknown format; use `json`, `cbor`, `protobuf`, `text` or `bytes`, or the type of \
+                 your own codec without quotes",
             )),
         }
     }
 
-    /// Whether serde writes it, and so gives the names.
+    /// Whether serde encodes it and supplies the names.
     pub(crate) fn is_serde(&self) -> bool {
         matches!(self, Self::Json | Self::Cbor)
     }
 
-    /// Whether it is what a newtype holds that is written, and not the newtype.
-    pub(crate) fn is_inside(&self) -> bool {
+    /// Whether the field of a newtype is encoded, not the newtype.
+    pub(crate) fn encodes_field(&self) -> bool {
         matches!(self, Self::Text | Self::Bytes)
     }
 
@@ -57,15 +57,15 @@ impl Format {
             Self::Protobuf => quote!(::annals::entity::codec::Protobuf),
             Self::Text => quote!(::annals::entity::codec::Text),
             Self::Bytes => quote!(::annals::entity::codec::Bytes),
-            Self::Own(codec) => quote!(#codec),
+            Self::Custom(codec) => quote!(#codec),
         }
     }
 
-    /// The format of serde in derived code.
+    /// The serde format in derived code.
     pub(crate) fn serde(&self) -> TokenStream {
         match self {
-            Self::Cbor => quote!(::annals::entity::Format::Cbor),
-            _ => quote!(::annals::entity::Format::Json),
+            Self::Cbor => quote!(::annals::entity::__private::SerdeFormat::Cbor),
+            _ => quote!(::annals::entity::__private::SerdeFormat::Json),
         }
     }
 }

@@ -1,16 +1,15 @@
-//! The derive macros of `annals::entity`, which shows them with examples.
+//! The derive macros of `annals::entity`, documented there with examples.
 //!
-//! Promises: derived code calls `annals` alone, so whoever derives needs serde's derives, or prost's,
-//! and no more; a misuse is an error at the word that is wrong.
-//! Trusts: that the crate is called `annals` where it is derived.
-//! Never: reads serde's names of variants. Those come from serde itself when an event is written;
-//! what is read here is what makes that impossible, and the name of a struct.
+//! Guarantees: derived code calls only `annals`, so users need no crates but serde or prost. A misuse is
+//! an error at the wrong word.
+//! Assumes: the crate is called `annals` where the macro is used.
+//! Serde's names of variants are not read here: serde supplies them when an event is written. The macro
+//! reads only attributes that would hide a name, and the name of a struct.
 
 mod attributes;
 mod event;
 mod format;
-mod serde;
-mod shape;
+mod serde_attributes;
 mod stored;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What derives expand to, and what a misuse is told and where.
+//! What the derives expand to, and the errors of wrong attributes.
 
 use proc_macro2::TokenStream;
 use syn::{DeriveInput, Result};
@@ -13,7 +13,7 @@ fn expanded(derive: Derive, source: &str) -> String {
     derive(&input).unwrap().to_string().replace(' ', "")
 }
 
-/// A misuse is told `want`, at the word `at`.
+/// Check that the derive fails at the word `at`, with a message that contains `want`.
 #[track_caller]
 fn check_refused(derive: Derive, source: &str, at: &str, want: &str) {
     let input: DeriveInput = syn::parse_str(source).unwrap();
@@ -30,7 +30,7 @@ fn unions_are_refused() {
 }
 
 #[test]
-fn what_nobody_knows_is_refused_at_its_word() {
+fn unknown_keys_and_values_are_refused_where_they_are() {
     let check = |source, at, want| check_refused(event::derive, source, at, want);
     check("#[event(shema = 1)] enum E { A }", "shema", "`schema`");
     check(
@@ -51,8 +51,9 @@ fn what_nobody_knows_is_refused_at_its_word() {
     check(
         "#[event(schema = 1, schema = 2)] struct E;",
         "schema = 2",
-        "already",
+        "duplicate",
     );
+    check("enum E { #[event(entity = A)] A }", "entity", "`raw`");
     let check = |source, at, want| check_refused(stored::derive, source, at, want);
     check(
         "#[stored(tags(\"a\"))] struct S;",
@@ -67,7 +68,7 @@ fn what_nobody_knows_is_refused_at_its_word() {
 }
 
 #[test]
-fn names_inside_of_the_content_are_refused() {
+fn enums_that_are_not_externally_tagged_are_refused() {
     let check = |source, at| check_refused(event::derive, source, at, "is the manifest");
     check("#[serde(tag = \"type\")] enum E { A }", "tag = \"type\"");
     check(
@@ -78,14 +79,15 @@ fn names_inside_of_the_content_are_refused() {
 }
 
 #[test]
-fn what_is_said_of_a_variant_goes_before_what_is_said_of_all() {
+fn attributes_of_a_variant_override_those_of_the_type() {
     let code = expanded(
         event::derive,
         "#[event(format = \"cbor\", schema = 2, tags(\"all\"))]
          enum E { A, #[event(schema = 3, tags(\"b\", \"c\"))] B(u8), #[serde(other)] C }",
     );
     assert_eq!(
-        code.matches("(self,::annals::entity::Format::Cbor").count(),
+        code.matches("(self,::annals::entity::__private::SerdeFormat::Cbor")
+            .count(),
         3
     );
     for (variant, schema, other, tags) in [
@@ -104,7 +106,7 @@ fn what_is_said_of_a_variant_goes_before_what_is_said_of_all() {
 }
 
 #[test]
-fn the_name_of_a_struct_is_its_own_or_serdes() {
+fn a_struct_has_its_own_name_or_serdes() {
     let check = |source, written: &str, read: &str| {
         let code = expanded(event::derive, source);
         let (to, from) = (format!("\"{written}\""), format!("event,&[\"{read}\""));
@@ -130,7 +132,7 @@ fn the_name_of_a_struct_is_its_own_or_serdes() {
 }
 
 #[test]
-fn types_with_parameters_are_bounded_as_a_whole() {
+fn generic_types_have_bounds() {
     let code = expanded(
         stored::derive,
         "struct S<T, const N: usize> where T: Copy { t: [T; N] }",
@@ -146,7 +148,7 @@ fn types_with_parameters_are_bounded_as_a_whole() {
 #[test]
 fn a_variant_of_a_codec_holds_one_value() {
     let check = |source, at, want| check_refused(event::derive, source, at, want);
-    let one = "holds one value";
+    let one = "holds one unnamed value";
     check(
         "#[event(format = \"bytes\")] enum E { A(u8, u8) }",
         "A",
@@ -161,25 +163,36 @@ fn a_variant_of_a_codec_holds_one_value() {
     check(
         "#[event(format = \"text\")] struct E { n: u8 }",
         "E",
-        "a struct of one field",
+        "a struct with one unnamed field",
     );
     let code = expanded(event::derive, "#[event(format = my::Own<u8>)] enum E { A }");
     assert!(code.contains("write_value::<my::Own<u8>,()>(&(),\"A\""));
-    let check = |source| check_refused(stored::derive, source, "S", "a struct of one field");
+    let check = |source| {
+        check_refused(
+            stored::derive,
+            source,
+            "S",
+            "a struct with one unnamed field",
+        )
+    };
     check("#[stored(format = \"bytes\")] enum S { A(Vec<u8>) }");
     check("#[stored(format = \"bytes\")] struct S;");
 }
 
 #[test]
-fn names_come_from_serde_or_from_us_and_never_from_both() {
+fn names_come_from_serde_or_from_our_attributes_but_not_both() {
     let check = |source, at, want| check_refused(event::derive, source, at, want);
-    let ours = "say `#[event(name = …)]`";
+    let ours = "use `#[event(name = …)]`";
     check(
         "enum E { #[event(name = \"a\")] A }",
         "\"a\"",
-        "serde gives",
+        "serde supplies",
     );
-    check("#[event(alias = \"a\")] struct E;", "\"a\"", "serde gives");
+    check(
+        "#[event(alias = \"a\")] struct E;",
+        "\"a\"",
+        "serde supplies",
+    );
     check(
         "#[event(format = \"text\")] enum E { #[serde(rename = \"a\")] A(String) }",
         "rename = \"a\"",
@@ -193,25 +206,25 @@ fn names_come_from_serde_or_from_us_and_never_from_both() {
     check(
         "#[event(format = \"text\")] enum E { A(String), #[event(alias = \"A\")] B(String) }",
         "B",
-        "called so already. name=`A`",
+        "has this name; choose another. name=`A`",
     );
     check(
         "#[event(format = \"text\", name = \"a\")] enum E { A(String) }",
         "\"a\"",
-        "names of their own",
+        "their own names",
     );
     check_refused(
         stored::derive,
         "#[stored(alias = \"a\")] struct S;",
         "\"a\"",
-        "no name is said",
+        "an alias needs a name",
     );
 }
 
 #[test]
-fn what_is_raw_stands_alone_and_says_nothing_else() {
+fn a_raw_variant_has_no_other_attributes() {
     let check = |source, at, want| check_refused(event::derive, source, at, want);
-    let whole = "holds one `NewEvent`";
+    let whole = "holds one unnamed `NewEvent`";
     check("enum E { #[event(raw)] A }", "A", whole);
     check(
         "enum E { #[event(raw)] A(NewEvent), #[event(raw)] B(NewEvent) }",
@@ -221,14 +234,14 @@ fn what_is_raw_stands_alone_and_says_nothing_else() {
     check(
         "enum E { #[event(schema = 1, raw)] A(NewEvent) }",
         "schema",
-        "as it was",
+        "as it was stored",
     );
     check(
         "enum E { #[serde(other)] A, #[serde(skip)] #[event(raw)] B(NewEvent) }",
         "B",
         "`#[serde(other)]`",
     );
-    let skip = "say `#[serde(skip)]` as well";
+    let skip = "add `#[serde(skip)]`";
     check("enum E { A, #[event(raw)] B(NewEvent) }", "B", skip);
     check(
         "enum E { #[event(format = \"text\")] A(String), B }",
@@ -239,18 +252,41 @@ fn what_is_raw_stands_alone_and_says_nothing_else() {
 }
 
 #[test]
-fn a_codec_is_recorded_for_one_format() {
+fn a_codec_name_stands_for_one_format() {
     let source = "#[event(codec = \"akka:7\")]
         enum E { A, #[event(format = \"cbor\")] B, #[event(codec = \"akka:8\")] C }";
     let code = expanded(event::derive, source);
-    let want = "&[(\"akka:7\",::annals::entity::Format::Json),\
-                (\"akka:8\",::annals::entity::Format::Json)]";
+    let want = "&[(\"akka:7\",::annals::entity::__private::SerdeFormat::Json),\
+                (\"akka:8\",::annals::entity::__private::SerdeFormat::Json)]";
     assert!(code.contains(want), "{code}");
     check_refused(
         event::derive,
         "#[event(codec = \"akka:7\")]
          enum E { A, #[event(format = \"cbor\", codec = \"akka:7\")] B }",
         "B",
-        "in another format",
+        "with another format",
     );
+}
+
+#[test]
+fn events_belong_to_the_named_entities_or_to_any() {
+    let code = expanded(
+        event::derive,
+        "#[event(entity = bank::Account)] enum E { A }",
+    );
+    let want = "impl::annals::entity::EventOf<bank::Account>forE{}";
+    assert!(code.contains(want), "{code}");
+    let code = expanded(
+        event::derive,
+        "#[event(entity = A, entity = B)] enum E { A }",
+    );
+    assert_eq!(
+        code.matches("::annals::entity::EventOf<").count(),
+        2,
+        "{code}"
+    );
+    let code = expanded(event::derive, "enum E<T> { A(T) }");
+    let want = "impl<T,__Entity:::annals::entity::Entity<Event=E<T>>>\
+                ::annals::entity::EventOf<__Entity>forE<T>{}";
+    assert!(code.contains(want), "{code}");
 }

@@ -1,7 +1,7 @@
-//! `#[derive(EntityEvent)]` of enums.
+//! `#[derive(EntityEvent)]` for enums.
 //!
-//! Variants are of three kinds: those that serde writes, and names; those that hold one value, which
-//! a codec writes; and the one that holds what nobody knows, as it is.
+//! There are three kinds of variants: those that serde encodes and names; those that hold one value, which
+//! a codec encodes; and the raw one, which holds unknown events as they are stored.
 
 use std::collections::BTreeSet;
 
@@ -9,89 +9,96 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{DataEnum, DeriveInput, Error, Fields, LitStr, Result, Type, Variant};
 
-use crate::attributes::{Place, Said};
+use crate::attributes::Shape;
+use crate::attributes::{Attributes, Target};
 use crate::event::Bodies;
 use crate::format::Format;
-use crate::serde::Serde;
-use crate::shape::Shape;
+use crate::serde_attributes::SerdeAttributes;
 
-pub(crate) fn derive(input: &DeriveInput, data: &DataEnum, said: &Said) -> Result<Bodies> {
-    let mut parts = Parts::new(input, said)?;
+pub(crate) fn derive(
+    input: &DeriveInput,
+    data: &DataEnum,
+    attributes: &Attributes,
+) -> Result<Bodies> {
+    let mut parts = Parts::new(input, attributes)?;
     for variant in &data.variants {
-        parts.take(variant)?;
+        parts.add(variant)?;
     }
     parts.bodies()
 }
 
-/// What derived code is put together from.
+/// The parts of the derived code.
 struct Parts<'a> {
-    said: &'a Said,
-    /// Serde gives its variants other names than they have.
+    attributes: &'a Attributes,
+    /// Serde renames all variants.
     renames_all: bool,
-    /// Of `to_event`, all variants.
+    /// Match arms of `to_event`, for all variants.
     writing: TokenStream,
-    /// Of `from_event`, those that hold one value, by name.
+    /// Statements of `from_event`, for variants that hold one value.
     reading: TokenStream,
-    /// The shapes of all, for what serde has read. Its `from` may make any of them.
+    /// Match arms with the shapes of all variants, for a value that serde has read.
     shapes: TokenStream,
-    /// Of those that serde reads: what they are recorded as, and how that is read.
-    recorded: Vec<(String, TokenStream)>,
-    /// The first that serde writes.
+    /// Codec names of variants that serde reads, with the format that wrote them.
+    renamed: Vec<(String, TokenStream)>,
+    /// The first variant that serde encodes.
     serde: Option<&'a Variant>,
-    /// Those that serde must not be asked for.
-    apart: Vec<&'a Variant>,
+    /// Variants that serde must skip.
+    not_serde: Vec<&'a Variant>,
     catch_all: Option<&'a Variant>,
     raw: Option<&'a Variant>,
     names: BTreeSet<String>,
-    needs: Vec<TokenStream>,
+    bounds: Vec<TokenStream>,
 }
 
 impl<'a> Parts<'a> {
-    fn new(input: &DeriveInput, said: &'a Said) -> Result<Self> {
-        let serde = Serde::read(&input.attrs);
-        serde.check_tagged_outside()?;
-        if let Some(name) = said.name.iter().chain(&said.aliases).next() {
-            let why = "the variants of an enum have names of their own";
+    fn new(input: &DeriveInput, attributes: &'a Attributes) -> Result<Self> {
+        let serde = SerdeAttributes::read(&input.attrs);
+        serde.check_externally_tagged()?;
+        if let Some(name) = attributes.name.iter().chain(&attributes.aliases).next() {
+            let why = "the variants of an enum have their own names; name a variant instead";
             return Err(Error::new(name.span(), why));
         }
         Ok(Self {
-            said,
-            renames_all: serde.says("rename_all"),
+            attributes,
+            renames_all: serde.has("rename_all"),
             writing: TokenStream::new(),
             reading: TokenStream::new(),
             shapes: TokenStream::new(),
-            recorded: Vec::new(),
+            renamed: Vec::new(),
             serde: None,
-            apart: Vec::new(),
+            not_serde: Vec::new(),
             catch_all: None,
             raw: None,
             names: BTreeSet::new(),
-            needs: Vec::new(),
+            bounds: Vec::new(),
         })
     }
 
-    fn take(&mut self, variant: &'a Variant) -> Result<()> {
-        let own = Said::read(&variant.attrs, Place::Variant)?;
+    fn add(&mut self, variant: &'a Variant) -> Result<()> {
+        let own = Attributes::read(&variant.attrs, Target::Variant)?;
         if own.raw.is_some() {
-            return self.take_raw(variant, &own);
+            return self.add_raw(variant, &own);
         }
-        let format = own.format.as_ref().or(self.said.format.as_ref());
+        let format = own.format.as_ref().or(self.attributes.format.as_ref());
         match format.cloned().unwrap_or_default() {
-            format if format.is_serde() => self.take_serde(variant, &own, &format),
-            format => self.take_value(variant, &own, &format),
+            format if format.is_serde() => self.add_serde(variant, &own, &format),
+            format => self.add_value(variant, &own, &format),
         }
     }
 
-    fn take_raw(&mut self, variant: &'a Variant, own: &Said) -> Result<()> {
-        own.check_alone()?;
+    fn add_raw(&mut self, variant: &'a Variant, own: &Attributes) -> Result<()> {
+        own.check_only_raw()?;
         if self.raw.replace(variant).is_some() {
-            return Err(Error::new_spanned(&variant.ident, "another is raw already"));
+            return Err(Error::new_spanned(
+                &variant.ident,
+                "another variant is raw already",
+            ));
         }
-        if held(variant).is_none() {
-            let why = "what is raw holds one `NewEvent`, without a name";
+        if only_field(variant).is_none() {
+            let why = "a raw variant holds one unnamed `NewEvent`";
             return Err(Error::new_spanned(&variant.ident, why));
         }
-        self.apart.push(variant);
+        self.not_serde.push(variant);
         let (name, shape) = (&variant.ident, self.shape(own, true));
         self.shapes.extend(quote!(Self::#name { .. } => #shape,));
         self.writing.extend(quote! {
@@ -100,31 +107,31 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    fn shape(&self, own: &Said, is_catch_all: bool) -> TokenStream {
+    fn shape(&self, own: &Attributes, is_catch_all: bool) -> TokenStream {
         let shape = Shape {
-            of_all: self.said,
+            of_type: self.attributes,
             own,
             is_catch_all,
         };
         shape.tokens()
     }
 
-    fn take_serde(&mut self, variant: &'a Variant, own: &Said, format: &Format) -> Result<()> {
-        own.check_nameless()?;
-        let serde = Serde::read(&variant.attrs);
-        serde.check_tagged_outside()?;
+    fn add_serde(&mut self, variant: &'a Variant, own: &Attributes, format: &Format) -> Result<()> {
+        own.check_unnamed()?;
+        let serde = SerdeAttributes::read(&variant.attrs);
+        serde.check_externally_tagged()?;
         let shape = Shape {
-            of_all: self.said,
+            of_type: self.attributes,
             own,
-            is_catch_all: serde.says("other"),
+            is_catch_all: serde.has("other"),
         };
         if shape.is_catch_all {
             self.catch_all = Some(variant);
         }
         self.serde.get_or_insert(variant);
         let path = format.serde();
-        if let Some(codec) = &shape.coded().codec {
-            self.record(codec, &path, variant)?;
+        if let Some(codec) = &shape.codec_source().codec {
+            self.add_renamed(codec, &path, variant)?;
         }
         let shape = shape.tokens();
         let name = &variant.ident;
@@ -135,33 +142,33 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Serde's names are not known here, so a codec says of all its variants how they are read.
-    fn record(&mut self, codec: &str, path: &TokenStream, variant: &Variant) -> Result<()> {
-        let known = self.recorded.iter().find(|(known, _)| known == codec);
+    /// Serde's names are not known here, so a codec name stands for one format in all variants.
+    fn add_renamed(&mut self, codec: &str, path: &TokenStream, variant: &Variant) -> Result<()> {
+        let known = self.renamed.iter().find(|(known, _)| known == codec);
         match known {
             Some((_, other)) if other.to_string() == path.to_string() => Ok(()),
             Some(_) => Err(Error::new_spanned(
                 &variant.ident,
-                "another variant is recorded as the same codec in another format",
+                "another variant uses this codec name with another format",
             )),
             None => {
-                self.recorded.push((codec.to_owned(), path.clone()));
+                self.renamed.push((codec.to_owned(), path.clone()));
                 Ok(())
             }
         }
     }
 
-    fn take_value(&mut self, variant: &'a Variant, own: &Said, format: &Format) -> Result<()> {
+    fn add_value(&mut self, variant: &'a Variant, own: &Attributes, format: &Format) -> Result<()> {
         let names = self.names_of(variant, own)?;
-        let (ty, binds, content) = match (&variant.fields, held(variant)) {
+        let (ty, binds, content) = match (&variant.fields, only_field(variant)) {
             (_, Some(ty)) => (quote!(#ty), quote!((ref value)), quote!((value))),
-            (Fields::Unit, _) if !format.is_inside() => (quote!(()), quote!(), quote!()),
+            (Fields::Unit, _) if !format.encodes_field() => (quote!(()), quote!(), quote!()),
             _ => {
-                let why = "a variant of this format holds one value, without a name";
+                let why = "a variant of this format holds one unnamed value";
                 return Err(Error::new_spanned(&variant.ident, why));
             }
         };
-        self.apart.push(variant);
+        self.not_serde.push(variant);
         let (shape, codec, name) = (self.shape(own, false), format.codec(), &variant.ident);
         self.shapes.extend(quote!(Self::#name { .. } => #shape,));
         let (written, value) = match content.is_empty() {
@@ -169,7 +176,7 @@ impl<'a> Parts<'a> {
             false => (quote!(value), quote!(value)),
         };
         let first = names.first();
-        self.needs
+        self.bounds
             .push(quote!(#codec: ::annals::entity::codec::ValueCodec<#ty>));
         self.writing.extend(quote! {
             Self::#name #binds => {
@@ -186,15 +193,16 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// The names of a variant that serde does not name: what it is written under first.
-    fn names_of(&mut self, variant: &Variant, own: &Said) -> Result<Vec<String>> {
-        let serde = Serde::read(&variant.attrs);
+    /// The manifests of a variant that serde does not name; the first one is written.
+    fn names_of(&mut self, variant: &Variant, own: &Attributes) -> Result<Vec<String>> {
+        let serde = SerdeAttributes::read(&variant.attrs);
         if let Some(meta) = serde.find("rename").or_else(|| serde.find("alias")) {
-            let why = "serde does not write this variant: say `#[event(name = …)]` or `alias`";
+            let why = "serde does not encode this variant; use `#[event(name = …)]` or `alias`";
             return Err(Error::new_spanned(meta, why));
         }
         if self.renames_all && own.name.is_none() {
-            let why = "serde's `rename_all` does not reach this variant: say `#[event(name = …)]`";
+            let why =
+                "serde's `rename_all` does not apply to this variant; use `#[event(name = …)]`";
             return Err(Error::new_spanned(&variant.ident, why));
         }
         let ident = || variant.ident.to_string();
@@ -203,7 +211,7 @@ impl<'a> Parts<'a> {
         let names: Vec<String> = names.collect();
         for name in &names {
             if !self.names.insert(name.clone()) {
-                let why = format!("another variant is called so already. name=`{name}`");
+                let why = format!("another variant has this name; choose another. name=`{name}`");
                 return Err(Error::new_spanned(&variant.ident, why));
             }
         }
@@ -212,18 +220,18 @@ impl<'a> Parts<'a> {
 
     fn check(&self) -> Result<()> {
         if let (Some(raw), Some(_)) = (self.raw, self.catch_all) {
-            let why = "another variant stands for what nobody knows already, by `#[serde(other)]`";
+            let why = "another variant accepts unknown events already, by `#[serde(other)]`";
             return Err(Error::new_spanned(&raw.ident, why));
         }
-        let asked = self.apart.iter().find(|variant| {
-            let is_skipped = Serde::read(&variant.attrs).says("skip");
+        let unskipped = self.not_serde.iter().find(|variant| {
+            let is_skipped = SerdeAttributes::read(&variant.attrs).has("skip");
             self.serde.is_some() && !is_skipped
         });
-        match asked {
+        match unskipped {
             None => Ok(()),
             Some(variant) => Err(Error::new_spanned(
                 &variant.ident,
-                "serde writes others of this enum, and not this one: say `#[serde(skip)]` as well",
+                "serde encodes other variants of this enum but not this one; add `#[serde(skip)]`",
             )),
         }
     }
@@ -231,7 +239,7 @@ impl<'a> Parts<'a> {
     fn bodies(mut self) -> Result<Bodies> {
         self.check()?;
         if self.serde.is_some() {
-            self.needs
+            self.bounds
                 .push(quote!(Self: ::annals::entity::__private::Serde));
         }
         let Self {
@@ -240,13 +248,13 @@ impl<'a> Parts<'a> {
             shapes,
             ..
         } = self;
-        let recorded = self.recorded.iter();
-        let recorded = recorded.map(|(codec, path)| quote!((#codec, #path)));
+        let renamed = self.renamed.iter();
+        let renamed = renamed.map(|(codec, path)| quote!((#codec, #path)));
         let known = self.serde.map(|_| {
             quote! {
                 ::annals::entity::__private::read_variant(
                     event,
-                    &[#(#recorded),*],
+                    &[#(#renamed),*],
                     |value: &Self| match *value { #shapes },
                 )
             }
@@ -274,13 +282,13 @@ impl<'a> Parts<'a> {
                 #reading
                 #read
             },
-            needs: self.needs,
+            bounds: self.bounds,
         })
     }
 }
 
-/// What a variant holds, if that is one value without a name.
-fn held(variant: &Variant) -> Option<&Type> {
+/// The type of a variant's only field, if it has one unnamed field.
+fn only_field(variant: &Variant) -> Option<&Type> {
     match &variant.fields {
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
             fields.unnamed.first().map(|field| &field.ty)

@@ -1,5 +1,5 @@
-//! A bank account: `cargo run -p annals --example bank`, on the store of this folder, and with one
-//! other line on DynamoDB: `cargo run -p annals-aws --example bank_dynamodb`.
+//! A bank account: `cargo run -p annals --example bank`, on the embedded store in this folder. On
+//! DynamoDB one line differs: `cargo run -p annals-aws --example bank_dynamodb`.
 
 use annals::entity::{
     Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, persist,
@@ -12,24 +12,25 @@ struct Account {
 }
 
 #[derive(Serialize, Deserialize, EntityEvent)]
-enum Happened {
+#[event(entity = Account)]
+enum AccountEvent {
     Deposited { amount: u64 },
     Withdrawn { amount: u64 },
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("there are only {0}")]
-struct TooLittle(u64);
+#[error("insufficient funds. balance=`{0}`")]
+struct InsufficientFunds(u64);
 
 impl Entity for Account {
     const TYPE: &'static str = "Account";
-    type Event = Happened;
-    type Error = TooLittle;
+    type Event = AccountEvent;
+    type Error = InsufficientFunds;
 
-    fn apply(&mut self, event: &Happened) {
+    fn apply(&mut self, event: &AccountEvent) {
         match event {
-            Happened::Deposited { amount } => self.balance += amount,
-            Happened::Withdrawn { amount } => self.balance -= amount,
+            AccountEvent::Deposited { amount } => self.balance += amount,
+            AccountEvent::Withdrawn { amount } => self.balance -= amount,
         }
     }
 }
@@ -42,15 +43,15 @@ enum Command {
 impl Handle<Command> for Account {
     type Reply = u64;
 
-    fn handle(&self, command: &Command, _: &Cx<'_>) -> Result<Effect<Self, u64>, TooLittle> {
+    fn handle(&self, command: &Command, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
         let event = match *command {
-            Command::Deposit(amount) => Happened::Deposited { amount },
+            Command::Deposit(amount) => AccountEvent::Deposited { amount },
             Command::Withdraw(amount) if amount > self.balance => {
-                return Err(TooLittle(self.balance));
+                return Err(InsufficientFunds(self.balance));
             }
-            Command::Withdraw(amount) => Happened::Withdrawn { amount },
+            Command::Withdraw(amount) => AccountEvent::Withdrawn { amount },
         };
-        Ok(persist(event).reply(|account: &Self| account.balance))
+        Ok(persist(event).reply(|account| account.balance))
     }
 }
 
@@ -63,8 +64,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let deposited = accounts.ask("alice", Command::Deposit(10)).await?;
     let left = accounts.ask("alice", Command::Withdraw(4)).await?;
     println!("{deposited}, then {left}");
-    if let Err(refused) = accounts.ask("alice", Command::Withdraw(left + 1)).await {
-        println!("{refused}");
+    if let Err(rejected) = accounts.ask("alice", Command::Withdraw(left + 1)).await {
+        println!("{rejected}");
     }
     let balance = accounts.view("alice", |account| account.balance).await?;
     assert_eq!(balance, deposited - 4);

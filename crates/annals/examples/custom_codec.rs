@@ -1,7 +1,6 @@
-//! A codec of one's own, around another: `cargo run -p annals --example custom_codec`.
+//! A custom codec that compresses another one: `cargo run -p annals --example custom_codec`.
 //!
-//! What it writes is packed and recorded as such; what was written before there was any packing is
-//! read as well.
+//! It stores its own codec name with the bytes, and still reads payloads from before the compression.
 
 use std::io::{Read, Write};
 
@@ -14,23 +13,23 @@ use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-/// What another codec writes, deflated.
-struct Packed<C>(C);
+/// Compresses the bytes of another codec with deflate.
+struct Deflate<C>(C);
 
-/// What bytes may become at most.
-const UNPACKED_BYTES_MAX: u64 = 16 << 20;
+/// The limit of the decompressed size.
+const BYTES_MAX: u64 = 16 << 20;
 
-impl<T, C: ValueCodec<T>> ValueCodec<T> for Packed<C> {
+impl<T, C: ValueCodec<T>> ValueCodec<T> for Deflate<C> {
     fn codec() -> Codec {
         Codec::Other(format!("{}+deflate", C::codec()))
     }
 
     fn write(value: &T) -> Result<Bytes> {
-        let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
-        let written = packed.write_all(&C::write(value)?);
-        let packed = written.and_then(|()| packed.finish());
-        let packed = packed.map_err(|cause| Error::invalid("it does not pack").because(cause))?;
-        Ok(packed.into())
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+        let written = encoder.write_all(&C::write(value)?);
+        let bytes = written.and_then(|()| encoder.finish());
+        let bytes = bytes.map_err(|cause| Error::invalid("compression failed").because(cause))?;
+        Ok(bytes.into())
     }
 
     fn read(payload: &Payload) -> Result<T> {
@@ -38,32 +37,32 @@ impl<T, C: ValueCodec<T>> ValueCodec<T> for Packed<C> {
             return C::read(payload);
         }
         let mut bytes = Vec::new();
-        let mut unpacking = DeflateDecoder::new(payload.bytes.as_ref()).take(UNPACKED_BYTES_MAX);
-        let unpacked = unpacking.read_to_end(&mut bytes);
-        unpacked.map_err(|cause| Error::corrupt("it does not unpack").because(cause))?;
+        let mut decoder = DeflateDecoder::new(payload.bytes.as_ref()).take(BYTES_MAX);
+        let read = decoder.read_to_end(&mut bytes);
+        read.map_err(|cause| Error::corrupt("decompression failed").because(cause))?;
         C::read(&Payload::new(C::codec(), bytes))
     }
 }
 
 #[derive(Default, Serialize, Deserialize, Stored)]
-#[stored(format = Packed<Json>)]
+#[stored(format = Deflate<Json>)]
 struct Diary {
     pages: Vec<String>,
 }
 
 #[derive(EntityEvent)]
-#[event(format = Packed<Json>)]
-enum Happened {
+#[event(entity = Diary, format = Deflate<Json>)]
+enum DiaryEvent {
     Written(String),
 }
 
 impl Entity for Diary {
     const TYPE: &'static str = "Diary";
-    type Event = Happened;
+    type Event = DiaryEvent;
     type Error = std::convert::Infallible;
 
-    fn apply(&mut self, event: &Happened) {
-        let Happened::Written(page) = event;
+    fn apply(&mut self, event: &DiaryEvent) {
+        let DiaryEvent::Written(page) = event;
         self.pages.push(page.clone());
     }
 }
@@ -74,7 +73,7 @@ impl Handle<WritePage> for Diary {
     type Reply = ();
 
     fn handle(&self, page: &WritePage, _: &Cx<'_>) -> Result<Effect<Self, ()>, Self::Error> {
-        Ok(persist(Happened::Written(page.0.clone())))
+        Ok(persist(DiaryEvent::Written(page.0.clone())))
     }
 }
 

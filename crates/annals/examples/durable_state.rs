@@ -1,5 +1,4 @@
-//! A shopping cart of which only the current value is kept:
-//! `cargo run -p annals --example durable_state`.
+//! A shopping cart without history, as durable state: `cargo run -p annals --example durable_state`.
 
 use annals::Annals;
 use annals::entity::durable::{Effect, Entity, Handle, delete, update};
@@ -13,11 +12,11 @@ struct Cart {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the cart is empty")]
-struct Empty;
+struct EmptyCart;
 
 impl Entity for Cart {
     const TYPE: &'static str = "Cart";
-    type Error = Empty;
+    type Error = EmptyCart;
 }
 
 struct Add(&'static str);
@@ -25,10 +24,10 @@ struct Add(&'static str);
 impl Handle<Add> for Cart {
     type Reply = usize;
 
-    fn handle(&self, add: &Add, _: &Cx<'_>) -> Result<Effect<Self, usize>, Empty> {
+    fn handle(&self, add: &Add, _: &Cx<'_>) -> Result<Effect<Self, usize>, Self::Error> {
         let mut cart = self.clone();
         cart.items.push(add.0.to_owned());
-        Ok(update(cart).reply(|cart: &Self| cart.items.len()))
+        Ok(update(cart).reply(|cart| cart.items.len()))
     }
 }
 
@@ -37,9 +36,9 @@ struct CheckOut;
 impl Handle<CheckOut> for Cart {
     type Reply = Vec<String>;
 
-    fn handle(&self, _: &CheckOut, cx: &Cx<'_>) -> Result<Effect<Self, Vec<String>>, Empty> {
+    fn handle(&self, _: &CheckOut, cx: &Cx<'_>) -> Result<Effect<Self, Vec<String>>, Self::Error> {
         if cx.is_new() {
-            return Err(Empty);
+            return Err(EmptyCart);
         }
         let bought = self.items.clone();
         Ok(delete().passivate().reply(|_| bought))
@@ -56,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} items", carts.ask("42", Add("a lamp")).await?);
     println!("bought: {}", carts.ask("42", CheckOut).await?.join(", "));
     match carts.ask("42", CheckOut).await {
-        Err(AskError::Rejected(Empty)) => println!("{Empty}"),
+        Err(AskError::Rejected(EmptyCart)) => println!("{EmptyCart}"),
         other => panic!("{other:?}"),
     }
     Ok(())

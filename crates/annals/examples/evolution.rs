@@ -1,22 +1,24 @@
-//! Events of yesterday under the code of today: `cargo run -p annals --example evolution`.
+//! Schema evolution: events of earlier releases, read by today's code:
+//! `cargo run -p annals --example evolution`.
 
 use annals::Annals;
-use annals::entity::{Adapter, Entity, EntityEvent, EntitySettings, Format, Stored};
+use annals::entity::{Entity, EntityEvent, EntitySettings, Stored};
 use annals::journal::Expected;
-use annals::{Codec, NewEvent};
+use annals::{Codec, NewEvent, Result};
 use serde::{Deserialize, Serialize};
 
-/// What happens to a parcel, as it is written today.
+/// The events of a parcel, as they are written today.
 #[derive(Serialize, Deserialize, EntityEvent)]
-enum Happened {
-    /// It was called `Posted` once, and `express` is newer than the first parcels.
+#[event(entity = Parcel)]
+enum ParcelEvent {
+    /// Earlier releases called it `Posted` and had no `express`.
     #[serde(alias = "Posted")]
     Sent {
         to: String,
         #[serde(default)]
         express: bool,
     },
-    /// Before schema 1 these were kilograms.
+    /// Schema 0 had kilograms.
     #[event(schema = 1)]
     Weighed {
         grams: u64,
@@ -27,7 +29,7 @@ enum Happened {
     Arrived {
         place: String,
     },
-    /// What another service writes into the same journal.
+    /// Events that another service writes into the same journal.
     #[serde(skip)]
     #[event(raw)]
     Other(NewEvent),
@@ -40,23 +42,23 @@ struct Parcel {
 
 impl Entity for Parcel {
     const TYPE: &'static str = "Parcel";
-    type Event = Happened;
+    type Event = ParcelEvent;
     type Error = std::convert::Infallible;
 
-    fn apply(&mut self, event: &Happened) {
+    fn apply(&mut self, event: &ParcelEvent) {
         self.history.push(match event {
-            Happened::Sent { to, express: true } => format!("sent to {to}, express"),
-            Happened::Sent { to, express: false } => format!("sent to {to}"),
-            Happened::Weighed { grams } => format!("weighs {grams} g"),
-            Happened::Left { place } => format!("left {place}"),
-            Happened::Arrived { place } => format!("arrived in {place}"),
-            Happened::Other(event) => format!("{}, as {}", event.manifest, event.codec),
+            ParcelEvent::Sent { to, express: true } => format!("sent to {to}, express"),
+            ParcelEvent::Sent { to, express: false } => format!("sent to {to}"),
+            ParcelEvent::Weighed { grams } => format!("weighs {grams} g"),
+            ParcelEvent::Left { place } => format!("left {place}"),
+            ParcelEvent::Arrived { place } => format!("arrived in {place}"),
+            ParcelEvent::Other(event) => format!("{}, as {}", event.manifest, event.codec),
         });
     }
 }
 
-/// What serde cannot do alone: other units, and one event that is two today.
-fn adapter() -> Adapter {
+/// Converts what serde cannot: other units, and one event that became two.
+fn adapt(event: NewEvent) -> Result<Vec<NewEvent>> {
     #[derive(Deserialize)]
     struct Weighed {
         kilograms: u64,
@@ -66,20 +68,20 @@ fn adapter() -> Adapter {
         from: String,
         to: String,
     }
-    Adapter::new(|event| match (event.manifest.as_str(), event.schema) {
+    match (event.manifest.as_str(), event.schema) {
         ("Weighed", 0) => {
-            let old: Weighed = Format::read(&event.into())?;
+            let old: Weighed = event.decode()?;
             let grams = old.kilograms * 1_000;
-            Ok(vec![Happened::Weighed { grams }.to_event()?])
+            Ok(vec![ParcelEvent::Weighed { grams }.to_event()?])
         }
         ("Moved", _) => {
-            let Moved { from, to } = Format::read(&event.into())?;
-            let left = Happened::Left { place: from };
-            let arrived = Happened::Arrived { place: to };
+            let Moved { from, to } = event.decode()?;
+            let left = ParcelEvent::Left { place: from };
+            let arrived = ParcelEvent::Arrived { place: to };
             Ok(vec![left.to_event()?, arrived.to_event()?])
         }
         _ => Ok(vec![event]),
-    })
+    }
 }
 
 #[tokio::main]
@@ -101,7 +103,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .append(&id, Expected::Empty, stored)
         .await?;
 
-    let parcels = annals.executor::<Parcel>(EntitySettings::new().adapter(adapter()));
+    let parcels = annals.executor::<Parcel>(EntitySettings::new().adapter(adapt));
     let history = parcels.view("7", |parcel| parcel.history.clone()).await?;
     println!("{}", history.join("\n"));
     let want = [

@@ -1,13 +1,13 @@
-//! An entity behind a function that lives for one request: `cargo run -p annals --example lambda`.
+//! A serverless function that serves one request: `cargo run -p annals --example lambda`.
 //!
-//! The handler loads, decides, appends and forgets. A platform that repeats a request, because it did
-//! not hear the answer, changes nothing: the request's id is the command's.
+//! It loads the entity, executes the command, and keeps nothing in memory. If the platform repeats a
+//! request because the response was lost, nothing changes: the request id is the command id.
 
+use annals::Annals;
 use annals::entity::{
-    AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Executor, Handle, Once, Retention,
-    Stored, persist,
+    Cx, Effect, Entity, EntityEvent, EntitySettings, Executor, Handle, Once, Retention, Stored,
+    persist,
 };
-use annals::{Annals, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize, Stored)]
@@ -16,21 +16,22 @@ struct Seats {
 }
 
 #[derive(Serialize, Deserialize, EntityEvent)]
-enum Happened {
+#[event(entity = Seats)]
+enum SeatsEvent {
     Reserved { name: String },
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("all {0} seats are taken")]
-struct Full(usize);
+struct SoldOut(usize);
 
 impl Entity for Seats {
     const TYPE: &'static str = "Seats";
-    type Event = Happened;
-    type Error = Full;
+    type Event = SeatsEvent;
+    type Error = SoldOut;
 
-    fn apply(&mut self, event: &Happened) {
-        let Happened::Reserved { name } = event;
+    fn apply(&mut self, event: &SeatsEvent) {
+        let SeatsEvent::Reserved { name } = event;
         self.taken.push(name.clone());
     }
 }
@@ -42,12 +43,12 @@ struct Reserve {
 impl Handle<Reserve> for Seats {
     type Reply = usize;
 
-    fn handle(&self, command: &Reserve, _: &Cx<'_>) -> Result<Effect<Self, usize>, Full> {
+    fn handle(&self, command: &Reserve, _: &Cx<'_>) -> Result<Effect<Self, usize>, Self::Error> {
         match self.taken.len() {
-            2.. => Err(Full(self.taken.len())),
+            2.. => Err(SoldOut(self.taken.len())),
             _ => {
                 let name = command.name.clone();
-                Ok(persist(Happened::Reserved { name }).reply(|seats: &Self| seats.taken.len()))
+                Ok(persist(SeatsEvent::Reserved { name }).reply(|seats| seats.taken.len()))
             }
         }
     }
@@ -60,7 +61,7 @@ struct Request {
     name: String,
 }
 
-/// What a function keeps between requests: a client of the store, and no entity.
+/// What the function keeps between requests: a store client, no entities.
 struct Function {
     seats: Executor<Seats>,
 }
@@ -75,10 +76,10 @@ impl Function {
         }
     }
 
-    /// One request, and its status and answer.
+    /// Handle a request; returns the status and the body.
     async fn handle(&self, body: &str) -> (u16, String) {
         let Ok(request) = serde_json::from_str::<Request>(body) else {
-            return (400, "no request".to_owned());
+            return (400, "the body is not a request".to_owned());
         };
         let command = Reserve { name: request.name };
         let asked = self
@@ -86,12 +87,8 @@ impl Function {
             .ask_once(&request.event, &request.request_id, command);
         match asked.await {
             Ok(Once::Done(seat)) => (200, format!("seat {seat}")),
-            Ok(Once::Already(_)) => (200, "done before".to_owned()),
-            Err(AskError::Rejected(full)) => (422, full.to_string()),
-            Err(AskError::Store(error)) if error.kind() == ErrorKind::Invalid => {
-                (400, error.to_string())
-            }
-            Err(error) => (503, error.to_string()),
+            Ok(Once::Already(_)) => (200, "already reserved".to_owned()),
+            Err(error) => (error.http_status(), error.to_string()),
         }
     }
 }
@@ -107,14 +104,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         r#"{"request_id":"r3","event":"gig","name":"eve"}"#,
         r#"{"request_id":"r4"}"#,
     ];
-    let mut answers = Vec::new();
+    let mut statuses = Vec::new();
     for request in requests {
         // A new function each time, as after a cold start.
-        let (status, answer) = Function::start(&annals).handle(request).await;
-        println!("{status} {answer}");
-        answers.push(status);
+        let (status, body) = Function::start(&annals).handle(request).await;
+        println!("{status} {body}");
+        statuses.push(status);
     }
-    assert_eq!(answers, [200, 200, 200, 422, 400]);
+    assert_eq!(statuses, [200, 200, 200, 422, 400]);
     let taken = annals.executor::<Seats>(EntitySettings::new());
     let taken = taken.view("gig", |seats| seats.taken.clone()).await?;
     assert_eq!(taken, ["ann", "bob"]);

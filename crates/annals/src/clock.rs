@@ -1,9 +1,7 @@
-//! The door through which time enters: reading it, measuring it, waiting for it.
+//! Clocks: read the time, measure it, sleep.
 //!
-//! Promises: nothing else in the workspace reads a clock, sleeps or sets a timer (a lint says so),
-//! so a test that holds a [`ManualClock`] holds all of time. The one exception is named here:
-//! [`SystemClock::within`].
-//! Never: decides what time is used for.
+//! Guarantees: no other code in the workspace reads a clock, sleeps or sets a timer (a lint checks it), so
+//! a test with a [`ManualClock`] controls all time. The only exception is [`SystemClock::within`].
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-/// Where the system gets its time from.
+/// A source of time.
 ///
 /// ```
 /// use annals::{Clock, ManualClock};
@@ -25,23 +23,23 @@ use tokio::sync::Notify;
 /// ```
 #[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// Milliseconds since the Unix epoch. May jump when somebody sets the machine's clock.
+    /// Milliseconds since the Unix epoch. Jumps if the machine's clock is set.
     fn now_ms(&self) -> u64;
 
-    /// Time since an arbitrary moment. Never runs backwards; what deadlines are measured with.
+    /// Time since an arbitrary moment. Never goes backwards; use it for deadlines.
     fn monotonic(&self) -> Duration;
 
-    /// Waits.
+    /// Sleep.
     async fn sleep(&self, duration: Duration);
 
-    /// Waits for time to pass by itself, for what happens now and then in the background. A clock
-    /// that sleeping moves is not moved by this.
+    /// Wait in the background until time has passed. Unlike [`sleep`](Self::sleep), this does not advance
+    /// a [`ManualClock`].
     async fn passes(&self, duration: Duration) {
         self.sleep(duration).await;
     }
 }
 
-/// The machine's own clock.
+/// The machine's clock.
 ///
 /// ```
 /// use annals::{Clock, SystemClock};
@@ -58,18 +56,23 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// The machine's clock.
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the clock"
+    )]
     pub fn new() -> Self {
         Self {
             start: Instant::now(),
         }
     }
 
-    /// What `future` answers, if it does so within `limit` of the machine's own time.
+    /// Run a future with a timeout in real time; `None` if it does not complete.
     ///
-    /// For waiting for a peer and not for a moment: a peer takes its time also where a test holds
-    /// a [`ManualClock`], and must not be waited for for ever.
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    /// Use it to wait for a peer, which takes real time even in tests with a [`ManualClock`].
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the clock"
+    )]
     pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(limit, future).await.ok()
     }
@@ -83,10 +86,13 @@ impl Default for SystemClock {
 
 #[async_trait]
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the clock"
+    )]
     fn now_ms(&self) -> u64 {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        // A machine whose clock stands before 1970 gets the epoch rather than a panic.
+        // A clock before 1970 reads as the epoch.
         since_epoch.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -94,16 +100,19 @@ impl Clock for SystemClock {
         self.start.elapsed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the clock"
+    )]
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
 }
 
-/// A clock that stands still until it is told to move, or until somebody sleeps on it.
+/// A clock that only tests advance.
 ///
-/// Sleeping moves it forward by the time slept and returns at once, so code with long backoffs
-/// runs in no time and the test can read how long it would have waited.
+/// Sleeping advances it and returns at once, so code with long backoffs runs immediately and a test can
+/// read how long it would have waited.
 ///
 /// ```
 /// use annals::{Clock, ManualClock};
@@ -125,7 +134,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `start_ms` milliseconds since the Unix epoch.
+    /// A clock that starts at `start_ms` milliseconds since the Unix epoch.
     pub fn at_ms(start_ms: u64) -> Self {
         Self {
             start_ms,
@@ -134,7 +143,7 @@ impl ManualClock {
         }
     }
 
-    /// Moves the clock forward.
+    /// Advance the clock.
     pub fn advance(&self, by: Duration) {
         *self.elapsed.lock().unwrap_or_else(|e| e.into_inner()) += by;
         self.moved.notify_waiters();

@@ -1,15 +1,14 @@
-//! Codecs: how the bytes of a payload are to be read, and how they are shown.
+//! Codec names: how the bytes of a payload are encoded, and how to show them as JSON.
 //!
-//! Promises: what is shown is what the bytes say by their codec; a name reads back as the codec
-//! that was written under it.
-//! Never: changes bytes, or guesses at those of a codec it does not know.
+//! Guarantees: a codec's name parses back to the codec. Bytes are shown as their codec says, never
+//! guessed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value as Json;
 
-/// How the bytes of a payload are to be read.
+/// How the bytes of a payload are encoded.
 ///
 /// ```
 /// use annals::{Codec, NewEvent};
@@ -18,31 +17,31 @@ use serde_json::Value as Json;
 /// assert_eq!(event.codec.to_string(), "json");
 /// assert_eq!(event.codec.to_json(&event.payload).unwrap()["amount"], 10);
 ///
-/// // What has no name here keeps its own.
+/// // An unknown codec keeps its name.
 /// let theirs: Codec = "avro".parse()?;
 /// assert_eq!(theirs, Codec::Other("avro".into()));
 /// # Ok::<(), std::convert::Infallible>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// Bytes that only the application understands.
+    /// Bytes that only the application can read.
     #[default]
     Bytes,
     /// JSON.
     Json,
-    /// Text in UTF-8.
+    /// UTF-8 text.
     Text,
     /// CBOR.
     Cbor,
     /// Protocol buffers.
     Protobuf,
-    /// A codec of somebody else's, by name.
+    /// Another codec, by name.
     Other(String),
 }
 
 impl Codec {
-    /// The value as JSON: of JSON itself, of text, and of the JVM's single values `long`, `int`
-    /// and `boolean`. `None` where the codec is another, or the bytes are not what it says.
+    /// Show bytes as JSON: JSON itself, text, and the JVM scalars `long`, `int` and `boolean`. `None` for
+    /// other codecs, and if the bytes do not decode.
     ///
     /// ```
     /// use annals::Codec;
@@ -60,8 +59,8 @@ impl Codec {
         }
     }
 
-    /// The bytes of a value, as [`to_json`](Self::to_json) shows it. `None` where the codec shows
-    /// none, or cannot hold this one.
+    /// Encode JSON that [`to_json`](Self::to_json) shows. `None` for other codecs, and if the codec cannot
+    /// represent the value.
     ///
     /// ```
     /// use annals::Codec;
@@ -79,7 +78,7 @@ impl Codec {
         }
     }
 
-    /// Whether its bytes are shown as values, and values become its bytes.
+    /// Whether its bytes can be shown as JSON and encoded from it.
     pub fn has_values(&self) -> bool {
         match self {
             Self::Json | Self::Text => true,
@@ -89,7 +88,7 @@ impl Codec {
     }
 }
 
-/// A single value as the JVM's serializers write it, a codec of its own by name.
+/// A scalar as the JVM's serializers write it; each is a codec by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// 8 bytes, little-endian.
@@ -118,7 +117,7 @@ impl Scalar {
         Self::ALL.into_iter().find(|scalar| scalar.name() == name)
     }
 
-    /// The value; none where the bytes are not one.
+    /// The value; `None` if the bytes do not decode.
     pub fn to_json(self, bytes: &[u8]) -> Option<Json> {
         match self {
             Self::Long => Some(i64::from_le_bytes(bytes.try_into().ok()?).into()),
@@ -131,7 +130,7 @@ impl Scalar {
         }
     }
 
-    /// The bytes of a value; none where it is not one of these, or out of range.
+    /// The bytes of a value; `None` if it has another type or is out of range.
     fn bytes_of(self, value: &Json) -> Option<Vec<u8>> {
         match self {
             Self::Long => Some(value.as_i64()?.to_le_bytes().to_vec()),
@@ -177,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn single_values_of_the_jvm_show_as_json() {
+    fn jvm_scalars_are_shown_as_json() {
         let shown = |name: &str, bytes: &[u8]| {
             let json = Codec::Other(name.to_owned()).to_json(bytes);
             json.map(|json| json.to_string())
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_becomes_the_same_bytes_again() {
+    fn shown_values_encode_to_the_same_bytes() {
         for (name, bytes) in [
             ("json", &b"{\"n\":1}"[..]),
             ("text", "ünï\n".as_bytes()),
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_a_codec_cannot_hold_are_refused() {
+    fn values_that_a_codec_cannot_represent_are_refused() {
         for (name, value) in [
             ("long", "9223372036854775808"),
             ("long", "1.5"),
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_what_their_codec_says_are_not_shown() {
+    fn bytes_that_do_not_decode_are_not_shown() {
         let other = |name: &str| Codec::Other(name.to_owned());
         for (codec, bytes) in [
             (other("long"), &[0; 7][..]),

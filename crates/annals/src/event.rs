@@ -1,14 +1,15 @@
-//! Events: what an application appends, and what it gets back.
+//! Events: what an application appends and replays.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 
-use crate::{Codec, PersistenceId, Random, SequenceNumber};
+use crate::{Codec, Payload, PersistenceId, Random, Result, SequenceNumber};
 
-/// What is to be appended: a payload and what is known about it.
+/// An event to append: a payload with manifest, schema number, tags and metadata.
 ///
 /// ```
 /// use annals::{Codec, NewEvent};
@@ -23,20 +24,20 @@ use crate::{Codec, PersistenceId, Random, SequenceNumber};
 pub struct NewEvent {
     /// The application's bytes.
     pub payload: Bytes,
-    /// How to read them.
+    /// How they are encoded.
     pub codec: Codec,
-    /// The name that says what they are; may be empty.
+    /// The name of the event type; may be empty.
     pub manifest: String,
-    /// The number of the shape they have, counted up as the application changes it.
+    /// The schema number of the event type.
     pub schema: u32,
-    /// What to find them by.
+    /// Tags to find the event by.
     pub tags: Vec<String>,
     /// Anything else, by name.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl NewEvent {
-    /// An event with nothing but its payload.
+    /// An event with only a payload.
     pub fn new(codec: Codec, payload: impl Into<Bytes>) -> Self {
         Self {
             payload: payload.into(),
@@ -45,36 +46,69 @@ impl NewEvent {
         }
     }
 
-    /// With this manifest.
+    /// Set the manifest.
     #[must_use]
     pub fn manifest(mut self, manifest: impl Into<String>) -> Self {
         self.manifest = manifest.into();
         self
     }
 
-    /// With this schema number.
+    /// Set the schema number.
     #[must_use]
     pub fn schema(mut self, schema: u32) -> Self {
         self.schema = schema;
         self
     }
 
-    /// With one more tag.
+    /// Add a tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
     }
 
-    /// With one more piece of metadata.
+    /// Add metadata.
     #[must_use]
     pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.insert(name.into(), value.into());
         self
     }
+
+    /// Decode a JSON or CBOR payload with serde.
+    ///
+    /// # Errors
+    /// `Corrupt` if the codec is another one, or the bytes do not decode.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
+        Payload::new(self.codec.clone(), self.payload.clone()).decode()
+    }
 }
 
-/// What tells one append from every other, so that one whose answer was lost is recognised.
+/// The payload of an event, without tags and metadata.
+impl From<NewEvent> for Payload {
+    fn from(event: NewEvent) -> Self {
+        Self {
+            bytes: event.payload,
+            codec: event.codec,
+            manifest: event.manifest,
+            schema: event.schema,
+        }
+    }
+}
+
+/// An event without tags and metadata.
+impl From<Payload> for NewEvent {
+    fn from(payload: Payload) -> Self {
+        Self {
+            payload: payload.bytes,
+            codec: payload.codec,
+            manifest: payload.manifest,
+            schema: payload.schema,
+            ..Self::default()
+        }
+    }
+}
+
+/// Identifies an append, so that a retry after a lost response is recognised.
 ///
 /// ```
 /// use annals::journal::{Append, Expected};
@@ -93,7 +127,7 @@ impl NewEvent {
 /// let append = Append::from(NewEvent::new(Codec::Text, "opened")).token(token);
 /// let appended = journal.append(&id, Expected::Empty, append.clone()).await?;
 ///
-/// // The answer was lost, so it is appended again: nothing happens twice.
+/// // The response was lost, so the append is repeated. Nothing is written twice.
 /// let again = journal.append(&id, Expected::Empty, append).await?;
 /// assert_eq!(again, appended);
 /// # Ok(())
@@ -103,15 +137,15 @@ impl NewEvent {
 pub struct Token([u8; Token::BYTES]);
 
 impl Token {
-    /// How many bytes a token has.
+    /// The size of a token in bytes.
     pub const BYTES: usize = 8;
 
-    /// A token that nobody else draws.
+    /// Draw a random token.
     pub fn draw(random: &Random) -> Self {
         Self(random.bits().to_be_bytes())
     }
 
-    /// A token from its bytes.
+    /// The token with these bytes.
     pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
@@ -134,7 +168,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// One stored fact.
+/// A stored event.
 ///
 /// ```
 /// use annals::journal::{Expected, Window};
@@ -162,18 +196,18 @@ impl fmt::Debug for Token {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whose it is.
+    /// The persistence id.
     pub persistence_id: PersistenceId,
-    /// Its place among them.
+    /// The sequence number within the persistence id.
     pub sequence_number: SequenceNumber,
     /// When it was appended, in milliseconds since the Unix epoch.
     pub time_ms: u64,
-    /// Which append it came with.
+    /// The token of its append.
     pub token: Token,
-    /// What caused that append, if it said so; shared by its events.
+    /// The causation id of its append, if any.
     pub causation: Option<Arc<str>>,
-    /// What that append belongs to, if it said so; shared by its events.
+    /// The correlation id of its append, if any.
     pub correlation: Option<Arc<str>>,
-    /// What was appended.
+    /// The event as it was appended.
     pub data: NewEvent,
 }

@@ -1,4 +1,4 @@
-//! Ids: whose events, and which of them.
+//! Persistence ids and sequence numbers.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -37,12 +37,12 @@ use crate::{Error, Result};
 /// ```
 pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
 
-/// The most bytes of a persistence id: a partition key has 2,048, and layouts add to it.
+/// The maximum size of a persistence id in bytes: a partition key has 2,048, and layouts add to it.
 pub const PERSISTENCE_ID_BYTES_MAX: usize = 2_000;
 
-/// Whose events: any text of 1 to 2,000 bytes, by custom `EntityType|entity-id`.
+/// Identifies an entity: any text of 1 to 2,000 bytes, by convention `EntityType|entity-id`.
 ///
-/// Holding one means that it fits a partition key, so no later code has to check.
+/// Its size is checked when it is parsed, so it always fits a partition key.
 ///
 /// ```
 /// use annals::PersistenceId;
@@ -69,7 +69,7 @@ impl FromStr for PersistenceId {
         if text.is_empty() || text.len() > PERSISTENCE_ID_BYTES_MAX {
             let bytes = text.len();
             return Err(Error::invalid(format!(
-                "a persistence id has 1 to {PERSISTENCE_ID_BYTES_MAX} bytes. bytes=`{bytes}`"
+                "a persistence id must have 1 to {PERSISTENCE_ID_BYTES_MAX} bytes. bytes=`{bytes}`"
             )));
         }
         Ok(Self(text.into()))
@@ -88,7 +88,7 @@ impl fmt::Debug for PersistenceId {
     }
 }
 
-/// The place of an event within its persistence id: from 1, each used once.
+/// The position of an event within its persistence id: from 1, each used once.
 ///
 /// ```
 /// use annals::SequenceNumber;
@@ -102,9 +102,9 @@ impl fmt::Debug for PersistenceId {
 pub struct SequenceNumber(NonZeroU64);
 
 impl SequenceNumber {
-    /// The first there is.
+    /// The first sequence number.
     pub const FIRST: Self = Self(NonZeroU64::MIN);
-    /// The last there can be: what a signed number of 64 bits holds, as on the JVM.
+    /// The last sequence number: the largest signed 64-bit number, as on the JVM.
     pub const LAST: Self = match NonZeroU64::new(i64::MAX as u64) {
         Some(last) => Self(last),
         None => Self::FIRST,
@@ -128,7 +128,7 @@ impl SequenceNumber {
         self.plus(1)
     }
 
-    /// The number so many places later.
+    /// The number `places` later.
     pub fn plus(self, places: u64) -> Option<Self> {
         self.get().checked_add(places).and_then(Self::new)
     }
@@ -141,7 +141,7 @@ impl FromStr for SequenceNumber {
         let number = text.parse().ok().and_then(Self::new);
         number.ok_or_else(|| {
             Error::invalid(format!(
-                "a sequence number is a whole number from 1 to {}. number=`{text}`",
+                "a sequence number must be a whole number from 1 to {}. number=`{text}`",
                 Self::LAST
             ))
         })

@@ -1,13 +1,13 @@
 //! Event-sourced persistence, on one machine and on DynamoDB, with the same code and guarantees.
 //!
-//! Annals keeps what happened to things: an account, a cart, a sensor. What happened is never
-//! changed or lost; how things are now is worked out from it. This page goes from the first event
-//! to a service that survives being killed.
+//! Annals stores the events of entities: an account, a cart, a sensor. Events are never changed or lost;
+//! the current state is computed from them. This page goes from the first event to a service that
+//! survives a crash.
 //!
-//! # An event, and then another
+//! # Append and replay
 //!
-//! [`Annals`] is everything on one store. The embedded one is a folder; nothing has to be installed
-//! and nothing runs beside your program.
+//! [`Annals`] opens everything on one store. The embedded store is a folder; there is nothing to install
+//! and no server to run.
 //!
 //! ```
 //! use annals::journal::{Expected, Window};
@@ -36,15 +36,15 @@
 //! # }
 //! ```
 //!
-//! An append that has returned is on the disk. It says what it believes to be last
-//! ([`Expected`](journal::Expected)): where somebody else was first it is refused as a conflict, and
-//! nothing is overwritten. So two processes may write the same id without knowing of each other.
+//! When an append returns, it is on disk. It names the last event it knows
+//! ([`Expected`](journal::Expected)): if another writer was faster, it fails with a conflict and nothing
+//! is overwritten. So two processes can write the same id without coordination.
 //!
-//! # What an application writes
+//! # Entities
 //!
-//! Few want to handle bytes and numbers. An [`Entity`](entity::Entity) is a state, the events that
-//! make it, and the commands it understands; how it is loaded, kept in memory, and decided again
-//! where somebody was faster is not the application's business.
+//! Most applications don't want to handle bytes and sequence numbers. An [`Entity`](entity::Entity) is a
+//! state, its events, and the commands it handles. Annals loads it, keeps it in memory, and decides again
+//! after a conflict.
 //!
 //! ```
 //! use annals::Annals;
@@ -57,24 +57,25 @@
 //! }
 //!
 //! #[derive(Serialize, Deserialize, EntityEvent)]
-//! enum Happened {
+//! #[event(entity = Account)]
+//! enum AccountEvent {
 //!     Deposited { amount: u64 },
 //!     Withdrawn { amount: u64 },
 //! }
 //!
 //! #[derive(Debug, thiserror::Error)]
-//! #[error("there are only {0}")]
-//! struct TooLittle(u64);
+//! #[error("insufficient funds. balance=`{0}`")]
+//! struct InsufficientFunds(u64);
 //!
 //! impl Entity for Account {
 //!     const TYPE: &'static str = "Account";
-//!     type Event = Happened;
-//!     type Error = TooLittle;
+//!     type Event = AccountEvent;
+//!     type Error = InsufficientFunds;
 //!
-//!     fn apply(&mut self, event: &Happened) {
+//!     fn apply(&mut self, event: &AccountEvent) {
 //!         match event {
-//!             Happened::Deposited { amount } => self.balance += amount,
-//!             Happened::Withdrawn { amount } => self.balance -= amount,
+//!             AccountEvent::Deposited { amount } => self.balance += amount,
+//!             AccountEvent::Withdrawn { amount } => self.balance -= amount,
 //!         }
 //!     }
 //! }
@@ -85,21 +86,21 @@
 //! impl Handle<Deposit> for Account {
 //!     type Reply = u64;
 //!
-//!     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, TooLittle> {
-//!         let deposited = Happened::Deposited { amount: deposit.0 };
-//!         Ok(persist(deposited).reply(|account: &Self| account.balance))
+//!     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+//!         let deposited = AccountEvent::Deposited { amount: deposit.0 };
+//!         Ok(persist(deposited).reply(|account| account.balance))
 //!     }
 //! }
 //!
 //! impl Handle<Withdraw> for Account {
 //!     type Reply = u64;
 //!
-//!     fn handle(&self, withdraw: &Withdraw, _: &Cx<'_>) -> Result<Effect<Self, u64>, TooLittle> {
+//!     fn handle(&self, withdraw: &Withdraw, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
 //!         if withdraw.0 > self.balance {
-//!             return Err(TooLittle(self.balance));
+//!             return Err(InsufficientFunds(self.balance));
 //!         }
-//!         let withdrawn = Happened::Withdrawn { amount: withdraw.0 };
-//!         Ok(persist(withdrawn).reply(|account: &Self| account.balance))
+//!         let withdrawn = AccountEvent::Withdrawn { amount: withdraw.0 };
+//!         Ok(persist(withdrawn).reply(|account| account.balance))
 //!     }
 //! }
 //!
@@ -116,7 +117,7 @@
 //! # }
 //! ```
 //!
-//! A decision is tested without a store or a runtime (feature `testing`):
+//! Handlers are tested without a store or a runtime (feature `testkit`):
 //!
 //! ```
 //! # use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist};
@@ -124,60 +125,61 @@
 //! # #[derive(Default, Serialize, Deserialize, Stored)]
 //! # struct Account { balance: u64 }
 //! # #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
-//! # enum Happened { Deposited { amount: u64 } }
+//! # #[event(entity = Account)]
+//! # enum AccountEvent { Deposited { amount: u64 } }
 //! # impl Entity for Account {
 //! #     const TYPE: &'static str = "Account";
-//! #     type Event = Happened;
+//! #     type Event = AccountEvent;
 //! #     type Error = std::convert::Infallible;
-//! #     fn apply(&mut self, Happened::Deposited { amount }: &Happened) { self.balance += amount; }
+//! #     fn apply(&mut self, AccountEvent::Deposited { amount }: &AccountEvent) { self.balance += amount; }
 //! # }
 //! # struct Deposit(u64);
 //! # impl Handle<Deposit> for Account {
 //! #     type Reply = u64;
 //! #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
-//! #         Ok(persist(Happened::Deposited { amount: deposit.0 }).reply(|a: &Self| a.balance))
+//! #         Ok(persist(AccountEvent::Deposited { amount: deposit.0 }).reply(|account| account.balance))
 //! #     }
 //! # }
-//! # #[cfg(feature = "testing")] {
+//! # #[cfg(feature = "testkit")] {
 //! use annals::entity::testkit::given;
 //!
-//! given::<Account>([Happened::Deposited { amount: 10 }])
+//! given::<Account>([AccountEvent::Deposited { amount: 10 }])
 //!     .when(&Deposit(5))
-//!     .then_events([Happened::Deposited { amount: 5 }])
+//!     .then_events([AccountEvent::Deposited { amount: 5 }])
 //!     .then_reply(15);
 //! # }
 //! ```
 //!
-//! [`entity`] goes on from here: snapshots and retention, commands that are handled once, events of
-//! yesterday under the code of today, values without a history ([`entity::durable`]).
+//! [`entity`] has the rest: snapshots and retention, commands that are handled once, metadata and
+//! correlation ids, schema evolution, values without history ([`entity::durable`]).
 //!
-//! # What can go wrong
+//! # Errors
 //!
-//! There is one [`Error`], and its [`kind`](Error::kind) says what to do: `Conflict`, reload and
-//! decide again (entities do); `Unavailable`, the same call later; `Invalid`, fix the call;
-//! `Corrupt`, stop and look. What is absent is `None`.
+//! There is one [`Error`], and its [`kind`](Error::kind) says what to do: `Conflict`: reload and decide
+//! again (entities do that). `Unavailable`: retry later. `Invalid`: fix the call. `Corrupt`: stop; an
+//! operator must look. Absence is `None`, not an error.
 //!
 //! # From a folder to DynamoDB
 //!
-//! Everything above runs on any store that implements [`Items`](items::Items): [`memory`] for tests,
-//! [`embedded`] on one machine, and DynamoDB in the crate `annals-aws`, whose `create` returns the
-//! same [`Annals`]. How events become items is a [`layout`]: ours, or that of the JVM plugins whose
-//! tables you have already (the crate `annals-jvm`).
+//! All of this runs on any store that implements [`Items`](items::Items): [`memory`] for tests,
+//! [`embedded`] on one machine, and DynamoDB in the crate `annals-aws`, whose `create` returns the same
+//! [`Annals`]. A [`layout`] maps events to items: ours, or the one of the JVM plugin whose tables you
+//! already have (the crate `annals-jvm`).
 //!
-//! # Where things are
+//! # Modules
 //!
-//! | To | look at |
+//! | To | see |
 //! | --- | --- |
 //! | write an application | [`entity`] |
 //! | append, replay, follow, delete events | [`journal`] |
-//! | keep a state beside its events | [`snapshot`] |
-//! | keep only the current value | [`state`] |
-//! | copy all of it to another layout or store | [`copy`] |
+//! | save an entity's state next to its events | [`snapshot`] |
+//! | store only the current value | [`state`] |
+//! | copy everything to another layout or store | [`copy`] |
 //! | know what it costs | [`store`] |
-//! | look for damage | [`verify`] |
+//! | find damage | [`verify`] |
 //! | choose names, limits, layouts | [`settings`] |
 
-// Derived code says `::annals`, here as well.
+// Derived code names `::annals`, in this crate too.
 extern crate self as annals;
 
 mod clock;

@@ -1,10 +1,14 @@
-//! Payloads of snapshots and durable state: bytes, and how to read them.
+//! Payloads of snapshots and durable state: bytes and their codec.
+
+use std::marker::PhantomData;
 
 use bytes::Bytes;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 
-use crate::{Codec, NewEvent};
+use crate::{Codec, Error, Result};
 
-/// The application's bytes, and what says how to read them.
+/// The application's bytes, with their codec, manifest and schema number.
 ///
 /// ```
 /// use annals::{Codec, Payload};
@@ -16,16 +20,16 @@ use crate::{Codec, NewEvent};
 pub struct Payload {
     /// The bytes.
     pub bytes: Bytes,
-    /// How to read them.
+    /// How they are encoded.
     pub codec: Codec,
-    /// The name that says what they are; may be empty.
+    /// The name of their type; may be empty.
     pub manifest: String,
-    /// The number of the shape they have.
+    /// The schema number of their type.
     pub schema: u32,
 }
 
 impl Payload {
-    /// Bytes of a codec.
+    /// A payload without manifest and schema number.
     pub fn new(codec: Codec, bytes: impl Into<Bytes>) -> Self {
         Self {
             bytes: bytes.into(),
@@ -34,42 +38,103 @@ impl Payload {
         }
     }
 
-    /// With this manifest.
+    /// Set the manifest.
     #[must_use]
     pub fn manifest(mut self, manifest: impl Into<String>) -> Self {
         self.manifest = manifest.into();
         self
     }
 
-    /// With this schema number.
+    /// Set the schema number.
     #[must_use]
     pub fn schema(mut self, schema: u32) -> Self {
         self.schema = schema;
         self
     }
-}
 
-/// A payload alone.
-impl From<NewEvent> for Payload {
-    fn from(event: NewEvent) -> Self {
-        Self {
-            bytes: event.payload,
-            codec: event.codec,
-            manifest: event.manifest,
-            schema: event.schema,
-        }
+    /// Decode JSON or CBOR with serde.
+    ///
+    /// ```
+    /// use annals::{Codec, Payload};
+    ///
+    /// let payload = Payload::new(Codec::Json, r#"["a",1]"#);
+    /// assert_eq!(payload.decode::<(String, u8)>()?, ("a".to_owned(), 1));
+    /// # Ok::<(), annals::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Corrupt` if the codec is another one, or the bytes do not decode.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
+        SerdeFormat::read(self)
     }
 }
 
-/// An event of nothing but a payload.
-impl From<Payload> for NewEvent {
-    fn from(payload: Payload) -> Self {
-        Self {
-            payload: payload.bytes,
-            codec: payload.codec,
-            manifest: payload.manifest,
-            schema: payload.schema,
-            ..Self::default()
+/// The formats of serde.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SerdeFormat {
+    /// JSON: readable by everybody.
+    Json,
+    /// CBOR: smaller, and still self-describing.
+    Cbor,
+}
+
+impl SerdeFormat {
+    pub(crate) fn codec(self) -> Codec {
+        match self {
+            Self::Json => Codec::Json,
+            Self::Cbor => Codec::Cbor,
+        }
+    }
+
+    /// The format of a codec; `Corrupt` if serde does not read it.
+    pub(crate) fn from_codec(codec: &Codec) -> Result<Self> {
+        match codec {
+            Codec::Json => Ok(Self::Json),
+            Codec::Cbor => Ok(Self::Cbor),
+            other => Err(Error::corrupt(format!(
+                "a serde type reads only json and cbor; convert the payload with an adapter. codec=`{other}`"
+            ))),
+        }
+    }
+
+    pub(crate) fn write<T: Serialize + ?Sized>(self, value: &T) -> Result<Payload> {
+        let invalid = || Error::invalid("a value cannot be encoded");
+        let bytes = match self {
+            Self::Json => serde_json::to_vec(value).map_err(|cause| invalid().because(cause))?,
+            Self::Cbor => minicbor_serde::to_vec(value).map_err(|e| invalid().because(e))?,
+        };
+        Ok(Payload::new(self.codec(), bytes))
+    }
+
+    /// Decode a payload of either format.
+    pub(crate) fn read<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
+        Self::read_seed(payload, PhantomData)
+    }
+
+    /// Decode a payload of either format with a seed. The payload must end with the value.
+    pub(crate) fn read_seed<T>(
+        payload: &Payload,
+        seed: impl for<'de> DeserializeSeed<'de, Value = T>,
+    ) -> Result<T> {
+        let corrupt = || Error::corrupt("a payload does not decode");
+        let bytes = &payload.bytes;
+        match Self::from_codec(&payload.codec)? {
+            Self::Json => {
+                let mut content = serde_json::Deserializer::from_slice(bytes);
+                let value = seed.deserialize(&mut content);
+                let value = value.and_then(|value| content.end().map(|()| value));
+                value.map_err(|cause| corrupt().because(cause))
+            }
+            Self::Cbor => {
+                let mut content = minicbor_serde::Deserializer::new(bytes);
+                let value = seed.deserialize(&mut content);
+                let value = value.map_err(|cause| corrupt().because(cause))?;
+                match content.decoder().position() == bytes.len() {
+                    true => Ok(value),
+                    false => Err(corrupt().because("bytes follow the value")),
+                }
+            }
         }
     }
 }

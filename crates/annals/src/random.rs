@@ -1,7 +1,7 @@
-//! The door through which randomness enters.
+//! Random numbers, from a seed or from the machine. Not for secrets.
 //!
-//! Promises: a [`Random`] made from a seed gives the same numbers for ever, on every machine.
-//! Never: is used for secrets.
+//! Guarantees: a seed always gives the same numbers, on every machine. No other code in the workspace
+//! draws random numbers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,13 +17,16 @@ use std::time::Duration;
 pub struct Random(Arc<Mutex<fastrand::Rng>>);
 
 impl Random {
-    /// A sequence that the seed alone decides.
+    /// A sequence determined by the seed.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 
-    /// A sequence nobody can repeat.
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    /// A sequence seeded by the machine.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that seeds from the machine"
+    )]
     pub fn from_machine() -> Self {
         Self(Arc::new(Mutex::new(fastrand::Rng::new())))
     }
@@ -37,7 +40,7 @@ impl Random {
         self.with(|rng| rng.u64(..))
     }
 
-    /// A number below `end`; zero where `end` is zero.
+    /// A number below `end`; zero if `end` is zero.
     pub fn below(&self, end: u64) -> u64 {
         if end == 0 {
             return 0;
@@ -45,12 +48,12 @@ impl Random {
         self.with(|rng| rng.u64(..end))
     }
 
-    /// Whether something with this chance (in thousandths) happens.
+    /// True with a probability of `per_mille` thousandths.
     pub fn happens(&self, per_mille: u32) -> bool {
         self.below(1_000) < u64::from(per_mille)
     }
 
-    /// A time between nothing and `most`, evenly spread ("full jitter").
+    /// A random duration of up to `most` ("full jitter").
     pub fn jitter(&self, most: Duration) -> Duration {
         let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.below(nanos.saturating_add(1)))

@@ -1,15 +1,15 @@
-//! A process with ten thousand entities in memory is killed again and again amid a million commands;
-//! in the end every balance is right, to the last command.
+//! A process with ten thousand entities in memory is killed several times during a million commands.
+//! In the end every balance is right.
 //!
-//! The test starts itself again as a child that asks the entities, every command with an id, and
-//! reports each acknowledgement on a pipe. It is killed at moments drawn by seed. The next child asks
-//! every entity again from its first command that was not acknowledged: what had landed is known
-//! again, what had not is handled now.
+//! The test runs itself as a child process that sends commands, each with an id, and reports every
+//! reply on a pipe. It is killed at moments drawn by seed. The next child sends each entity its commands
+//! again, from the first one without a reply: those that were written are recognised, the others are
+//! handled now.
 //!
-//! A target of its own, so that a release build of it takes little: `ANNALS_COMMANDS=1000000 cargo test
+//! It is a test target of its own so that a release build is quick: `ANNALS_COMMANDS=1000000 cargo test
 //! --release -p annals --test entity_crash`.
 //!
-//! `ANNALS_COMMANDS=n` asks so many; `ANNALS_SEED=n` kills at other moments.
+//! `ANNALS_COMMANDS=n` sets the number of commands, `ANNALS_SEED=n` the moments of the kills.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::convert::Infallible;
@@ -27,9 +27,9 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 const ENTITIES: usize = 10_000;
-const ASKERS: usize = 500;
+const CALLERS: usize = 500;
 const KILLS: u64 = 7;
-/// More than an entity has under way at once.
+/// More than an entity has in flight.
 const REMEMBERED: u64 = 4;
 const FOLDER: &str = "ANNALS_ENTITIES_FOLDER";
 
@@ -40,16 +40,17 @@ struct Account {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, EntityEvent)]
-enum Happened {
+#[event(entity = Account)]
+enum AccountEvent {
     Deposited { amount: i64 },
 }
 
 impl Entity for Account {
     const TYPE: &'static str = "Account";
-    type Event = Happened;
+    type Event = AccountEvent;
     type Error = Infallible;
 
-    fn apply(&mut self, Happened::Deposited { amount }: &Happened) {
+    fn apply(&mut self, AccountEvent::Deposited { amount }: &AccountEvent) {
         self.balance += amount;
         self.deposits += 1;
     }
@@ -65,22 +66,21 @@ impl Handle<Deposit> for Account {
         &Deposit(amount): &Deposit,
         _: &Cx<'_>,
     ) -> Result<Effect<Self, i64>, Infallible> {
-        Ok(persist(Happened::Deposited { amount }).reply(|account: &Self| account.balance))
+        Ok(persist(AccountEvent::Deposited { amount }).reply(|account| account.balance))
     }
 }
 
-/// Debug builds ask fewer, so that the suite stays short; `.ci/run` asks all.
+/// Few by default, so that the suite stays short.
 fn commands() -> usize {
     let set = std::env::var("ANNALS_COMMANDS").map(|set| set.parse().expect("a number"));
     set.unwrap_or(40_000).max(ENTITIES)
 }
 
-fn each() -> u64 {
+fn commands_per_entity() -> u64 {
     (commands() / ENTITIES) as u64
 }
 
-/// What the n-th command of an entity deposits: another sum for each, so that one that is missing
-/// or doubled shows.
+/// The amount of an entity's n-th command. Amounts differ, so that a missing or repeated command shows.
 fn amount(entity: usize, n: u64) -> i64 {
     1 + (entity as i64 * 31 + n as i64 * 17) % 1_000
 }
@@ -91,9 +91,9 @@ fn settings() -> EntitySettings<Account> {
         .retention(Retention::every(25))
 }
 
-/// The child. Does nothing when the suite runs it as a test of its own.
+/// The child process. Does nothing when the suite runs it as a test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn entities_that_are_killed() {
+async fn child_process() {
     let Ok(folder) = std::env::var(FOLDER) else {
         return;
     };
@@ -101,11 +101,11 @@ async fn entities_that_are_killed() {
     let done: Vec<u64> = serde_json::from_slice(&acknowledged).unwrap();
     let annals = Annals::embedded(Path::new(&folder).join("data")).await;
     let region = annals.unwrap().region(settings());
-    let askers = (0..ASKERS).map(|asker| {
+    let callers = (0..CALLERS).map(|caller| {
         let (region, done) = (region.clone(), done.clone());
         tokio::spawn(async move {
-            for n in 1..=each() {
-                for entity in (asker..ENTITIES).step_by(ASKERS) {
+            for n in 1..=commands_per_entity() {
+                for entity in (caller..ENTITIES).step_by(CALLERS) {
                     if n > done[entity] {
                         ask(&region, entity, n).await;
                     }
@@ -113,33 +113,33 @@ async fn entities_that_are_killed() {
             }
         })
     });
-    futures::future::try_join_all(askers).await.unwrap();
-    tell(&format!("resident {}", region.resident()));
+    futures::future::try_join_all(callers).await.unwrap();
+    report(&format!("resident {}", region.resident()));
 }
 
 async fn ask(region: &annals::entity::Region<Account>, entity: usize, n: u64) {
     let (id, deposit) = (entity.to_string(), Deposit(amount(entity, n)));
     match region.ask_once(&id, &n.to_string(), deposit).await {
-        Ok(_) => tell(&format!("ack {entity} {n}")),
+        Ok(_) => report(&format!("ack {entity} {n}")),
         Err(AskError::Store(error)) => panic!("{error}"),
         Err(other) => panic!("{other:?}"),
     }
 }
 
-fn tell(what: &str) {
+fn report(what: &str) {
     // One write of less than a pipe's atomic size: a kill cuts between lines, not inside one.
     let line = format!("\n{what}\n");
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// Runs the child until it ends, or until it has acknowledged so many more; answers how many
-/// entities it had in memory at its end.
+/// Run the child until it ends or has reported `until` replies. Returns the number of entities in
+/// memory at its end.
 fn run(folder: &Path, done: &mut [u64], until: Option<u64>) -> Option<usize> {
     let acknowledged = serde_json::to_vec(done).unwrap();
     std::fs::write(folder.join("acknowledged"), acknowledged).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child
-        .args(["entities_that_are_killed", "--exact"])
+        .args(["child_process", "--exact"])
         .args(["--nocapture", "--test-threads=1"]);
     let child = child.env(FOLDER, folder).stdout(Stdio::piped()).spawn();
     let mut child = child.unwrap();
@@ -158,7 +158,7 @@ fn run(folder: &Path, done: &mut [u64], until: Option<u64>) -> Option<usize> {
             _ => {}
         }
         if until == Some(n_acks) {
-            // What it had told before it died is read below as well.
+            // Reports from before the kill are still read.
             child.kill().unwrap();
         }
     }
@@ -181,29 +181,35 @@ async fn a_million_commands_to_ten_thousand_entities_survive_kills() {
     let acknowledged: u64 = done.iter().sum();
     assert!(acknowledged < commands() as u64, "there is more to do");
     assert_eq!(run(folder, &mut done, None), Some(ENTITIES));
-    assert!(done.iter().all(|n| *n == each()), "all are acknowledged");
+    assert!(
+        done.iter().all(|n| *n == commands_per_entity()),
+        "all are acknowledged"
+    );
     check(&Annals::embedded(folder.join("data")).await.unwrap()).await;
 }
 
-/// Every balance is right, and every command in the journal once.
+/// Check that every balance is right and every command is in the journal once.
 async fn check(annals: &Annals) {
     let region = annals.region(settings());
     for entity in 0..ENTITIES {
-        let wanted: i64 = (1..=each()).map(|n| amount(entity, n)).sum();
+        let wanted: i64 = (1..=commands_per_entity()).map(|n| amount(entity, n)).sum();
         let name = entity.to_string();
         let view = region.view(&name, |account| account.clone());
         let account = view.await.unwrap();
-        assert_eq!((account.balance, account.deposits), (wanted, each()));
+        assert_eq!(
+            (account.balance, account.deposits),
+            (wanted, commands_per_entity())
+        );
         if entity % 97 > 0 {
             continue;
         }
         let id: PersistenceId = format!("Account|{entity}").parse().unwrap();
         let events = annals.journal().replay(&id, Window::ALL);
         let events: Vec<_> = events.try_collect().await.unwrap();
-        let causes = events
+        let command_ids = events
             .iter()
             .map(|event| event.causation.as_deref().unwrap().to_owned());
-        let wanted = (1..=each()).map(|n| n.to_string());
-        assert!(causes.eq(wanted), "each command once. entity={entity}");
+        let wanted = (1..=commands_per_entity()).map(|n| n.to_string());
+        assert!(command_ids.eq(wanted), "each command once. entity={entity}");
     }
 }

@@ -110,6 +110,8 @@ impl EntityEvent for Added {
     }
 }
 
+impl crate::entity::EventOf<Tally> for Added {}
+
 impl Stored for Tally {
     fn to_payload(&self) -> Result<Payload> {
         Ok(Payload::new(Codec::Bytes, self.0.to_be_bytes().to_vec()))
@@ -136,7 +138,7 @@ impl Handle<Add> for Tally {
     type Reply = u64;
 
     fn handle(&self, command: &Add, _: &Cx<'_>) -> Result<Effect<Self, u64>, Infallible> {
-        Ok(persist(Added(command.0.clone())).reply(|tally: &Self| tally.0))
+        Ok(persist(Added(command.0.clone())).reply(|tally| tally.0))
     }
 }
 

@@ -1,29 +1,29 @@
-//! Codecs of values: how what an application stores becomes bytes, and back.
+//! Codecs: how values are encoded as bytes.
 //!
-//! | `format = ` | Codec | Writes | On the layouts shared with the JVM |
+//! | `format = ` | Codec | Encodes | On the layouts shared with the JVM |
 //! | --- | --- | --- | --- |
-//! | `"json"`, the default | [`Json`] | what serde does | Jackson's JSON |
-//! | `"cbor"` | [`Cbor`] | what serde does | Jackson's CBOR |
-//! | `"protobuf"` | `Protobuf`, with the feature `protobuf` | messages of prost | protocol buffers; the manifest is to be the name of the class |
+//! | `"json"` (default) | [`Json`] | serde types | Jackson JSON |
+//! | `"cbor"` | [`Cbor`] | serde types | Jackson CBOR |
+//! | `"protobuf"` | `Protobuf`, with the feature `protobuf` | prost messages | protocol buffers; the manifest must be the class name |
 //! | `"text"` | [`Text`] | a newtype over a string | the string serializer |
 //! | `"bytes"` | [`Bytes`] | a newtype over bytes | the byte array serializer |
-//! | a type | a [`ValueCodec`] of one's own | what it can | by its codec's name |
+//! | a type | a custom [`ValueCodec`] | what it supports | by its codec's name |
 //!
-//! Promises: what was written reads back; what does not is `Corrupt`.
-//! Never: chooses the manifest or the number of the shape; that is the type's.
+//! Guarantees: a written value reads back; bytes that do not decode are `Corrupt`. Manifest and schema
+//! number belong to the type, not to the codec.
 
 use ::bytes::Bytes as Buffer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Format;
+use crate::payload::SerdeFormat;
 use crate::{Codec, Error, Payload, Result};
 
-/// A codec: writes and reads values of a type.
+/// Encodes and decodes values of type `T`.
 ///
-/// One of one's own goes into the derives by its type. Here with a serializer of the JVM side, by
-/// its number: on the layouts `akka` and `j5ik2o` that serializer reads what is written here, and
-/// the manifest is what it is told about the bytes.
+/// Name a custom codec in the derives by its type. This one matches a serializer of a JVM service by
+/// its number: on the layouts `akka` and `j5ik2o` that serializer reads the bytes, and gets the
+/// manifest with them.
 ///
 /// ```
 /// use annals::entity::EntityEvent;
@@ -31,7 +31,7 @@ use crate::{Codec, Error, Payload, Result};
 /// use annals::{Codec, Error, Payload, Result};
 /// use bytes::Bytes;
 ///
-/// /// Serializer 1042 of our services on the JVM: a number, most significant byte first.
+/// /// Serializer 1042 of our JVM services: a big-endian number.
 /// struct BigEndian;
 ///
 /// impl ValueCodec<u64> for BigEndian {
@@ -52,52 +52,53 @@ use crate::{Codec, Error, Payload, Result};
 ///
 /// #[derive(EntityEvent, PartialEq, Debug)]
 /// #[event(format = BigEndian)]
-/// enum Happened {
+/// enum AccountEvent {
 ///     #[event(name = "com.example.Deposited")]
 ///     Deposited(u64),
 /// }
 ///
-/// let event = Happened::Deposited(10).to_event()?;
+/// let event = AccountEvent::Deposited(10).to_event()?;
 /// assert_eq!(event.codec.to_string(), "akka:1042");
 /// assert_eq!(event.manifest, "com.example.Deposited");
-/// assert_eq!(Happened::from_event(&event)?, Some(Happened::Deposited(10)));
+/// assert_eq!(AccountEvent::from_event(&event)?, Some(AccountEvent::Deposited(10)));
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "the codec `{Self}` does not write `{T}`",
-    note = "`Json` and `Cbor` write what derives serde's `Serialize` and `Deserialize`; `Protobuf` messages of prost, with the feature `protobuf` of annals; `Text` and `Bytes` what derefs to a string or bytes, and is made of them"
+    message = "the codec `{Self}` cannot encode `{T}`",
+    note = "`Json` and `Cbor` need serde's `Serialize` and `Deserialize`; `Protobuf` needs a prost message and the feature `protobuf` of annals; `Text` and `Bytes` need a newtype over a string or bytes",
+    note = "for any other type, implement `annals::entity::codec::ValueCodec<{T}>` for a codec of your own"
 )]
 pub trait ValueCodec<T> {
-    /// What is recorded with the bytes.
+    /// The codec name stored with the bytes.
     fn codec() -> Codec;
 
-    /// The bytes of a value.
+    /// Encode a value.
     ///
     /// # Errors
-    /// `Invalid` where they cannot hold it.
+    /// `Invalid` if the format cannot represent it.
     fn write(value: &T) -> Result<Buffer>;
 
-    /// The value in a payload, whose codec is usually this one's. It may be an older one: whoever
-    /// knows that too can read it.
+    /// Decode a payload. Its codec is usually this one; it may be an older one that this codec can
+    /// still read.
     ///
     /// # Errors
-    /// `Corrupt` where it does not decode.
+    /// `Corrupt` if the payload does not decode.
     fn read(payload: &Payload) -> Result<T>;
 }
 
-/// JSON, as serde writes it. Reads CBOR as well.
+/// JSON through serde. Reads CBOR as well.
 ///
 /// ```
 /// use annals::Codec;
 /// use annals::entity::EntityEvent;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, EntityEvent)]
-/// #[event(format = "json")] // as it is without a word
-/// enum Happened {
+/// #[event(format = "json")] // the default
+/// enum AccountEvent {
 ///     Deposited { amount: u64 },
 /// }
 ///
-/// let event = Happened::Deposited { amount: 10 }.to_event()?;
+/// let event = AccountEvent::Deposited { amount: 10 }.to_event()?;
 /// assert_eq!(event.codec, Codec::Json);
 /// assert_eq!(event.payload, r#"{"amount":10}"#);
 /// # Ok::<(), annals::Error>(())
@@ -111,15 +112,15 @@ impl<T: Serialize + DeserializeOwned> ValueCodec<T> for Json {
     }
 
     fn write(value: &T) -> Result<Buffer> {
-        Ok(Format::Json.write(value)?.bytes)
+        Ok(SerdeFormat::Json.write(value)?.bytes)
     }
 
     fn read(payload: &Payload) -> Result<T> {
-        Format::read(payload)
+        SerdeFormat::read(payload)
     }
 }
 
-/// CBOR, as serde writes it. Reads JSON as well.
+/// CBOR through serde. Reads JSON as well.
 ///
 /// ```
 /// use annals::Codec;
@@ -127,11 +128,11 @@ impl<T: Serialize + DeserializeOwned> ValueCodec<T> for Json {
 ///
 /// #[derive(serde::Serialize, serde::Deserialize, EntityEvent)]
 /// #[event(format = "cbor")]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Deposited { amount: u64 },
 /// }
 ///
-/// let event = Happened::Deposited { amount: 10 }.to_event()?;
+/// let event = AccountEvent::Deposited { amount: 10 }.to_event()?;
 /// assert_eq!(event.codec, Codec::Cbor);
 /// assert_eq!(event.payload, b"\xA1\x66amount\x0A".as_slice());
 /// # Ok::<(), annals::Error>(())
@@ -145,18 +146,18 @@ impl<T: Serialize + DeserializeOwned> ValueCodec<T> for Cbor {
     }
 
     fn write(value: &T) -> Result<Buffer> {
-        Ok(Format::Cbor.write(value)?.bytes)
+        Ok(SerdeFormat::Cbor.write(value)?.bytes)
     }
 
     fn read(payload: &Payload) -> Result<T> {
-        Format::read(payload)
+        SerdeFormat::read(payload)
     }
 }
 
-/// Messages of protocol buffers, as prost writes them.
+/// Protocol buffers through prost.
 ///
-/// A variant holds a message, or nothing; a struct is one. Fields may be added, as protocol
-/// buffers have it, without a new schema number.
+/// A variant holds a message or nothing; a struct is a message. Fields can be added under the rules
+/// of protocol buffers, without a new schema number.
 ///
 /// ```
 /// use annals::entity::EntityEvent;
@@ -169,15 +170,15 @@ impl<T: Serialize + DeserializeOwned> ValueCodec<T> for Cbor {
 ///
 /// #[derive(EntityEvent, PartialEq, Debug)]
 /// #[event(format = "protobuf")]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Deposited(Deposited),
 ///     Closed,
 /// }
 ///
-/// let deposited = Happened::Deposited(Deposited { amount: 10 });
+/// let deposited = AccountEvent::Deposited(Deposited { amount: 10 });
 /// let event = deposited.to_event()?;
 /// assert_eq!((event.manifest.as_str(), event.payload.as_ref()), ("Deposited", &[0x08, 10][..]));
-/// assert_eq!(Happened::from_event(&event)?, Some(deposited));
+/// assert_eq!(AccountEvent::from_event(&event)?, Some(deposited));
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[cfg(feature = "protobuf")]
@@ -197,11 +198,13 @@ impl<T: prost::Message + Default> ValueCodec<T> for Protobuf {
     fn read(payload: &Payload) -> Result<T> {
         check(payload, &Codec::Protobuf)?;
         let message = T::decode(payload.bytes.clone());
-        message.map_err(|cause| Error::corrupt("a message does not decode").because(cause))
+        message.map_err(|cause| {
+            Error::corrupt("a protocol buffers message does not decode").because(cause)
+        })
     }
 }
 
-/// Text in UTF-8, for newtypes over a string. Reads no other codec.
+/// UTF-8 text, for newtypes over a string. Reads no other codec.
 ///
 /// ```
 /// use annals::Codec;
@@ -209,11 +212,11 @@ impl<T: prost::Message + Default> ValueCodec<T> for Protobuf {
 ///
 /// #[derive(EntityEvent)]
 /// #[event(format = "text")]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Renamed(String),
 /// }
 ///
-/// let event = Happened::Renamed("Ann".into()).to_event()?;
+/// let event = AccountEvent::Renamed("Ann".into()).to_event()?;
 /// assert_eq!(event.codec, Codec::Text);
 /// assert_eq!(event.payload, "Ann");
 /// # Ok::<(), annals::Error>(())
@@ -233,13 +236,13 @@ impl<T: AsRef<str> + From<String>> ValueCodec<T> for Text {
     fn read(payload: &Payload) -> Result<T> {
         check(payload, &Codec::Text)?;
         let text = String::from_utf8(payload.bytes.to_vec());
-        let text = text.map_err(|cause| Error::corrupt("it is not UTF-8").because(cause))?;
+        let text =
+            text.map_err(|cause| Error::corrupt("a text payload is not UTF-8").because(cause))?;
         Ok(text.into())
     }
 }
 
-/// Bytes as they are, for newtypes over `Vec<u8>` or [`Bytes`](::bytes::Bytes). Reads no other
-/// codec.
+/// Raw bytes, for newtypes over `Vec<u8>` or [`Bytes`](::bytes::Bytes). Reads no other codec.
 ///
 /// ```
 /// use annals::Codec;
@@ -247,11 +250,11 @@ impl<T: AsRef<str> + From<String>> ValueCodec<T> for Text {
 ///
 /// #[derive(EntityEvent)]
 /// #[event(format = "bytes")]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Photographed(Vec<u8>),
 /// }
 ///
-/// let event = Happened::Photographed(vec![1, 2]).to_event()?;
+/// let event = AccountEvent::Photographed(vec![1, 2]).to_event()?;
 /// assert_eq!(event.codec, Codec::Bytes);
 /// assert_eq!(event.payload, [1, 2].as_slice());
 /// # Ok::<(), annals::Error>(())
@@ -274,12 +277,12 @@ impl<T: AsRef<[u8]> + From<Buffer>> ValueCodec<T> for Bytes {
     }
 }
 
-/// Bytes of another codec might decode, and mean something else.
+/// Refuse bytes of another codec: they might decode and mean something else.
 fn check(payload: &Payload, own: &Codec) -> Result<()> {
     match &payload.codec {
         codec if codec == own => Ok(()),
         other => Err(Error::corrupt(format!(
-            "it has another codec; an adapter can make it this one. codec=`{other}`, own=`{own}`"
+            "a payload has another codec; convert it with an adapter. codec=`{other}`, expected=`{own}`"
         ))),
     }
 }

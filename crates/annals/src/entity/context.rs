@@ -1,8 +1,8 @@
-//! What a command knows besides the state.
+//! The context of a command: ids and time.
 
 use crate::PersistenceId;
 
-/// What a command knows besides the state.
+/// What a handler can read besides the state.
 ///
 /// ```
 /// # use annals::entity::{Entity, EntityEvent, Stored};
@@ -10,13 +10,13 @@ use crate::PersistenceId;
 /// # #[derive(Serialize, Deserialize, Stored, Default)]
 /// # struct Account { balance: u64 }
 /// # #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
-/// # enum Happened { Deposited { amount: u64 }, Closed }
+/// # enum AccountEvent { Deposited { amount: u64 }, Closed }
 /// # impl Entity for Account {
 /// #     const TYPE: &'static str = "Account";
-/// #     type Event = Happened;
+/// #     type Event = AccountEvent;
 /// #     type Error = std::fmt::Error;
-/// #     fn apply(&mut self, event: &Happened) {
-/// #         if let Happened::Deposited { amount } = event { self.balance += amount; }
+/// #     fn apply(&mut self, event: &AccountEvent) {
+/// #         if let AccountEvent::Deposited { amount } = event { self.balance += amount; }
 /// #     }
 /// # }
 /// use annals::entity::testkit::given;
@@ -29,16 +29,18 @@ use crate::PersistenceId;
 ///
 ///     fn handle(&self, _: &Describe, cx: &Cx<'_>) -> Result<Effect<Self, String>, Self::Error> {
 ///         let (id, number) = (cx.persistence_id(), cx.sequence_number());
+///         let request = cx.correlation_id().unwrap_or("none");
 ///         assert_eq!(cx.is_new(), number == 0);
-///         Ok(reply(format!("{id} ({}) after {number} at {}", cx.id(), cx.now_ms())))
+///         Ok(reply(format!("{id} ({}) at {number}, {} ms, {request}", cx.id(), cx.now_ms())))
 ///     }
 /// }
 ///
-/// given::<Account>([Happened::Deposited { amount: 1 }])
+/// given::<Account>([AccountEvent::Deposited { amount: 1 }])
 ///     .id("42")
 ///     .at_ms(1_000)
+///     .correlation_id("request-7")
 ///     .when(&Describe)
-///     .then_reply("Account|42 (42) after 1 at 1000".to_owned());
+///     .then_reply("Account|42 (42) at 1, 1000 ms, request-7".to_owned());
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'a> {
@@ -47,38 +49,45 @@ pub struct Cx<'a> {
     pub(super) is_new: bool,
     pub(super) now_ms: u64,
     pub(super) command_id: Option<&'a str>,
+    pub(super) correlation_id: Option<&'a str>,
 }
 
 impl Cx<'_> {
-    /// Whose state it is: the whole persistence id, `TYPE|ID`.
+    /// The full persistence id, `TYPE|ID`.
     pub fn persistence_id(&self) -> &PersistenceId {
         self.id
     }
 
-    /// The entity's own id, without its type.
+    /// The entity's id without its type.
     pub fn id(&self) -> &str {
         let id = self.id.as_str();
         id.split_once('|').map_or(id, |(_, id)| id)
     }
 
-    /// Whether nothing has happened to it yet. Of durable state: whether there is no value.
+    /// Whether the entity has no events yet. For durable state: whether it has no value.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// The number of the last event; 0 where there is none. Of durable state: the revision.
+    /// The sequence number of the last event, 0 if there is none. For durable state: the revision.
     pub fn sequence_number(&self) -> u64 {
         self.last
     }
 
-    /// The time, in milliseconds since the Unix epoch. The one door for time: a clock read beside it
-    /// cannot be turned by a test.
+    /// The time in milliseconds since the Unix epoch. Use it instead of reading a clock, so that
+    /// tests control time.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// The command's own id, where it was given one.
+    /// The command's own id, if it was sent with `ask_once`.
     pub fn command_id(&self) -> Option<&str> {
         self.command_id
+    }
+
+    /// The correlation id that the caller set (`with_correlation`). It is stored with the events of
+    /// this command unless the effect sets another one.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.correlation_id
     }
 }

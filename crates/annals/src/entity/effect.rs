@@ -1,14 +1,16 @@
-//! Effects: what a decision wants to happen.
+//! Effects: what a handler returns.
 //!
-//! Promises: events of one effect are appended together or not at all; the reply is made from the
-//! state behind them; what is to follow runs when they are durable, once.
+//! Guarantees: all events of an effect are appended atomically. The reply is computed from the state
+//! after the events. Callbacks run after the write is durable, at most once.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Entity;
-use super::ending::{Ending, Next};
+use super::backend::Completed;
+use super::{Entity, EntityEvent, EventOf, Once};
+use crate::{NewEvent, Result};
 
-/// What a decision wants to happen: events or none, a reply, and what follows.
+/// What a handler returns: events to persist, a reply, and what to do afterwards.
 ///
 /// ```
 /// # use annals::entity::{Entity, EntityEvent, Stored};
@@ -16,126 +18,229 @@ use super::ending::{Ending, Next};
 /// # #[derive(Serialize, Deserialize, Stored, Default)]
 /// # struct Account { balance: u64 }
 /// # #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
-/// # enum Happened { Deposited { amount: u64 }, Closed }
+/// # #[event(entity = Account)]
+/// # enum AccountEvent { Deposited { amount: u64 }, Closed }
 /// # impl Entity for Account {
 /// #     const TYPE: &'static str = "Account";
-/// #     type Event = Happened;
+/// #     type Event = AccountEvent;
 /// #     type Error = std::fmt::Error;
-/// #     fn apply(&mut self, event: &Happened) {
-/// #         if let Happened::Deposited { amount } = event { self.balance += amount; }
+/// #     fn apply(&mut self, event: &AccountEvent) {
+/// #         if let AccountEvent::Deposited { amount } = event { self.balance += amount; }
 /// #     }
 /// # }
 /// use annals::entity::{Cx, Effect, Handle, none, persist, persist_all, reply};
 ///
-/// enum Do {
+/// enum Command {
 ///     Deposit(Vec<u64>),
-///     Close,
-///     Look,
-///     Nothing,
+///     Close { by: String },
+///     GetBalance,
+///     Ping,
 /// }
 ///
-/// impl Handle<Do> for Account {
+/// impl Handle<Command> for Account {
 ///     type Reply = u64;
 ///
-///     fn handle(&self, command: &Do, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
-///         let deposited = |amount: &u64| Happened::Deposited { amount: *amount };
+///     fn handle(&self, command: &Command, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+///         let deposited = |amount: &u64| AccountEvent::Deposited { amount: *amount };
 ///         Ok(match command {
-///             // All or none; the reply is made from the state behind them.
-///             Do::Deposit(amounts) => persist_all(amounts.iter().map(deposited))
+///             // All events or none; the reply is computed from the state after them.
+///             Command::Deposit(amounts) => persist_all(amounts.iter().map(deposited))
 ///                 .tag("money")
-///                 .reply(|account: &Self| account.balance),
-///             Do::Close => persist(Happened::Closed)
-///                 .then(|_| println!("it is closed for good"))
+///                 .reply(|account| account.balance),
+///             Command::Close { by } => persist(AccountEvent::Closed)
+///                 .metadata("by", by)
+///                 .then(|account| println!("closed with {}", account.balance))
 ///                 .snapshot()
 ///                 .passivate()
 ///                 .reply(|_| 0),
-///             Do::Look => reply(self.balance),
-///             Do::Nothing => none().reply(|_| 0),
+///             Command::GetBalance => reply(self.balance),
+///             Command::Ping => none().reply(|_| 0),
 ///         })
 ///     }
 /// }
 /// # use annals::entity::testkit::given;
-/// # given::<Account>([]).when(&Do::Deposit(vec![1, 2])).then_reply(3).then_tags(["money"])
-/// #     .when(&Do::Look).then_nothing().then_reply(3)
-/// #     .when(&Do::Nothing).then_nothing()
-/// #     .when(&Do::Close).then_events([Happened::Closed]).then_follow();
+/// # given::<Account>([])
+/// #     .when(&Command::Deposit(vec![1, 2])).then_reply(3).then_tags(["money"])
+/// #     .when(&Command::GetBalance).then_no_events().then_reply(3)
+/// #     .when(&Command::Ping).then_no_events()
+/// #     .when(&Command::Close { by: "ann".into() }).then_events([AccountEvent::Closed])
+/// #     .then_metadata([("by", "ann")]).then_run_callbacks();
 /// ```
 #[must_use = "an effect does nothing until a handler returns it"]
 pub struct Effect<E: Entity, R> {
-    pub(super) events: Vec<E::Event>,
-    pub(super) tags: Vec<String>,
-    pub(super) saves: bool,
-    pub(super) ending: Ending<E, R>,
+    pub(super) write: Write<E::Event>,
+    pub(super) saves_snapshot: bool,
+    pub(super) completion: Completion<E, R>,
 }
 
-/// Persists one event; the reply is `()` unless [`Effect::reply`] says otherwise. See [`Effect`] for
-/// an example.
-pub fn persist<E: Entity>(event: E::Event) -> Effect<E, ()> {
-    persist_all([event])
+/// What an effect appends.
+pub(super) struct Write<V> {
+    pub(super) events: Vec<Labelled<V>>,
+    pub(super) causation: Option<String>,
+    pub(super) correlation: Option<String>,
 }
 
-/// Persists events, all or none. See [`Effect`] for an example.
-pub fn persist_all<E: Entity>(events: impl IntoIterator<Item = E::Event>) -> Effect<E, ()> {
-    Effect {
-        events: events.into_iter().collect(),
-        tags: Vec::new(),
-        saves: false,
-        ending: Ending::default(),
+/// An event with the tags and metadata that the handler adds to it.
+pub(super) struct Labelled<V> {
+    pub(super) event: V,
+    tags: Vec<String>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl<V: EntityEvent> Labelled<V> {
+    /// The event as it is appended.
+    pub(super) fn to_event(&self) -> Result<NewEvent> {
+        let mut event = self.event.to_event()?;
+        event.tags.extend(self.tags.iter().cloned());
+        let metadata = self.metadata.iter();
+        let metadata = metadata.map(|(name, value)| (name.clone(), value.clone()));
+        event.metadata.extend(metadata);
+        Ok(event)
     }
 }
 
-/// Persists nothing and replies. See [`Effect`] for an example.
+/// Persist one event and reply with `()`; change the reply with [`Effect::reply`]. See [`Effect`]
+/// for an example.
+pub fn persist<E: Entity<Event = V>, V: EventOf<E>>(event: V) -> Effect<E, ()> {
+    persist_all([event])
+}
+
+/// Persist several events atomically. See [`Effect`] for an example.
+pub fn persist_all<E: Entity<Event = V>, V: EventOf<E>>(
+    events: impl IntoIterator<Item = V>,
+) -> Effect<E, ()> {
+    let labelled = |event| Labelled {
+        event,
+        tags: Vec::new(),
+        metadata: BTreeMap::new(),
+    };
+    let mut effect = none();
+    effect.write.events = events.into_iter().map(labelled).collect();
+    effect
+}
+
+/// Reply without persisting anything. See [`Effect`] for an example.
 pub fn reply<E: Entity, R: Send + 'static>(value: R) -> Effect<E, R> {
     none().reply(move |_| value)
 }
 
-/// Does nothing. See [`Effect`] for an example.
+/// Persist nothing and reply with `()`. See [`Effect`] for an example.
 pub fn none<E: Entity>() -> Effect<E, ()> {
-    persist_all([])
+    Effect {
+        write: Write {
+            events: Vec::new(),
+            causation: None,
+            correlation: None,
+        },
+        saves_snapshot: false,
+        completion: Completion::default(),
+    }
 }
 
 impl<E: Entity, R: 'static> Effect<E, R> {
-    /// Replies with what this makes of the state behind the events.
+    /// Reply with a value computed from the state after the events.
     pub fn reply<S: Send + 'static>(
         self,
         reply: impl FnOnce(&E) -> S + Send + 'static,
     ) -> Effect<E, S> {
         Effect {
-            events: self.events,
-            tags: self.tags,
-            saves: self.saves,
-            ending: self.ending.reply(reply),
+            write: self.write,
+            saves_snapshot: self.saves_snapshot,
+            completion: self.completion.reply(reply),
         }
     }
 
-    /// Runs this when the events are durable: at most once. Not where the process dies before, nor
-    /// where the store's answer was lost for good.
-    pub fn then(mut self, follow: impl FnOnce(&E) + Send + 'static) -> Self {
-        self.ending.then(follow);
+    /// Call back after the events are durable, at most once. Not called if the process dies before,
+    /// or if the write ends in doubt.
+    pub fn then(mut self, callback: impl FnOnce(&E) + Send + 'static) -> Self {
+        self.completion.then(callback);
         self
     }
 
-    /// Tags every event of this effect.
+    /// Add a tag to every event of this effect so far.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags.push(tag.into());
+        let tag = tag.into();
+        for event in &mut self.write.events {
+            event.tags.push(tag.clone());
+        }
         self
     }
 
-    /// Saves a snapshot behind the events.
+    /// Add metadata to every event of this effect so far. It replaces metadata of the same name
+    /// that the event has itself.
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        for event in &mut self.write.events {
+            event.metadata.insert(name.clone(), value.clone());
+        }
+        self
+    }
+
+    /// Also persist the events of another effect, in the same atomic append. Each event keeps its
+    /// own tags and metadata.
+    ///
+    /// ```
+    /// # use annals::entity::{Entity, EntityEvent, Stored};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize, Stored, Default)]
+    /// # struct Account { balance: u64 }
+    /// # #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
+    /// # #[event(entity = Account)]
+    /// # enum AccountEvent { Deposited { amount: u64 }, Closed }
+    /// # impl Entity for Account {
+    /// #     const TYPE: &'static str = "Account";
+    /// #     type Event = AccountEvent;
+    /// #     type Error = std::fmt::Error;
+    /// #     fn apply(&mut self, _: &AccountEvent) {}
+    /// # }
+    /// use annals::entity::persist;
+    ///
+    /// let deposit = persist(AccountEvent::Deposited { amount: 10 }).metadata("by", "ann");
+    /// let effect = deposit.and(persist(AccountEvent::Closed).metadata("by", "bob"));
+    /// # let _ = effect.reply(|account| account.balance);
+    /// ```
+    pub fn and(mut self, other: Effect<E, ()>) -> Self {
+        let Write {
+            events,
+            causation,
+            correlation,
+        } = other.write;
+        self.write.events.extend(events);
+        self.write.causation = causation.or(self.write.causation);
+        self.write.correlation = correlation.or(self.write.correlation);
+        self.saves_snapshot |= other.saves_snapshot;
+        self.completion.and(other.completion);
+        self
+    }
+
+    /// Store the id of what caused the events. A command with an id of its own (`ask_once`) stores
+    /// that id instead, to be recognised when it is repeated.
+    pub fn causation(mut self, id: impl Into<String>) -> Self {
+        self.write.causation = Some(id.into());
+        self
+    }
+
+    /// Store this correlation id with the events, instead of the one that came with the command.
+    pub fn correlation(mut self, id: impl Into<String>) -> Self {
+        self.write.correlation = Some(id.into());
+        self
+    }
+
+    /// Save a snapshot after the events.
     pub fn snapshot(mut self) -> Self {
-        self.saves = true;
+        self.saves_snapshot = true;
         self
     }
 
-    /// Lets the entity leave memory behind this. Executors keep none there anyway.
+    /// Remove the entity from memory after this command. Executors always do.
     pub fn passivate(mut self) -> Self {
-        self.ending.next = Next::Passivate;
+        self.completion.after = AfterCommand::Passivate;
         self
     }
 
-    /// Lets the entity leave memory behind this, and refuses what waits for it.
+    /// Remove the entity from memory after this command, and reject the commands queued for it.
     pub fn stop(mut self) -> Self {
-        self.ending.next = Next::Stop;
+        self.completion.after = AfterCommand::Stop;
         self
     }
 }
@@ -145,11 +250,80 @@ where
     E::Event: fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = self.write.events.iter();
+        let events: Vec<_> = events.map(|labelled| &labelled.event).collect();
         f.debug_struct("Effect")
-            .field("events", &self.events)
-            .field("tags", &self.tags)
-            .field("saves", &self.saves)
-            .field("next", &self.ending.next)
+            .field("events", &events)
+            .field("saves_snapshot", &self.saves_snapshot)
+            .field("after", &self.completion.after)
             .finish_non_exhaustive()
+    }
+}
+
+/// Whether the entity stays in memory after a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AfterCommand {
+    #[default]
+    Stay,
+    /// Leave memory; the next command loads the entity again.
+    Passivate,
+    /// Leave memory and reject queued commands.
+    Stop,
+}
+
+pub(super) type Callback<S> = Box<dyn FnOnce(&S) + Send>;
+
+/// The part of an effect that runs after the write, for events and durable values alike.
+pub(super) struct Completion<S, R> {
+    pub(super) after: AfterCommand,
+    callbacks: Vec<Callback<S>>,
+    reply: Box<dyn FnOnce(&S) -> R + Send>,
+}
+
+impl<S> Default for Completion<S, ()> {
+    fn default() -> Self {
+        Self {
+            after: AfterCommand::Stay,
+            callbacks: Vec::new(),
+            reply: Box::new(|_| ()),
+        }
+    }
+}
+
+impl<S, R> Completion<S, R> {
+    pub(super) fn reply<T>(self, reply: impl FnOnce(&S) -> T + Send + 'static) -> Completion<S, T> {
+        Completion {
+            after: self.after,
+            callbacks: self.callbacks,
+            reply: Box::new(reply),
+        }
+    }
+
+    pub(super) fn then(&mut self, callback: impl FnOnce(&S) + Send + 'static) {
+        self.callbacks.push(Box::new(callback));
+    }
+
+    fn and(&mut self, other: Completion<S, ()>) {
+        self.callbacks.extend(other.callbacks);
+        if other.after != AfterCommand::Stay {
+            self.after = other.after;
+        }
+    }
+
+    /// Run the callbacks and compute the reply.
+    pub(super) fn run(self, state: &S) -> Completed<R> {
+        for callback in self.callbacks {
+            callback(state);
+        }
+        Completed {
+            reply: Once::Done((self.reply)(state)),
+            after: self.after,
+        }
+    }
+
+    /// Compute the reply without running the callbacks.
+    #[cfg(feature = "testkit")]
+    pub(super) fn into_parts(self, state: &S) -> (R, Vec<Callback<S>>) {
+        ((self.reply)(state), self.callbacks)
     }
 }

@@ -1,4 +1,8 @@
-//! How asking an entity fails.
+//! How asking an entity fails, also as an HTTP problem.
+
+use std::fmt;
+
+use serde::Serialize;
 
 use crate::{Error, ErrorKind};
 
@@ -8,56 +12,182 @@ use crate::{Error, ErrorKind};
 /// use annals::Error;
 /// use annals::entity::AskError;
 ///
-/// fn status(error: &AskError<std::fmt::Error>) -> u16 {
-///     match error {
-///         AskError::Rejected(_) => 422,
-///         error if error.is_retryable() => 503,
-///         _ => 500,
-///     }
-/// }
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("insufficient funds. balance=`{0}`")]
+/// struct InsufficientFunds(u64);
 ///
-/// assert_eq!(status(&AskError::Rejected(std::fmt::Error)), 422);
-/// assert_eq!(status(&AskError::Overloaded), 503);
-/// assert_eq!(status(&Error::corrupt("no event").into()), 500);
+/// let rejected = AskError::Rejected(InsufficientFunds(6));
+/// assert_eq!(rejected.http_status(), 422);
+/// assert_eq!(rejected.problem().detail, "insufficient funds. balance=`6`");
+///
+/// let overloaded = AskError::<InsufficientFunds>::Overloaded;
+/// assert_eq!((overloaded.http_status(), overloaded.is_retryable()), (503, true));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError<E> {
-    /// The entity refused. Nothing was written.
+    /// The entity rejected the command. Nothing was written.
     #[error(transparent)]
     Rejected(E),
-    /// Others kept being faster. Nothing was written; ask again.
-    #[error("other writers keep being faster; ask again")]
+    /// Other writers kept winning. Nothing was written; ask again.
+    #[error("other writers changed the entity first; ask again")]
     Conflict,
-    /// The entity has as many commands waiting as it takes, or the region as many entities. Nothing
-    /// was written; ask again later.
-    #[error("too much is waiting; ask again later")]
+    /// The entity's mailbox is full, or the region holds too many busy entities. Nothing was written;
+    /// ask again later.
+    #[error("the entity has too many pending commands; ask again later")]
     Overloaded,
-    /// The entity was stopped while the command waited. Nothing was written; ask again.
-    #[error("the entity stopped before its turn came; ask again")]
+    /// The entity was stopped while the command was queued. Nothing was written; ask again.
+    #[error("the entity stopped before it handled the command; ask again")]
     Stopped,
-    /// The handler panicked. Where it did so after its events were durable they stay: do not ask
-    /// again without looking.
-    #[error("the handler panicked before it answered")]
+    /// The handler panicked. If it panicked after its events were durable, they stay: check before
+    /// asking again.
+    #[error("the handler panicked before it replied; check the entity before asking again")]
     Panicked,
-    /// The store failed before it was asked to write. Nothing was written; the error's kind says
-    /// what to do.
+    /// The store failed before the write. Nothing was written; the error's kind says what to do.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The store did not answer a write: what was decided may be durable or not. Whoever asks again
-    /// may do it twice, unless the command has an id (`ask_once`).
-    #[error("nobody knows whether it was written; look before asking again. {0}")]
+    /// The store did not confirm a write, which may or may not be durable. Asking again may do it
+    /// twice, unless the command has an id (`ask_once`).
+    #[error("the write was not confirmed; check the entity before asking again. {0}")]
     InDoubt(#[source] Error),
 }
 
 impl<E> AskError<E> {
-    /// Whether the same command may be asked again as it is: nothing was written, and it may do
-    /// better later.
+    /// Whether the same command can be asked again: nothing was written, and it may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Conflict | Self::Overloaded | Self::Stopped => true,
             Self::Store(error) => error.kind() == ErrorKind::Unavailable,
             Self::Rejected(_) | Self::Panicked | Self::InDoubt(_) => false,
         }
+    }
+
+    /// The HTTP status of this error: 409 for a conflict, 503 if the entity or the store is
+    /// unavailable, 400 for an invalid call, 500 for damage or a panic. A rejection is 422; choose
+    /// another status by matching [`Rejected`](Self::Rejected) first.
+    pub fn http_status(&self) -> u16 {
+        self.kind().1
+    }
+
+    /// The kind as problem details name it, and the status.
+    fn kind(&self) -> (&'static str, u16) {
+        match self {
+            Self::Rejected(_) => ("rejected", 422),
+            Self::Conflict => ("conflict", 409),
+            Self::Overloaded | Self::Stopped => ("unavailable", 503),
+            Self::Panicked => ("corrupt", 500),
+            Self::Store(error) | Self::InDoubt(error) => match error.kind() {
+                ErrorKind::Conflict => ("conflict", 409),
+                ErrorKind::Unavailable => ("unavailable", 503),
+                ErrorKind::Invalid => ("invalid", 400),
+                ErrorKind::Corrupt => ("corrupt", 500),
+            },
+        }
+    }
+}
+
+impl<E: fmt::Display> AskError<E> {
+    /// This error as problem details (RFC 9457), with the members that `annals serve` uses too.
+    pub fn problem(&self) -> Problem {
+        let (kind, status) = self.kind();
+        Problem {
+            problem_type: format!("urn:annals:problem:{kind}"),
+            title: match status {
+                400 => "Bad Request",
+                409 => "Conflict",
+                422 => "Unprocessable Content",
+                503 => "Service Unavailable",
+                _ => "Internal Server Error",
+            },
+            status,
+            kind,
+            detail: self.to_string(),
+            retryable: self.is_retryable(),
+        }
+    }
+}
+
+/// Problem details (RFC 9457): the JSON body of an HTTP error. Made by [`AskError::problem`].
+///
+/// ```
+/// use annals::entity::{AskError, Problem};
+///
+/// let problem = AskError::<std::fmt::Error>::Conflict.problem();
+/// assert_eq!(problem.status, 409);
+/// assert_eq!(
+///     serde_json::to_value(&problem)?,
+///     serde_json::json!({
+///         "type": "urn:annals:problem:conflict",
+///         "title": "Conflict",
+///         "status": 409,
+///         "kind": "conflict",
+///         "detail": "other writers changed the entity first; ask again",
+///         "retryable": true,
+///     })
+/// );
+/// assert_eq!(Problem::MEDIA_TYPE, "application/problem+json");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Problem {
+    /// A URI that names the kind of problem.
+    #[serde(rename = "type")]
+    pub problem_type: String,
+    /// The text of the HTTP status.
+    pub title: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// `conflict`, `unavailable`, `invalid`, `corrupt` or `rejected`.
+    pub kind: &'static str,
+    /// The error message, without its causes.
+    pub detail: String,
+    /// Whether the same request can be sent again.
+    pub retryable: bool,
+}
+
+impl Problem {
+    /// The media type of problem details.
+    pub const MEDIA_TYPE: &'static str = "application/problem+json";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_the_status_of_its_kind() {
+        type Ask = AskError<std::fmt::Error>;
+        for (error, status, kind, is_retryable) in [
+            (Ask::Rejected(std::fmt::Error), 422, "rejected", false),
+            (Ask::Conflict, 409, "conflict", true),
+            (Ask::Overloaded, 503, "unavailable", true),
+            (Ask::Stopped, 503, "unavailable", true),
+            (Ask::Panicked, 500, "corrupt", false),
+            (Error::conflict("c").into(), 409, "conflict", false),
+            (Error::unavailable("u").into(), 503, "unavailable", true),
+            (Error::invalid("i").into(), 400, "invalid", false),
+            (Error::corrupt("c").into(), 500, "corrupt", false),
+            (
+                Ask::InDoubt(Error::unavailable("u")),
+                503,
+                "unavailable",
+                false,
+            ),
+        ] {
+            let problem = error.problem();
+            assert_eq!((error.http_status(), problem.status), (status, status));
+            assert_eq!((problem.kind, problem.retryable), (kind, is_retryable));
+        }
+    }
+
+    #[test]
+    fn problems_do_not_show_causes() {
+        let error: AskError<std::fmt::Error> = Error::corrupt("damaged").because("a secret").into();
+        let body = serde_json::to_string(&error.problem()).unwrap();
+        assert!(
+            body.contains("damaged") && !body.contains("secret"),
+            "{body}"
+        );
     }
 }

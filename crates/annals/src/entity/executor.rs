@@ -1,16 +1,15 @@
-//! The stateless host: loads, decides, appends, forgets. For functions that live for one request, and
-//! for batch work.
+//! The stateless host: loads an entity, executes one command, and drops the entity. For functions
+//! that serve one request, and for batch work.
 //!
-//! Promises: the same as a region, at a recovery for each command.
+//! Guarantees: the same as a region's, at the cost of one recovery per command.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::host::Host;
-use super::hosting::{Asking, Hosting, execute, load};
-use super::live::Once;
-use super::{AskError, Entity, Handle};
+use super::backend::{Backend, CommandIds, Request, execute_once_loaded, load};
+use super::{AskError, Entity, Handle, Host, Once};
 
-/// Runs commands on entities that are loaded for each: made by
+/// Executes commands on entities that are loaded for each command. Made by
 /// [`Annals::executor`](crate::Annals::executor).
 ///
 /// ```
@@ -19,6 +18,7 @@ use super::{AskError, Entity, Handle};
 /// # #[derive(Default, Serialize, Deserialize, Stored)]
 /// # struct Account { balance: u64 }
 /// # #[derive(Serialize, Deserialize, EntityEvent)]
+/// # #[event(entity = Account)]
 /// # struct Deposited { amount: u64 }
 /// # impl Entity for Account {
 /// #     const TYPE: &'static str = "Account";
@@ -30,7 +30,7 @@ use super::{AskError, Entity, Handle};
 /// # impl Handle<Deposit> for Account {
 /// #     type Reply = u64;
 /// #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
-/// #         Ok(persist(Deposited { amount: deposit.0 }).reply(|a: &Self| a.balance))
+/// #         Ok(persist(Deposited { amount: deposit.0 }).reply(|account| account.balance))
 /// #     }
 /// # }
 /// use annals::entity::{EntitySettings, Once};
@@ -42,7 +42,7 @@ use super::{AskError, Entity, Handle};
 /// let settings = EntitySettings::new().remember_commands(100);
 /// let accounts = annals.executor::<Account>(settings);
 /// assert_eq!(accounts.ask("alice", Deposit(10)).await?, 10);
-/// // A command with an id is handled once, whoever asks again.
+/// // A command with an id is handled once, however often it is asked.
 /// assert_eq!(accounts.ask_once("alice", "order-7", Deposit(5)).await?, Once::Done(15));
 /// assert_eq!(accounts.ask_once("alice", "order-7", Deposit(5)).await?, Once::Already(2));
 /// # Ok(())
@@ -50,25 +50,41 @@ use super::{AskError, Entity, Handle};
 /// ```
 pub struct Executor<E> {
     host: Host<E>,
+    correlation: Option<Arc<str>>,
 }
 
 impl<E> Clone for Executor<E> {
     fn clone(&self) -> Self {
         Self {
             host: self.host.clone(),
+            correlation: self.correlation.clone(),
         }
     }
 }
 
 impl<E: Entity> Executor<E> {
     pub(crate) fn new(host: Host<E>) -> Self {
-        Self { host }
+        Self {
+            host,
+            correlation: None,
+        }
     }
 
-    /// Asks an entity.
+    /// The same executor with a correlation id for its commands: handlers can read it, and it is
+    /// stored with the events. See [`Region::with_correlation`](super::Region::with_correlation)
+    /// for an example.
+    #[must_use]
+    pub fn with_correlation(&self, id: impl Into<Arc<str>>) -> Self {
+        Self {
+            host: self.host.clone(),
+            correlation: Some(id.into()),
+        }
+    }
+
+    /// Send a command to an entity and return its reply.
     ///
     /// # Errors
-    /// [`AskError::Rejected`] where the entity refuses; the others as the store fails.
+    /// [`AskError::Rejected`] if the entity rejects the command; the others if the store fails.
     pub async fn ask<C>(&self, id: &str, command: C) -> Result<E::Reply, AskError<E::Error>>
     where
         E: Handle<C>,
@@ -77,9 +93,9 @@ impl<E: Entity> Executor<E> {
         self.run(id, None, &command).await?.reply()
     }
 
-    /// Asks an entity once: where a command of this id is known to have been handled, it is not
-    /// handled again. How far back is a setting
-    /// ([`remember_commands`](super::EntitySettings::remember_commands)).
+    /// Send a command that is handled at most once: a command id that is still remembered is not
+    /// handled again. Set how long with
+    /// [`remember_commands`](super::EntitySettings::remember_commands).
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -106,25 +122,24 @@ impl<E: Entity> Executor<E> {
         E: Handle<C>,
         C: Sync,
     {
-        let asking = Asking {
-            command,
-            id: command_id,
-        };
-        execute(&self.host, id, asking).await
+        let ids = &CommandIds::new(command_id, self.correlation.as_ref());
+        execute_once_loaded(&self.host, id, Request { command, ids }).await
     }
 
-    /// What this makes of the state as it is.
+    /// Read the current state.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn view<R>(&self, id: &str, view: impl FnOnce(&E) -> R) -> crate::Result<R> {
-        let live = load(&self.host, &Host::<E>::id_of(id)?).await?;
-        Ok(view(&live.state))
+        let loaded = load(&self.host, &Host::<E>::persistence_id(id)?).await?;
+        Ok(view(&loaded.state))
     }
 }
 
 impl<E> fmt::Debug for Executor<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Executor")
+        f.debug_struct("Executor")
+            .field("correlation", &self.correlation)
+            .finish_non_exhaustive()
     }
 }

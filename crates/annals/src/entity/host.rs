@@ -1,25 +1,29 @@
-//! What both hosts of entities stand on: the journal, the snapshots, and how a command is run.
+//! The backend of event-sourced entities: executes commands, appends their events, saves snapshots.
 //!
-//! Promises: a command's events follow the state that it was decided on, or it is decided again; a
-//! lost answer is asked for again with the same token before anything else is done. Where nobody
-//! knows whether an append landed, the state is read again before the next command.
+//! Guarantees: events are appended only after the state they were decided on; on a conflict the
+//! command is decided again. An append whose response was lost is repeated with the same token before
+//! anything else. If it is unknown whether an append succeeded, the state is read again before the
+//! next command. A failing snapshot or deletion is logged and retried later; no command fails because
+//! of it. Events are deleted only up to a snapshot that was saved and is kept.
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use tokio::sync::Semaphore;
 
-use super::hosting::{Asking, Hosting, Runs};
-use super::live::{Asked, Live};
+use super::backend::{Backend, CommandIds, Completed, Execute, Request};
+use super::effect::{Labelled, Write};
+use super::loaded::Loaded;
 use super::settings::{Residency, Shared};
-use super::{AskError, Cx, Entity, EntityEvent, Handle};
+use super::{AskError, Cx, Entity, Handle};
 use crate::journal::{Append, AppendError, Expected, Journal};
-use crate::snapshot::Snapshots;
+use crate::snapshot::{Criteria, Place, Snapshots};
 use crate::{Clock, Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 
-/// How often an append whose answer was lost is repeated.
-const REPEATS: u32 = 3;
+/// How often an append is repeated after its response was lost.
+const APPEND_RETRIES: u32 = 3;
 
-/// What entities of a kind are kept in.
+/// The journal and snapshots of one entity type.
 pub(crate) struct Host<E> {
     pub(crate) journal: Journal,
     pub(crate) snapshots: Snapshots,
@@ -40,9 +44,9 @@ impl<E> Clone for Host<E> {
     }
 }
 
-impl<E: Entity> Hosting for Host<E> {
+impl<E: Entity> Backend for Host<E> {
     type State = E;
-    type Live = Live<E>;
+    type Loaded = Loaded<E>;
 
     const TYPE: &'static str = E::TYPE;
 
@@ -54,89 +58,74 @@ impl<E: Entity> Hosting for Host<E> {
         &self.settings.residency
     }
 
-    fn state(live: &Live<E>) -> &E {
-        &live.state
+    fn state(loaded: &Loaded<E>) -> &E {
+        &loaded.state
     }
 
     fn recoveries(&self) -> &Semaphore {
         &self.recoveries
     }
 
-    async fn load(&self, id: &PersistenceId) -> Result<Live<E>> {
+    async fn load(&self, id: &PersistenceId) -> Result<Loaded<E>> {
         self.recover(id).await
     }
 
-    async fn settle(&self, live: &mut Live<E>) -> Result<()> {
-        self.refresh_doubtful(live).await
+    async fn refresh(&self, loaded: &mut Loaded<E>) -> Result<()> {
+        self.refresh_if_stale(loaded).await
     }
 
-    async fn tend(&self, live: &mut Live<E>) {
-        if self.is_due(live) {
-            self.retain(live).await;
+    async fn maintain(&self, loaded: &mut Loaded<E>) {
+        if self.is_snapshot_due(loaded) {
+            self.save_snapshot(loaded).await;
         }
     }
 }
 
-impl<E: Handle<C>, C: Sync> Runs<C> for Host<E> {
+impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
     type Reply = E::Reply;
     type Error = E::Error;
 
-    async fn run(
+    async fn execute(
         &self,
-        live: &mut Live<E>,
-        asking: Asking<'_, C>,
-    ) -> Result<Asked<E::Reply>, AskError<E::Error>> {
-        self.decide(live, asking).await
-    }
-}
-
-impl<E: Entity> Host<E> {
-    /// Runs a command: decides, appends, applies.
-    async fn decide<C>(
-        &self,
-        live: &mut Live<E>,
-        asking: Asking<'_, C>,
-    ) -> Result<Asked<E::Reply>, AskError<E::Error>>
-    where
-        E: Handle<C>,
-    {
-        if asking.id.is_some() && self.settings.remembered == 0 {
+        loaded: &mut Loaded<E>,
+        request: Request<'_, C>,
+    ) -> Result<Completed<E::Reply>, AskError<E::Error>> {
+        let ids = request.ids;
+        if ids.command.is_some() && self.settings.remembered == 0 {
             return Err(AskError::Store(Error::invalid(
-                "commands are not remembered, so none can be known again; set remember_commands",
+                "`ask_once` needs remembered commands; set `remember_commands`",
             )));
         }
-        for tries in 0..self.settings.tries {
-            self.refresh_doubtful(live).await?;
-            if let Some(number) = asking.id.and_then(|id| live.recent.get(id)) {
-                return Ok(Asked::already(number));
+        for attempt in 0..self.settings.attempts {
+            self.refresh_if_stale(loaded).await?;
+            if let Some(completed) = loaded.find_completed(ids) {
+                return Ok(completed);
             }
             let cx = Cx {
-                id: &live.id,
-                last: live.last,
-                is_new: live.last == 0,
+                id: &loaded.id,
+                last: loaded.last,
+                is_new: loaded.last == 0,
                 now_ms: self.clock.now_ms(),
-                command_id: asking.id,
+                command_id: ids.command.as_deref(),
+                correlation_id: ids.correlation.as_deref(),
             };
-            let effect = live.state.handle(asking.command, &cx);
+            let effect = loaded.state.handle(request.command, &cx);
             let effect = effect.map_err(AskError::Rejected)?;
-            if effect.events.is_empty() {
-                return Ok(live.finish(effect));
+            if effect.write.events.is_empty() {
+                return Ok(loaded.complete(effect));
             }
-            match self
-                .append(live, (&effect.events, &effect.tags), asking.id)
-                .await
-            {
-                Ok(()) => return Ok(live.finish(effect)),
+            match self.append(loaded, &effect.write, ids).await {
+                Ok(()) => return Ok(loaded.complete(effect)),
                 Err(AppendError::Conflict(conflict)) => {
-                    live.is_doubtful = true;
-                    // Who lags by one append goes on from it. Who lags by more reads all of it, or
-                    // would follow a busy id one append at a time and never reach its end.
-                    if tries == 0 {
-                        self.take_found(live, &conflict.found)?;
+                    loaded.is_stale = true;
+                    // If only one append was missed, continue from it. If more were, replay all of
+                    // them: following a busy id one append at a time would never reach its end.
+                    if attempt == 0 {
+                        self.apply_found(loaded, &conflict.found)?;
                     }
                 }
                 Err(AppendError::Store(error)) if error.kind() == ErrorKind::Unavailable => {
-                    live.is_doubtful = true;
+                    loaded.is_stale = true;
                     return Err(AskError::InDoubt(error));
                 }
                 Err(AppendError::Store(error)) => return Err(AskError::Store(error)),
@@ -144,56 +133,112 @@ impl<E: Entity> Host<E> {
         }
         Err(AskError::Conflict)
     }
+}
 
-    /// Appends the events of an effect and takes them in.
+impl<E: Entity> Host<E> {
+    /// Append the events of an effect and apply them.
     async fn append(
         &self,
-        live: &mut Live<E>,
-        (events, tags): (&[E::Event], &[String]),
-        command_id: Option<&str>,
+        loaded: &mut Loaded<E>,
+        write: &Write<E::Event>,
+        ids: &CommandIds,
     ) -> Result<(), AppendError> {
-        let stored = events.iter().map(EntityEvent::to_event);
-        let mut stored: Vec<_> = stored.collect::<Result<_>>()?;
-        for event in &mut stored {
-            event.tags.extend(tags.iter().cloned());
-        }
-        let bytes: usize = stored.iter().map(|event| event.payload.len()).sum();
-        let mut append = Append::of(stored).token(self.journal.token());
-        append.causation = command_id.map(str::to_owned);
-        let expected = SequenceNumber::new(live.last).map_or(Expected::Empty, Expected::Last);
-        let mut repeats = 0;
+        let events = write.events.iter().map(Labelled::to_event);
+        let events: Vec<_> = events.collect::<Result<_>>()?;
+        let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
+        let mut append = Append::of(events).token(self.journal.token());
+        // The command's id comes first: it is what recognises a repeated command.
+        let causation = ids.command.as_deref().or(write.causation.as_deref());
+        append.causation = causation.map(str::to_owned);
+        let correlation = write.correlation.as_deref().or(ids.correlation.as_deref());
+        append.correlation = correlation.map(str::to_owned);
+        let expected = SequenceNumber::new(loaded.last).map_or(Expected::Empty, Expected::Last);
+        let mut retries = 0;
         let appended = loop {
-            let appended = self.journal.append(&live.id, expected, append.clone());
+            let appended = self.journal.append(&loaded.id, expected, append.clone());
             match appended.await {
                 Err(AppendError::Store(error))
-                    if error.kind() == ErrorKind::Unavailable && repeats < REPEATS =>
+                    if error.kind() == ErrorKind::Unavailable && retries < APPEND_RETRIES =>
                 {
-                    repeats += 1;
+                    retries += 1;
                 }
                 other => break other?,
             }
         };
-        for event in events {
-            live.state.apply(event);
+        for labelled in &write.events {
+            loaded.state.apply(&labelled.event);
         }
-        let numbers = (appended.first, appended.last);
-        if let Some(id) = command_id {
-            live.recent
-                .insert(id, appended.first.get(), appended.last.get());
+        let (first, last) = (appended.first.get(), appended.last.get());
+        if let Some(id) = &ids.command {
+            loaded.recent.insert(id, first, last);
         }
-        live.recent
-            .forget(appended.last.get(), self.settings.remembered);
-        live.appended(appended.into(), bytes as u64, numbers);
+        loaded.recent.forget(last, self.settings.remembered);
+        loaded.appended(appended, bytes as u64);
         Ok(())
     }
 
-    /// Whether a snapshot is due.
-    fn is_due(&self, live: &Live<E>) -> bool {
-        // Of a state that lacks events no snapshot is saved, and behind none are events deleted.
-        if live.has_skipped {
+    fn is_snapshot_due(&self, loaded: &Loaded<E>) -> bool {
+        // A state that lacks skipped events gets no snapshot, and their events are not deleted.
+        if loaded.has_skipped {
             return false;
         }
+        let (events, bytes) = (loaded.events_since_snapshot, loaded.bytes_since_snapshot);
         let retention = &self.settings.retention;
-        live.saves || retention.is_due(&live.state, live.since, live.bytes)
+        loaded.wants_snapshot || retention.is_due(&loaded.state, events, bytes)
+    }
+
+    /// Save a snapshot, and delete the snapshots and events that it replaces.
+    async fn save_snapshot(&self, loaded: &mut Loaded<E>) {
+        let Some(place) = loaded.snapshot_place else {
+            loaded.wants_snapshot = false;
+            return;
+        };
+        if let Err(error) = self.try_save_snapshot(loaded, place).await {
+            let id = &loaded.id;
+            tracing::warn!(%id, %error, "saving a snapshot failed; it is retried after the next command");
+        }
+    }
+
+    async fn try_save_snapshot(&self, loaded: &mut Loaded<E>, place: Place) -> Result<()> {
+        let payload = loaded.state.to_payload()?;
+        self.snapshots.save(&loaded.id, place, payload).await?;
+        loaded.events_since_snapshot = 0;
+        loaded.bytes_since_snapshot = 0;
+        loaded.wants_snapshot = false;
+        let retention = &self.settings.retention;
+        let Some(oldest) = self.oldest_kept(&loaded.id, place.number).await else {
+            return Ok(());
+        };
+        if let Some(before) = SequenceNumber::new(oldest.get() - 1) {
+            let older = Criteria {
+                max_number: before,
+                ..Criteria::ALL
+            };
+            self.snapshots.delete(&loaded.id, older).await?;
+        }
+        // Remembered commands are recognised by their events, so these stay.
+        let to = oldest.get().saturating_sub(self.settings.remembered);
+        if let Some(to) = SequenceNumber::new(to).filter(|_| retention.deletes_events()) {
+            self.journal.delete_to(&loaded.id, to).await?;
+        }
+        Ok(())
+    }
+
+    /// The sequence number of the oldest snapshot to keep; `None` if there are too few to delete any.
+    async fn oldest_kept(
+        &self,
+        id: &PersistenceId,
+        last: SequenceNumber,
+    ) -> Option<SequenceNumber> {
+        // Only snapshots that recovery can use count. One that this release cannot read must not
+        // replace one that it can.
+        let usable = self.snapshots.find(id, Criteria::ALL).filter_map(|found| {
+            let found = found.ok().filter(|found| {
+                found.sequence_number <= last && E::from_payload(&found.payload).is_ok()
+            });
+            std::future::ready(found.map(|found| found.sequence_number))
+        });
+        let usable = usable.skip(self.settings.retention.kept_snapshots() - 1);
+        std::pin::pin!(usable).next().await
     }
 }

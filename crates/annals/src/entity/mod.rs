@@ -1,10 +1,10 @@
-//! Entities: what an application writes.
+//! Entities: what an application implements.
 //!
-//! An entity is a state that is made of its events. The application says three things about it: how
-//! an event changes it ([`Entity::apply`]), what a command does to it ([`Handle::handle`]), and how
-//! events and state are stored (derived). Deciding is pure and synchronous; everything else is done
-//! here: recovery from snapshot and tail, appending on the condition that nobody else did, deciding
-//! again where somebody was faster, snapshots and what is deleted behind them.
+//! An event-sourced entity is a state computed from its events. The application implements how an event
+//! changes the state ([`Entity::apply`]) and what a command does ([`Handle::handle`]), and derives how
+//! events and state are stored. Handlers are pure and synchronous. Annals does the rest: recovery from
+//! a snapshot and the events after it, conditional appends, deciding again after a conflict, snapshots
+//! and retention.
 //!
 //! ```
 //! use annals::Annals;
@@ -17,29 +17,30 @@
 //! }
 //!
 //! #[derive(Serialize, Deserialize, EntityEvent)]
-//! enum Happened {
-//!     Counted { by: u64 },
+//! #[event(entity = Counter)]
+//! enum CounterEvent {
+//!     Increased { by: u64 },
 //! }
 //!
 //! impl Entity for Counter {
 //!     const TYPE: &'static str = "Counter";
-//!     type Event = Happened;
+//!     type Event = CounterEvent;
 //!     type Error = std::convert::Infallible;
 //!
-//!     fn apply(&mut self, event: &Happened) {
-//!         let Happened::Counted { by } = event;
+//!     fn apply(&mut self, event: &CounterEvent) {
+//!         let CounterEvent::Increased { by } = event;
 //!         self.count += by;
 //!     }
 //! }
 //!
-//! struct Count(u64);
+//! struct Increase(u64);
 //!
-//! impl Handle<Count> for Counter {
+//! impl Handle<Increase> for Counter {
 //!     type Reply = u64;
 //!
-//!     fn handle(&self, command: &Count, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
-//!         let counted = Happened::Counted { by: command.0 };
-//!         Ok(persist(counted).reply(|counter: &Self| counter.count))
+//!     fn handle(&self, command: &Increase, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+//!         let increased = CounterEvent::Increased { by: command.0 };
+//!         Ok(persist(increased).reply(|counter| counter.count))
 //!     }
 //! }
 //!
@@ -48,85 +49,71 @@
 //! # let folder = tempfile::tempdir()?;
 //! let annals = Annals::embedded(folder.path()).await?;
 //! let counters = annals.region::<Counter>(EntitySettings::new());
-//! assert_eq!(counters.ask("visits", Count(1)).await?, 1);
-//! assert_eq!(counters.ask("visits", Count(2)).await?, 3);
+//! assert_eq!(counters.ask("visits", Increase(1)).await?, 1);
+//! assert_eq!(counters.ask("visits", Increase(2)).await?, 3);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! There are two hosts for the same code: a [`Region`] keeps entities in memory while they are used,
-//! each with a bounded mailbox; an [`Executor`] loads one for each command, for functions that live
-//! for one request. With the feature `testing`, `testkit` tests decisions without either.
+//! Two hosts run the same code: a [`Region`] keeps entities in memory while they are used, each with a
+//! bounded mailbox; an [`Executor`] loads an entity for each command, for functions that serve one
+//! request. With the feature `testkit`, `entity::testkit` tests handlers without a store.
 //!
-//! What nobody will ask the history of needs no events: [`durable`] has the same shape for a value.
+//! If you don't need history, use [`durable`].
 
+mod backend;
 pub mod codec;
 mod context;
-mod derived;
+mod derive_support;
 pub mod durable;
 mod effect;
-mod ending;
 mod error;
 mod evolution;
 mod executor;
 mod host;
-mod hosting;
-mod live;
+mod loaded;
 mod model;
-mod once;
 mod recovery;
 mod region;
-mod retention;
 mod settings;
-mod stored;
 mod variant;
 
-#[cfg(feature = "testing")]
+#[cfg(feature = "testkit")]
 pub mod testkit;
 
 pub use context::Cx;
 pub use effect::{Effect, none, persist, persist_all, reply};
-pub use error::AskError;
-pub use evolution::{Adapter, Unknown};
+pub use error::{AskError, Problem};
 pub use executor::Executor;
 pub(crate) use host::Host;
-pub use live::Once;
-pub use model::{Entity, Handle};
+pub use loaded::Once;
+pub use model::{Entity, EntityEvent, EventOf, Handle, Stored};
 pub use region::Region;
-pub use retention::Retention;
-pub use settings::EntitySettings;
-pub use stored::{EntityEvent, Format, Stored};
+pub use settings::{EntitySettings, Retention};
 
 /// Derives [`trait@EntityEvent`].
 ///
-/// The name of an enum's variant is the manifest, its content the payload. JSON and CBOR are for
-/// what derives serde's `Serialize` and `Deserialize`, and names are serde's: what renames a variant
-/// or gives it an alias there does so here. A variant without content is `{}`. Of a struct the name
-/// of the struct is the manifest.
+/// The name of an enum variant (or of a struct) is the manifest, its content is the payload. JSON and
+/// CBOR need serde's `Serialize` and `Deserialize`, and use serde's names: its renames and aliases
+/// apply. A variant without content is stored as `{}`.
 ///
-/// - `#[event(format = "json")]`, of the whole type or a variant: how it is written; see [`codec`]
-///   for what else there is. Both of serde's formats are read, and each of the others alone. What
-///   serde does not write holds one value or nothing, and needs `#[serde(skip)]` beside others that
-///   serde writes.
-/// - `#[event(name = "a", alias = "b")]`, of what serde does not name: the manifest that it is
-///   written with, and others that it is read with.
-/// - `#[event(codec = "akka:1042")]`, of the whole type or a variant: what it is recorded as, where
-///   that is not the format's own codec. On the layouts `akka` and `j5ik2o` this chooses the JVM's
-///   serializer by its number, which is told the manifest.
-/// - `#[event(schema = 2)]`, of the whole type or a variant: the number of the shape. What is stored
-///   with another number is `Corrupt`, unless an [`Adapter`] makes it today's and says so with the
-///   number. Adding a field with `#[serde(default)]` needs no new number.
-/// - `#[event(tags("a", "b"))]`, of the whole type or a variant: what it is tagged with.
-/// - A variant with `#[serde(other)]` stands for all events that no other has the name of. One with
-///   `#[event(raw)]` does too, and holds them as they are stored: its [`NewEvent`](crate::NewEvent)
-///   has their manifest, schema number, codec, bytes, tags and metadata, and is written so again.
+/// | attribute | on | meaning |
+/// | --- | --- | --- |
+/// | `#[event(entity = Account)]` | type | The entity of these events. [`persist`] then infers it, so that closures need no types; see [`EventOf`]. |
+/// | `#[event(format = "json")]` | type, variant | The format to write; see [`codec`] for the others. Both serde formats are read, and of the others only the one named. A variant that serde does not write holds one value or nothing, and needs `#[serde(skip)]` if serde writes other variants. |
+/// | `#[event(name = "a", alias = "b")]` | variant that serde does not write | The manifest to write, and others to accept. |
+/// | `#[event(codec = "akka:1042")]` | type, variant | The codec name to store, if it is not the format's own. On the layouts `akka` and `j5ik2o` it selects the JVM serializer by its number; that serializer gets the manifest. |
+/// | `#[event(schema = 2)]` | type, variant | The schema number. Another stored number is `Corrupt`, unless an [adapter](EntitySettings::adapter) converts the event. A new field with `#[serde(default)]` needs no new number. |
+/// | `#[event(tags("a", "b"))]` | type, variant | The tags to store. |
+/// | `#[serde(other)]` | variant | Accepts all events with an unknown manifest. |
+/// | `#[event(raw)]` | variant | The same, and holds the [`NewEvent`](crate::NewEvent) as it is stored, with manifest, schema number, codec, bytes, tags and metadata. It is written back unchanged. |
 ///
 /// ```
 /// use annals::entity::EntityEvent;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Opened,
 ///     #[event(schema = 2, tags("money"))]
 ///     Deposited { amount: u64 },
@@ -134,19 +121,19 @@ pub use stored::{EntityEvent, Format, Stored};
 ///     Blocked(String),
 /// }
 ///
-/// let event = Happened::Deposited { amount: 10 }.to_event()?;
+/// let event = AccountEvent::Deposited { amount: 10 }.to_event()?;
 /// assert_eq!(event.manifest, "Deposited");
 /// assert_eq!(event.payload, r#"{"amount":10}"#);
 /// assert_eq!((event.schema, event.tags), (2, vec!["money".to_owned()]));
-/// assert_eq!(Happened::Opened.to_event()?.payload, "{}");
+/// assert_eq!(AccountEvent::Opened.to_event()?.payload, "{}");
 ///
-/// let old = Happened::Blocked("fraud".into()).to_event()?.manifest("Frozen");
-/// assert_eq!(Happened::from_event(&old)?, Some(Happened::Blocked("fraud".into())));
-/// assert_eq!(Happened::from_event(&old.manifest("Cancelled"))?, None);
+/// let old = AccountEvent::Blocked("fraud".into()).to_event()?.manifest("Frozen");
+/// assert_eq!(AccountEvent::from_event(&old)?, Some(AccountEvent::Blocked("fraud".into())));
+/// assert_eq!(AccountEvent::from_event(&old.manifest("Cancelled"))?, None);
 /// # Ok::<(), annals::Error>(())
 /// ```
 ///
-/// Variants in formats of their own, and one for what nobody knows:
+/// Variants with their own formats, and one for unknown events:
 ///
 /// ```
 /// use annals::entity::EntityEvent;
@@ -154,7 +141,7 @@ pub use stored::{EntityEvent, Format, Stored};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Opened { by: String },
 ///     #[serde(skip)]
 ///     #[event(format = "bytes", name = "photo", codec = "akka:1042")]
@@ -164,20 +151,20 @@ pub use stored::{EntityEvent, Format, Stored};
 ///     Other(NewEvent),
 /// }
 ///
-/// let photo = Happened::Photographed(vec![1, 2]).to_event()?;
+/// let photo = AccountEvent::Photographed(vec![1, 2]).to_event()?;
 /// assert_eq!((photo.manifest.as_str(), photo.codec.to_string()), ("photo", "akka:1042".into()));
 /// let cancelled = NewEvent::new(Codec::Text, "too late").manifest("Cancelled").schema(7);
-/// let other = Happened::from_event(&cancelled)?.unwrap();
+/// let other = AccountEvent::from_event(&cancelled)?.unwrap();
 /// assert_eq!(other.to_event()?, cancelled);
 /// # Ok::<(), annals::Error>(())
 /// ```
 ///
-/// A serde that keeps the name elsewhere has none for the manifest:
+/// An enum that is not externally tagged has no name for the manifest:
 ///
 /// ```compile_fail
 /// #[derive(serde::Serialize, serde::Deserialize, annals::entity::EntityEvent)]
 /// #[serde(tag = "type")]
-/// enum Happened {
+/// enum AccountEvent {
 ///     Opened,
 /// }
 /// ```
@@ -185,13 +172,12 @@ pub use annals_macros::EntityEvent;
 
 /// Derives [`trait@Stored`].
 ///
-/// - `#[stored(format = "json")]`: how it is written; see [`codec`] for what else there is. Both of
-///   serde's formats are read, and each of the others alone.
-/// - `#[stored(schema = 2)]`: the number of the shape. A payload of another number is `Corrupt`: it
-///   has another shape.
-/// - `#[stored(name = "a", alias = "b")]`: the manifest that it is written with, and others that it
-///   is read with; without a name there is none, and none is asked for.
-/// - `#[stored(codec = "akka:1042")]`: what it is recorded as, as for events.
+/// | attribute | meaning |
+/// | --- | --- |
+/// | `#[stored(format = "json")]` | The format to write; see [`codec`] for the others. Both serde formats are read, and of the others only the one named. |
+/// | `#[stored(schema = 2)]` | The schema number. A payload with another number is `Corrupt`. |
+/// | `#[stored(name = "a", alias = "b")]` | The manifest to write, and others to accept. Without a name there is none, and any is accepted. |
+/// | `#[stored(codec = "akka:1042")]` | The codec name to store, as for events. |
 ///
 /// ```
 /// use annals::ErrorKind;
@@ -213,8 +199,9 @@ pub use annals_macros::EntityEvent;
 /// ```
 pub use annals_macros::Stored;
 
-/// What derived code calls. Nothing of it is promised.
+/// What derived code calls. Not part of the public API.
 #[doc(hidden)]
 pub mod __private {
-    pub use super::derived::*;
+    pub use super::derive_support::*;
+    pub use crate::payload::SerdeFormat;
 }

@@ -1,11 +1,10 @@
-//! How a state comes from the store: a snapshot and the events behind it, or all events; and how one
-//! that is behind catches up.
+//! Recovery of event-sourced entities: the newest usable snapshot and the events after it, or all
+//! events; and catching up with a journal that has moved on.
 //!
-//! Promises: a state that is answered has taken in every event there was when it was asked for, or
-//! the answer is an error. Where nothing was found behind what is known, and events may have been
-//! deleted meanwhile, the highest number proves that there is nothing. The newest snapshot that is
-//! understood is used, and older ones where newer ones are not. An event that is not understood, or
-//! whose taking in panics, is named.
+//! Guarantees: a recovered state includes every event that existed when it was requested, or recovery
+//! fails. If nothing follows the known events but events may have been deleted meanwhile, the highest
+//! sequence number proves that nothing is missing. Snapshots that cannot be read are skipped in favour
+//! of older ones. An event that cannot be read, or whose `apply` panics, is named in the error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,133 +12,136 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::Entity;
 use super::host::Host;
-use super::live::Live;
+use super::loaded::Loaded;
 use crate::journal::Window;
 use crate::snapshot::Criteria;
 use crate::{Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber};
 
-/// How often it is begun anew where another host saves a snapshot and deletes events meanwhile.
-const TRIES: u32 = 4;
+/// How often recovery restarts because another host saved a snapshot and deleted events meanwhile.
+const ATTEMPTS: u32 = 4;
 
-/// What catching up came to.
-enum Caught {
-    /// Everything that was there is taken in: so many events.
-    Up(u64),
-    /// Events are missing behind what was known.
+/// The result of catching up.
+enum CaughtUp {
+    /// All events were applied: this many.
+    Applied(u64),
+    /// Events after the known ones are missing.
     Gap,
 }
 
 impl<E: Entity> Host<E> {
-    /// The state as the store has it.
-    pub(super) async fn recover(&self, id: &PersistenceId) -> Result<Live<E>> {
-        for _ in 0..TRIES {
-            if let Some(live) = self.try_recover(id).await? {
-                return Ok(live);
+    /// Recover the state from the store.
+    pub(super) async fn recover(&self, id: &PersistenceId) -> Result<Loaded<E>> {
+        for _ in 0..ATTEMPTS {
+            if let Some(loaded) = self.try_recover(id).await? {
+                return Ok(loaded);
             }
         }
         Err(Error::corrupt(format!(
-            "events are deleted, and no snapshot that is of use knows of them; an operator must look. id=`{id}`"
+            "events were deleted and no usable snapshot includes them; restore a snapshot or a backup. id=`{id}`"
         )))
     }
 
-    /// The state, where no events are missing behind the newest snapshot that is of use.
-    async fn try_recover(&self, id: &PersistenceId) -> Result<Option<Live<E>>> {
-        let (mut live, has_passed_over) = self.newest_snapshot(id).await?;
-        self.remember_before(&mut live).await?;
-        let Caught::Up(events) = self.catch_up(&mut live).await? else {
+    /// The state, or `None` if events after the newest usable snapshot are missing.
+    async fn try_recover(&self, id: &PersistenceId) -> Result<Option<Loaded<E>>> {
+        let (mut loaded, has_skipped_snapshot) = self.newest_snapshot(id).await?;
+        self.remember_before(&mut loaded).await?;
+        let CaughtUp::Applied(events) = self.catch_up(&mut loaded).await? else {
             return Ok(None);
         };
-        // A new id is asked once more; so is whatever may have lost its events.
+        // Without events after the snapshot, check that none were deleted.
         let is_proven = events > 0
-            || live.last > 0 && !has_passed_over && !self.settings.retention.deletes_events();
-        match is_proven || self.is_last(&live).await? {
-            true => Ok(Some(live)),
+            || loaded.last > 0
+                && !has_skipped_snapshot
+                && !self.settings.retention.deletes_events();
+        match is_proven || self.is_last(&loaded).await? {
+            true => Ok(Some(loaded)),
             false => Ok(None),
         }
     }
 
-    /// The newest snapshot that is understood, or the beginning; and whether one was passed over.
-    async fn newest_snapshot(&self, id: &PersistenceId) -> Result<(Live<E>, bool)> {
+    /// The newest usable snapshot, or an empty state; and whether a newer one was skipped.
+    async fn newest_snapshot(&self, id: &PersistenceId) -> Result<(Loaded<E>, bool)> {
         let mut snapshots = self.snapshots.find(id, Criteria::ALL);
-        let mut has_passed_over = false;
+        let mut has_skipped_snapshot = false;
         while let Some(snapshot) = snapshots.next().await {
             let read = snapshot.and_then(|snapshot| {
                 let state = E::from_payload(&snapshot.payload)?;
-                Ok(Live::at(id.clone(), state, &snapshot))
+                Ok(Loaded::from_snapshot(id.clone(), state, &snapshot))
             });
             match read {
-                Ok(live) => return Ok((live, has_passed_over)),
+                Ok(loaded) => return Ok((loaded, has_skipped_snapshot)),
                 Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%id, %error, "a snapshot is of no use; an older one or the events are");
-                    has_passed_over = true;
+                    tracing::warn!(%id, %error, "skipping a snapshot that cannot be read");
+                    has_skipped_snapshot = true;
                 }
             }
         }
-        Ok((Live::new(id.clone()), has_passed_over))
+        Ok((Loaded::new(id.clone()), has_skipped_snapshot))
     }
 
-    /// Takes in what came since.
-    async fn catch_up(&self, live: &mut Live<E>) -> Result<Caught> {
-        let Some(from) = SequenceNumber::new(live.last + 1) else {
-            return Ok(Caught::Up(0));
+    /// Apply the events after the known ones.
+    async fn catch_up(&self, loaded: &mut Loaded<E>) -> Result<CaughtUp> {
+        let Some(from) = SequenceNumber::new(loaded.last + 1) else {
+            return Ok(CaughtUp::Applied(0));
         };
         let window = Window {
-            anchor: live.place.and_then(|place| place.anchor),
+            anchor: loaded.snapshot_place.and_then(|place| place.anchor),
             ..Window::from(from)
         };
-        let mut events = self.journal.replay(&live.id, window);
+        let mut events = self.journal.replay(&loaded.id, window);
         let mut count = 0;
         while let Some(event) = events.next().await {
             let event = event?;
-            if count == 0 && !self.follows(live, &event).await? {
-                return Ok(Caught::Gap);
+            if count == 0 && !self.follows(loaded, &event).await? {
+                return Ok(CaughtUp::Gap);
             }
-            self.take_in(live, &event)?;
+            self.apply_event(loaded, &event)?;
             count += 1;
         }
-        live.is_doubtful = false;
-        Ok(Caught::Up(count))
+        loaded.is_stale = false;
+        Ok(CaughtUp::Applied(count))
     }
 
-    /// Whether an event follows the state: numbers between them were never used, not deleted.
-    async fn follows(&self, live: &Live<E>, event: &Event) -> Result<bool> {
-        if event.sequence_number.get() == live.last + 1 {
+    /// Whether an event directly follows the state: sequence numbers between them were skipped, not
+    /// deleted.
+    async fn follows(&self, loaded: &Loaded<E>, event: &Event) -> Result<bool> {
+        if event.sequence_number.get() == loaded.last + 1 {
             return Ok(true);
         }
-        let deleted = self.journal.deleted_to(&live.id).await?;
-        Ok(deleted.is_some_and(|deleted| deleted <= live.last))
+        let deleted = self.journal.deleted_to(&loaded.id).await?;
+        Ok(deleted.is_some_and(|deleted| deleted <= loaded.last))
     }
 
-    /// Whether nothing was ever appended behind what the state knows.
-    async fn is_last(&self, live: &Live<E>) -> Result<bool> {
-        let highest = self.journal.highest(&live.id).await?;
-        Ok(highest.map_or(0, SequenceNumber::get) <= live.last)
+    /// Whether no event was ever appended after the known ones.
+    async fn is_last(&self, loaded: &Loaded<E>) -> Result<bool> {
+        let highest = self.journal.highest(&loaded.id).await?;
+        Ok(highest.map_or(0, SequenceNumber::get) <= loaded.last)
     }
 
-    fn take_in(&self, live: &mut Live<E>, event: &Event) -> Result<()> {
-        let read = self.settings.reading.read::<E::Event>(event)?;
-        let state = &mut live.state;
+    fn apply_event(&self, loaded: &mut Loaded<E>, event: &Event) -> Result<()> {
+        let read = self.settings.event_reader.read::<E::Event>(event)?;
+        let state = &mut loaded.state;
         let applied = catch_unwind(AssertUnwindSafe(|| {
             read.events.iter().for_each(|event| state.apply(event));
         }));
         if applied.is_err() {
-            live.is_spoiled = true;
-            let (id, number) = (&live.id, event.sequence_number);
+            loaded.is_poisoned = true;
+            let (id, number) = (&loaded.id, event.sequence_number);
             let manifest = &event.data.manifest;
             return Err(Error::corrupt(format!(
-                "taking in an event panicked. id=`{id}`, number=`{number}`, manifest=`{manifest}`"
+                "`apply` panicked; fix it or adapt the event. id=`{id}`, number=`{number}`, manifest=`{manifest}`"
             )));
         }
-        live.has_skipped |= read.has_skipped;
-        live.passed(event, self.settings.remembered);
+        loaded.has_skipped |= read.has_skipped;
+        loaded.replayed(event, self.settings.remembered);
         Ok(())
     }
 
-    /// The commands of the last events before a snapshot.
-    async fn remember_before(&self, live: &mut Live<E>) -> Result<()> {
+    /// Remember the commands of the last events before the snapshot.
+    async fn remember_before(&self, loaded: &mut Loaded<E>) -> Result<()> {
         let remembered = self.settings.remembered;
-        let to = SequenceNumber::new(live.last).filter(|_| remembered > 0);
+        let to = SequenceNumber::new(loaded.last).filter(|_| remembered > 0);
         let Some(to) = to else { return Ok(()) };
         let from = to.get().saturating_sub(remembered - 1).max(1);
         let window = Window {
@@ -147,59 +149,59 @@ impl<E: Entity> Host<E> {
             to,
             ..Window::ALL
         };
-        let mut events = self.journal.replay(&live.id, window);
+        let mut events = self.journal.replay(&loaded.id, window);
         while let Some(event) = events.try_next().await? {
-            live.recent.passed(&event, remembered);
+            loaded.recent.replayed(&event, remembered);
         }
         Ok(())
     }
 
-    /// Takes in what a refusal showed, if that is what comes next.
-    pub(super) fn take_found(&self, live: &mut Live<E>, found: &[Event]) -> Result<()> {
+    /// Apply the events that a conflict returned, if they directly follow.
+    pub(super) fn apply_found(&self, loaded: &mut Loaded<E>, found: &[Event]) -> Result<()> {
         let follows = found
             .first()
-            .is_some_and(|first| first.sequence_number.get() == live.last + 1);
+            .is_some_and(|first| first.sequence_number.get() == loaded.last + 1);
         if follows {
             for event in found {
-                self.take_in(live, event)?;
+                self.apply_event(loaded, event)?;
             }
-            live.is_doubtful = false;
+            loaded.is_stale = false;
         }
         Ok(())
     }
 
-    /// Reads what came since; all of it where that does not follow any more.
-    async fn refresh(&self, live: &mut Live<E>) -> Result<()> {
-        let caught = match self.catch_up(live).await {
+    /// Catch up; recover from the start if the known events are no longer followed by the rest.
+    async fn catch_up_or_recover(&self, loaded: &mut Loaded<E>) -> Result<()> {
+        let caught = match self.catch_up(loaded).await {
             Ok(caught) => caught,
-            // The state may have taken in a part.
+            // Some of the events may have been applied.
             Err(error) => {
-                live.is_doubtful = true;
+                loaded.is_stale = true;
                 return Err(error);
             }
         };
-        let is_up = match caught {
-            Caught::Gap => false,
-            Caught::Up(0) => self.is_last(live).await?,
-            Caught::Up(_) => true,
+        let is_complete = match caught {
+            CaughtUp::Gap => false,
+            CaughtUp::Applied(0) => self.is_last(loaded).await?,
+            CaughtUp::Applied(_) => true,
         };
-        if !is_up {
-            live.is_doubtful = true;
-            *live = self.recover(&live.id).await?;
+        if !is_complete {
+            loaded.is_stale = true;
+            *loaded = self.recover(&loaded.id).await?;
         }
         Ok(())
     }
 
-    /// Makes sure that a state is as new as the store's, as far as anybody has reason to doubt it.
-    pub(super) async fn refresh_doubtful(&self, live: &mut Live<E>) -> Result<()> {
-        if !live.is_doubtful && !live.is_spoiled {
+    /// Read what others wrote, if the state may be stale.
+    pub(super) async fn refresh_if_stale(&self, loaded: &mut Loaded<E>) -> Result<()> {
+        if !loaded.is_stale && !loaded.is_poisoned {
             return Ok(());
         }
-        // As much work for the store as a recovery, and as many at once.
+        // Counts as a recovery: it is as much work for the store.
         let _permit = self.recoveries.acquire().await;
-        match live.is_spoiled {
-            true => *live = self.recover(&live.id).await?,
-            false => self.refresh(live).await?,
+        match loaded.is_poisoned {
+            true => *loaded = self.recover(&loaded.id).await?,
+            false => self.catch_up_or_recover(loaded).await?,
         }
         Ok(())
     }

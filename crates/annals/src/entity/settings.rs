@@ -1,4 +1,4 @@
-//! What an application can say about a kind of entity.
+//! Settings of an entity type: snapshots and retention, retries, memory limits, event evolution.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::evolution::Reading;
-use super::{Adapter, Entity, Retention, Unknown};
+use super::Entity;
+use super::evolution::EventReader;
+use crate::{NewEvent, Result};
 
-/// How a kind of entity is kept.
+/// Settings of an entity type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,13 +35,13 @@ use super::{Adapter, Entity, Retention, Unknown};
 /// ```
 pub struct EntitySettings<E> {
     pub(super) retention: Retention<E>,
-    pub(super) reading: Reading,
-    pub(super) tries: u32,
+    pub(super) event_reader: EventReader,
+    pub(super) attempts: u32,
     pub(super) remembered: u64,
     pub(super) residency: Residency,
 }
 
-/// How entities stay in memory.
+/// Limits of entities in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Residency {
     pub(super) mailbox: usize,
@@ -53,8 +54,8 @@ impl<E> Default for EntitySettings<E> {
     fn default() -> Self {
         Self {
             retention: Retention::never(),
-            reading: Reading::default(),
-            tries: 8,
+            event_reader: EventReader::default(),
+            attempts: 8,
             remembered: 0,
             residency: Residency {
                 mailbox: 64,
@@ -67,22 +68,22 @@ impl<E> Default for EntitySettings<E> {
 }
 
 impl<E> EntitySettings<E> {
-    /// The defaults: no snapshots, 8 decisions before a conflict is told, 64 commands waiting for
-    /// an entity, 2 minutes until an idle one leaves memory.
+    /// The defaults: no snapshots, 8 attempts before a conflict is returned, 64 queued commands per
+    /// entity, passivation after 2 minutes without a command.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often a command is decided while others are faster, at least once. Fewer: askers are told
-    /// of conflicts sooner. More: a busy id answers later.
+    /// How often a command is decided before a conflict is returned, at least once. Fewer: callers
+    /// see conflicts sooner. More: a contended id replies later.
     #[must_use]
-    pub fn tries(mut self, tries: u32) -> Self {
-        self.tries = tries.max(1);
+    pub fn tries(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
         self
     }
 
-    /// How many commands may wait for one entity, at least one. Fewer: bursts are refused as
-    /// overloaded. More: askers wait longer before they are told.
+    /// How many commands can be queued for one entity, at least one. Fewer: bursts are rejected as
+    /// overloaded. More: callers wait longer.
     #[must_use]
     pub fn mailbox(mut self, commands: usize) -> Self {
         self.residency.mailbox = commands.max(1);
@@ -96,57 +97,126 @@ impl<E> EntitySettings<E> {
         self
     }
 
-    /// How many entities are in memory at most, at least one. Where all of them are busy, another
-    /// one is refused as overloaded.
+    /// How many entities can be in memory, at least one. If all of them are busy, commands for
+    /// others are rejected as overloaded.
     #[must_use]
     pub fn max_resident(mut self, entities: usize) -> Self {
         self.residency.max_resident = entities.max(1);
         self
     }
 
-    /// How many entities recover at once, at least one. Fewer: a restart takes longer to warm up.
-    /// More: it takes more of the store from those who are up already.
+    /// How many entities can recover at the same time, at least one. Fewer: warming up after a restart
+    /// takes longer. More: recoveries take more of the store's capacity.
     #[must_use]
     pub fn max_concurrent_recoveries(mut self, recoveries: usize) -> Self {
         self.residency.max_recoveries = recoveries.max(1);
         self
     }
-}
 
-impl<E> EntitySettings<E> {
-    /// As many as may be loaded at once.
+    /// The limit of concurrent recoveries.
     pub(crate) fn recoveries(&self) -> Arc<Semaphore> {
         let most = self.residency.max_recoveries.min(Semaphore::MAX_PERMITS);
         Arc::new(Semaphore::new(most))
     }
 }
 
-/// What is said of entities that are made of events.
+/// Settings of event-sourced entities.
 impl<E: Entity> EntitySettings<E> {
-    /// When snapshots are saved, and what is kept of them and of the events.
+    /// When snapshots are saved, and how many of them and of the events are kept.
     #[must_use]
     pub fn retention(mut self, retention: Retention<E>) -> Self {
         self.retention = retention;
         self
     }
 
-    /// One more adapter; the first one given sees an event first.
+    /// Add an adapter (upcaster): it turns a stored event into none, one or several events of today,
+    /// by its manifest, schema number and bytes, and returns events it does not know unchanged.
+    /// Adapters run in the order they were added.
+    ///
+    /// ```
+    /// use annals::NewEvent;
+    /// use annals::entity::EntitySettings;
+    /// # #[derive(Default, serde::Serialize, serde::Deserialize, annals::entity::Stored)]
+    /// # struct Guest { room: String }
+    /// # #[derive(serde::Serialize, serde::Deserialize, annals::entity::EntityEvent)]
+    /// # enum GuestEvent { Left, Entered }
+    /// # impl annals::entity::Entity for Guest {
+    /// #     const TYPE: &'static str = "Guest";
+    /// #     type Event = GuestEvent;
+    /// #     type Error = std::convert::Infallible;
+    /// #     fn apply(&mut self, _: &GuestEvent) {}
+    /// # }
+    ///
+    /// // `Moved` was split in two, and `Pinged` is no longer used.
+    /// fn adapt(event: NewEvent) -> annals::Result<Vec<NewEvent>> {
+    ///     Ok(match (event.manifest.as_str(), event.schema) {
+    ///         ("Moved", 0) => vec![event.clone().manifest("Left"), event.manifest("Entered")],
+    ///         ("Pinged", _) => vec![],
+    ///         _ => vec![event],
+    ///     })
+    /// }
+    ///
+    /// let settings = EntitySettings::<Guest>::new().adapter(adapt);
+    /// # let moved = NewEvent::new(annals::Codec::Json, "{}").manifest("Moved");
+    /// # assert_eq!(adapt(moved).unwrap().len(), 2);
+    /// # let _ = settings;
+    /// ```
     #[must_use]
-    pub fn adapter(mut self, adapter: Adapter) -> Self {
-        self.reading.adapters.push(adapter);
+    pub fn adapter(
+        mut self,
+        adapt: impl Fn(NewEvent) -> Result<Vec<NewEvent>> + Send + Sync + 'static,
+    ) -> Self {
+        self.event_reader.add_adapter(adapt);
         self
     }
 
-    /// What becomes of events that nobody knows.
+    /// Skip stored events that the event type does not know, with a warning. By default recovery
+    /// fails and names them. While events are skipped, no snapshot is saved.
+    ///
+    /// An event type with a catch-all variant (`#[serde(other)]` or `#[event(raw)]`) knows every
+    /// event, so nothing is skipped.
+    ///
+    /// ```
+    /// use annals::entity::EntitySettings;
+    /// use annals::{Codec, NewEvent, journal::Expected};
+    ///
+    /// # use annals::entity::{Entity, EntityEvent, Stored};
+    /// # use annals::{Annals, memory::Memory, settings::Settings};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Default, Serialize, Deserialize, Stored)]
+    /// # struct Cart { items: u64 }
+    /// # #[derive(Serialize, Deserialize, EntityEvent)]
+    /// # enum CartEvent { Added }
+    /// # impl Entity for Cart {
+    /// #     const TYPE: &'static str = "Cart";
+    /// #     type Event = CartEvent;
+    /// #     type Error = std::convert::Infallible;
+    /// #     fn apply(&mut self, _: &CartEvent) { self.items += 1; }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let items = std::sync::Arc::new(Memory::new());
+    /// # let annals = Annals::create(items, &Settings::default()).await?;
+    /// // No variant has this name, and no adapter knows it.
+    /// let pinged = NewEvent::new(Codec::Json, "{}").manifest("Pinged");
+    /// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, pinged).await?;
+    ///
+    /// let strict = annals.executor::<Cart>(EntitySettings::new());
+    /// assert!(strict.view("42", |cart| cart.items).await.is_err());
+    /// let lenient = annals.executor::<Cart>(EntitySettings::new().skip_unknown_events());
+    /// assert_eq!(lenient.view("42", |cart| cart.items).await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn unknown(mut self, unknown: Unknown) -> Self {
-        self.reading.unknown = unknown;
+    pub fn skip_unknown_events(mut self) -> Self {
+        self.event_reader.skips_unknown = true;
         self
     }
 
-    /// How many of the last events are remembered by their command's id; none unless this is said, and
-    /// then `ask_once` is refused. Fewer: an old command may
-    /// be taken for a new one. More: recovery reads so many events before the snapshot too.
+    /// Remember the command ids of this many last events, for `ask_once`; 0 by default, which makes
+    /// `ask_once` fail. Fewer: an old command may be handled again. More: recovery reads this many
+    /// events before the snapshot too.
     #[must_use]
     pub fn remember_commands(mut self, events: u64) -> Self {
         self.remembered = events;
@@ -157,10 +227,112 @@ impl<E: Entity> EntitySettings<E> {
 impl<E> fmt::Debug for EntitySettings<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EntitySettings")
-            .field("tries", &self.tries)
+            .field("retention", &self.retention)
+            .field("attempts", &self.attempts)
+            .field("remembered", &self.remembered)
             .field("residency", &self.residency)
             .finish_non_exhaustive()
     }
 }
 
 pub(crate) type Shared<E> = Arc<EntitySettings<E>>;
+
+type IsDue<E> = Arc<dyn Fn(&E, u64) -> bool + Send + Sync>;
+
+/// When snapshots are saved, and what is kept.
+///
+/// ```
+/// use annals::entity::Retention;
+/// # #[derive(Default, serde::Serialize, serde::Deserialize)] struct Account { is_closed: bool }
+///
+/// let every_hundred = Retention::<Account>::every(100).keep(2).delete_events();
+/// let when_closed = Retention::<Account>::when(|account, _events| account.is_closed);
+/// # let _ = (every_hundred, when_closed);
+/// ```
+pub struct Retention<E> {
+    is_due: Option<IsDue<E>>,
+    bytes: Option<u64>,
+    keep: usize,
+    deletes_events: bool,
+}
+
+impl<E> Clone for Retention<E> {
+    fn clone(&self) -> Self {
+        Self {
+            is_due: self.is_due.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<E> Retention<E> {
+    /// Save snapshots only if an effect asks for one.
+    pub fn never() -> Self {
+        Self {
+            is_due: None,
+            bytes: None,
+            keep: 1,
+            deletes_events: false,
+        }
+    }
+
+    /// Save a snapshot every `events` events, at least one.
+    pub fn every(events: u64) -> Self {
+        Self::when(move |_, since| since >= events.max(1))
+    }
+
+    /// Save a snapshot whenever the payloads since the last one reach `bytes`.
+    pub fn every_bytes(bytes: u64) -> Self {
+        Self {
+            bytes: Some(bytes.max(1)),
+            ..Self::never()
+        }
+    }
+
+    /// Save a snapshot whenever the function returns true for the state and the number of events
+    /// since the last snapshot.
+    pub fn when(is_due: impl Fn(&E, u64) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            is_due: Some(Arc::new(is_due)),
+            ..Self::never()
+        }
+    }
+
+    /// Keep this many snapshots, at least one, and delete older ones.
+    #[must_use]
+    pub fn keep(mut self, snapshots: usize) -> Self {
+        self.keep = snapshots.max(1);
+        self
+    }
+
+    /// Delete the events that the oldest kept snapshot includes.
+    #[must_use]
+    pub fn delete_events(mut self) -> Self {
+        self.deletes_events = true;
+        self
+    }
+
+    pub(super) fn deletes_events(&self) -> bool {
+        self.deletes_events
+    }
+
+    pub(super) fn kept_snapshots(&self) -> usize {
+        self.keep
+    }
+
+    /// Whether a snapshot is due, by the events and bytes since the last one.
+    pub(super) fn is_due(&self, state: &E, events: u64, bytes: u64) -> bool {
+        self.bytes.is_some_and(|most| bytes >= most)
+            || self.is_due.as_ref().is_some_and(|due| due(state, events))
+    }
+}
+
+impl<E> fmt::Debug for Retention<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retention")
+            .field("bytes", &self.bytes)
+            .field("keep", &self.keep)
+            .field("deletes_events", &self.deletes_events)
+            .finish_non_exhaustive()
+    }
+}

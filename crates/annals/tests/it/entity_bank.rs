@@ -1,4 +1,4 @@
-//! A bank account, for tests of what hosts entities.
+//! A bank account, for tests of regions and executors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,34 +15,35 @@ pub(crate) struct Account {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
-pub(crate) enum Happened {
+#[event(entity = Account)]
+pub(crate) enum AccountEvent {
     Deposited {
         amount: i64,
     },
     Withdrawn {
         amount: i64,
     },
-    /// Not to be taken in.
+    /// Panics when it is applied.
     Poisoned,
 }
 
 #[derive(Debug, PartialEq, thiserror::Error)]
-#[error("the balance is {0}")]
-pub(crate) struct Overdrawn(pub(crate) i64);
+#[error("insufficient funds. balance=`{0}`")]
+pub(crate) struct InsufficientFunds(pub(crate) i64);
 
 impl Entity for Account {
     const TYPE: &'static str = "Account";
-    type Event = Happened;
-    type Error = Overdrawn;
+    type Event = AccountEvent;
+    type Error = InsufficientFunds;
 
-    fn apply(&mut self, event: &Happened) {
+    fn apply(&mut self, event: &AccountEvent) {
         match event {
-            Happened::Deposited { amount } => {
+            AccountEvent::Deposited { amount } => {
                 self.balance += amount;
                 self.deposits += 1;
             }
-            Happened::Withdrawn { amount } => self.balance -= amount,
-            Happened::Poisoned => panic!("a poisoned event"),
+            AccountEvent::Withdrawn { amount } => self.balance -= amount,
+            AccountEvent::Poisoned => panic!("a poisoned event"),
         }
     }
 }
@@ -53,20 +54,20 @@ pub(crate) struct Deposit(pub(crate) i64);
 pub(crate) struct Withdraw(pub(crate) i64);
 pub(crate) struct Balance;
 pub(crate) struct Panic;
-/// Panics while the event is taken in, when it is durable.
+/// Persists an event that panics when it is applied.
 pub(crate) struct Poison;
-pub(crate) struct Leave;
+pub(crate) struct Passivate;
 /// Deposits, and asks for a snapshot.
 pub(crate) struct Save(pub(crate) i64);
 
-type Decided<R> = Result<Effect<Account, R>, Overdrawn>;
+type Decided<R> = Result<Effect<Account, R>, InsufficientFunds>;
 
 impl Handle<Deposit> for Account {
     type Reply = i64;
 
     fn handle(&self, command: &Deposit, _: &Cx<'_>) -> Decided<i64> {
         let amount = command.0;
-        Ok(persist(Happened::Deposited { amount }).reply(|account: &Account| account.balance))
+        Ok(persist(AccountEvent::Deposited { amount }).reply(|account| account.balance))
     }
 }
 
@@ -76,9 +77,9 @@ impl Handle<Withdraw> for Account {
     fn handle(&self, command: &Withdraw, _: &Cx<'_>) -> Decided<i64> {
         let amount = command.0;
         if amount > self.balance {
-            return Err(Overdrawn(self.balance));
+            return Err(InsufficientFunds(self.balance));
         }
-        Ok(persist(Happened::Withdrawn { amount }).reply(|account: &Account| account.balance))
+        Ok(persist(AccountEvent::Withdrawn { amount }).reply(|account| account.balance))
     }
 }
 
@@ -102,7 +103,7 @@ impl Handle<Poison> for Account {
     type Reply = ();
 
     fn handle(&self, _: &Poison, _: &Cx<'_>) -> Decided<()> {
-        Ok(persist(Happened::Poisoned))
+        Ok(persist(AccountEvent::Poisoned))
     }
 }
 
@@ -111,34 +112,34 @@ impl Handle<Save> for Account {
 
     fn handle(&self, command: &Save, _: &Cx<'_>) -> Decided<()> {
         let amount = command.0;
-        Ok(persist(Happened::Deposited { amount }).snapshot())
+        Ok(persist(AccountEvent::Deposited { amount }).snapshot())
     }
 }
 
-impl Handle<Leave> for Account {
+impl Handle<Passivate> for Account {
     type Reply = ();
 
-    fn handle(&self, _: &Leave, _: &Cx<'_>) -> Decided<()> {
-        Ok(annals::entity::none().passivate())
+    fn handle(&self, _: &Passivate, _: &Cx<'_>) -> Decided<()> {
+        Ok(none().passivate())
     }
 }
 
-/// Deposits so many times at once.
+/// Deposits all amounts in one append.
 pub(crate) struct DepositAll(pub(crate) Vec<i64>);
-/// Deposits nothing, and stops the entity.
+/// Deposits 0 and stops the entity.
 pub(crate) struct Stop;
-/// Deposits, and adds to this when that is durable.
-pub(crate) struct Noted(pub(crate) i64, pub(crate) Arc<AtomicU64>);
-/// What panics when it is dropped.
-pub(crate) struct Bomb;
+/// Deposits, and counts callbacks.
+pub(crate) struct DepositWithCallback(pub(crate) i64, pub(crate) Arc<AtomicU64>);
+/// Panics when it is dropped.
+pub(crate) struct PanicsOnDrop;
 
 impl Handle<DepositAll> for Account {
     type Reply = i64;
 
     fn handle(&self, command: &DepositAll, _: &Cx<'_>) -> Decided<i64> {
-        let deposited = |amount: &i64| Happened::Deposited { amount: *amount };
+        let deposited = |amount: &i64| AccountEvent::Deposited { amount: *amount };
         let all = persist_all(command.0.iter().map(deposited));
-        Ok(all.reply(|account: &Account| account.balance))
+        Ok(all.reply(|account| account.balance))
     }
 }
 
@@ -146,24 +147,24 @@ impl Handle<Stop> for Account {
     type Reply = ();
 
     fn handle(&self, _: &Stop, _: &Cx<'_>) -> Decided<()> {
-        Ok(persist(Happened::Deposited { amount: 0 }).stop())
+        Ok(persist(AccountEvent::Deposited { amount: 0 }).stop())
     }
 }
 
-impl Handle<Noted> for Account {
+impl Handle<DepositWithCallback> for Account {
     type Reply = i64;
 
-    fn handle(&self, command: &Noted, _: &Cx<'_>) -> Decided<i64> {
-        let (amount, noted) = (command.0, command.1.clone());
-        let deposited = persist(Happened::Deposited { amount });
+    fn handle(&self, command: &DepositWithCallback, _: &Cx<'_>) -> Decided<i64> {
+        let (amount, callbacks) = (command.0, command.1.clone());
+        let deposited = persist(AccountEvent::Deposited { amount });
         let deposited = deposited.then(move |_| {
-            noted.fetch_add(1, Ordering::Relaxed);
+            callbacks.fetch_add(1, Ordering::Relaxed);
         });
-        Ok(deposited.reply(|account: &Account| account.balance))
+        Ok(deposited.reply(|account| account.balance))
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             panic!("a command that panics when it is dropped");
@@ -171,10 +172,10 @@ impl Drop for Bomb {
     }
 }
 
-impl Handle<Bomb> for Account {
+impl Handle<PanicsOnDrop> for Account {
     type Reply = ();
 
-    fn handle(&self, _: &Bomb, _: &Cx<'_>) -> Decided<()> {
+    fn handle(&self, _: &PanicsOnDrop, _: &Cx<'_>) -> Decided<()> {
         Ok(none())
     }
 }

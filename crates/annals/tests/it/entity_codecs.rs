@@ -1,12 +1,10 @@
-//! Codecs of entities: one journal of many, what they choose on the layouts shared with the JVM, and
-//! events that nobody knows.
+//! Codecs of entities: several in one journal, the JVM serializers that they select, and unknown events.
 
 use std::sync::Arc;
 
 use annals::entity::codec::ValueCodec;
 use annals::entity::{
-    Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, Unknown,
-    persist_all,
+    Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, persist_all,
 };
 use annals::items::{Condition, Item, Items, Scan, Value, scan_all};
 use annals::journal::{Expected, Window};
@@ -21,14 +19,14 @@ use futures::TryStreamExt;
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
-/// A price, as a service on the JVM has it too.
+/// A price, also used by a JVM service.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Price {
     #[prost(uint64, tag = "1")]
     cents: u64,
 }
 
-/// A number, most significant byte first: serializer 1043 of that service.
+/// A big-endian number: serializer 1043 of that service.
 struct BigEndian;
 
 impl ValueCodec<u32> for BigEndian {
@@ -48,9 +46,10 @@ impl ValueCodec<u32> for BigEndian {
     }
 }
 
-/// What happens to an article, in every codec there is.
+/// The events of an article, one for each codec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, EntityEvent)]
-enum Happened {
+#[event(entity = Article)]
+enum ArticleEvent {
     Listed {
         by: String,
     },
@@ -65,14 +64,14 @@ enum Happened {
     #[serde(skip)]
     #[event(format = "text", alias = "Remarked")]
     Noted(String),
-    /// Messages under a serializer of the service's own.
+    /// A message with a custom serializer of that service.
     #[serde(skip)]
     #[event(format = "protobuf", codec = "akka:1042", name = "discount")]
     Discounted(Price),
     #[serde(skip)]
     #[event(format = BigEndian, tags("stock"))]
     Counted(u32),
-    /// JSON under a serializer of the service's own.
+    /// JSON with a custom serializer of that service.
     #[event(codec = "akka:1044")]
     Sold {
         to: String,
@@ -82,7 +81,7 @@ enum Happened {
     Other(NewEvent),
 }
 
-/// All that happened, as text; a message as well.
+/// All events as text; a protocol buffers message itself.
 #[derive(Clone, PartialEq, prost::Message, Stored)]
 #[stored(format = "protobuf", name = "com.example.Article")]
 struct Article {
@@ -92,37 +91,37 @@ struct Article {
 
 impl Entity for Article {
     const TYPE: &'static str = "Article";
-    type Event = Happened;
+    type Event = ArticleEvent;
     type Error = std::convert::Infallible;
 
-    fn apply(&mut self, event: &Happened) {
+    fn apply(&mut self, event: &ArticleEvent) {
         self.seen.push(format!("{event:?}"));
     }
 }
 
-/// Let this happen.
-struct Happen(Vec<Happened>);
+/// Persists these events.
+struct Record(Vec<ArticleEvent>);
 
-impl Handle<Happen> for Article {
+impl Handle<Record> for Article {
     type Reply = u64;
 
-    fn handle(&self, command: &Happen, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
-        Ok(persist_all(command.0.clone()).reply(|article: &Self| article.seen.len() as u64))
+    fn handle(&self, command: &Record, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+        Ok(persist_all(command.0.clone()).reply(|article| article.seen.len() as u64))
     }
 }
 
-fn everything() -> Vec<Happened> {
+fn everything() -> Vec<ArticleEvent> {
     let foreign = NewEvent::new(Codec::Other("akka:77".into()), vec![0xff, 0x00]);
     vec![
-        Happened::Listed { by: "Ann".into() },
-        Happened::Weighed(70),
-        Happened::Priced(Price { cents: 1_099 }),
-        Happened::Photographed(vec![0xff, 0xd8]),
-        Happened::Noted("fine".into()),
-        Happened::Discounted(Price { cents: 999 }),
-        Happened::Counted(7),
-        Happened::Sold { to: "Bob".into() },
-        Happened::Other(foreign.manifest("com.example.Recalled").schema(3).tag("a")),
+        ArticleEvent::Listed { by: "Ann".into() },
+        ArticleEvent::Weighed(70),
+        ArticleEvent::Priced(Price { cents: 1_099 }),
+        ArticleEvent::Photographed(vec![0xff, 0xd8]),
+        ArticleEvent::Noted("fine".into()),
+        ArticleEvent::Discounted(Price { cents: 999 }),
+        ArticleEvent::Counted(7),
+        ArticleEvent::Sold { to: "Bob".into() },
+        ArticleEvent::Other(foreign.manifest("com.example.Recalled").schema(3).tag("a")),
     ]
 }
 
@@ -132,7 +131,7 @@ async fn create(variant: &Variant) -> (Arc<dyn Items>, AnyLayout, Annals) {
     (items, settings, annals)
 }
 
-fn texts(events: &[Happened]) -> Vec<String> {
+fn texts(events: &[ArticleEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{event:?}")).collect()
 }
 
@@ -142,8 +141,8 @@ async fn one_journal_holds_events_of_every_codec() {
         let (items, settings, annals) = create(&variant).await;
         let region = annals.region::<Article>(EntitySettings::new());
         let (first, rest) = (everything()[..1].to_vec(), everything()[1..].to_vec());
-        assert_eq!(region.ask("1", Happen(first)).await.unwrap(), 1);
-        assert_eq!(region.ask("1", Happen(rest)).await.unwrap(), 9);
+        assert_eq!(region.ask("1", Record(first)).await.unwrap(), 1);
+        assert_eq!(region.ask("1", Record(rest)).await.unwrap(), 9);
 
         let other = Annals::open(items, &settings).await.unwrap();
         let executor = other.executor::<Article>(EntitySettings::new());
@@ -166,12 +165,12 @@ async fn one_journal_holds_events_of_every_codec() {
 }
 
 #[tokio::test]
-async fn a_state_of_protocol_buffers_is_a_snapshot_of_its_name() {
+async fn a_protocol_buffers_state_is_stored_with_its_manifest() {
     for variant in [ANNALS, AKKA, J5IK2O] {
         let (items, settings, annals) = create(&variant).await;
         let retention = || EntitySettings::new().retention(Retention::every(1).delete_events());
         let executor = annals.executor::<Article>(retention());
-        executor.ask("1", Happen(everything())).await.unwrap();
+        executor.ask("1", Record(everything())).await.unwrap();
         let id = "Article|1".parse().unwrap();
         let snapshot = annals.snapshots().load(&id, Criteria::ALL).await.unwrap();
         let payload = snapshot.unwrap().payload;
@@ -188,8 +187,8 @@ async fn a_state_of_protocol_buffers_is_a_snapshot_of_its_name() {
     }
 }
 
-/// The serializers and manifests that the codecs chose, in the order of events.
-const CHOSEN: [(i32, &str); 9] = [
+/// The JVM serializers and manifests of the codecs, in the order of events.
+const SERIALIZERS: [(i32, &str); 9] = [
     (31, "Listed"),
     (33, "Weighed"),
     (2, "com.example.Price"),
@@ -201,7 +200,7 @@ const CHOSEN: [(i32, &str); 9] = [
     (77, "com.example.Recalled"),
 ];
 
-/// The items of the journal's table that have this number, in its order.
+/// The items of the journal table with this numeric attribute, in its order.
 async fn stored(items: &Arc<dyn Items>, settings: &AnyLayout, order: &str) -> Vec<Item> {
     let table = settings.tables().unwrap().journal;
     let found = scan_all(items.clone(), Arc::new(table), Scan::whole());
@@ -213,13 +212,13 @@ async fn stored(items: &Arc<dyn Items>, settings: &AnyLayout, order: &str) -> Ve
 }
 
 #[tokio::test]
-async fn on_the_akka_layout_a_codec_chooses_serializer_and_manifest() {
+async fn codecs_select_serializer_and_manifest_on_the_akka_layout() {
     let (items, settings, annals) = create(&AKKA).await;
     let executor = annals.executor::<Article>(EntitySettings::new());
-    executor.ask("1", Happen(everything())).await.unwrap();
+    executor.ask("1", Record(everything())).await.unwrap();
     let rows = stored(&items, &settings, "seq").await;
-    assert_eq!(rows.len(), CHOSEN.len());
-    for (row, (serializer, manifest)) in rows.iter().zip(CHOSEN) {
+    assert_eq!(rows.len(), SERIALIZERS.len());
+    for (row, (serializer, manifest)) in rows.iter().zip(SERIALIZERS) {
         let id = Value::from(serializer as u64);
         assert_eq!(row.get("ev_ser_id"), Some(&id), "{row:?}");
         let manifest = (!manifest.is_empty()).then(|| Value::from(manifest));
@@ -229,7 +228,7 @@ async fn on_the_akka_layout_a_codec_chooses_serializer_and_manifest() {
     assert_eq!(rows[6].get("event"), Some(&Value::from(vec![0, 0, 0, 7])));
 }
 
-/// The plugin's message, as far as it matters here.
+/// The plugin's message, reduced to what this test reads.
 #[derive(Clone, PartialEq, prost::Message)]
 struct PersistentMessage {
     #[prost(message, optional, tag = "1")]
@@ -247,27 +246,27 @@ struct PersistentPayload {
 }
 
 #[tokio::test]
-async fn on_the_j5ik2o_layout_a_codec_chooses_serializer_and_manifest() {
+async fn codecs_select_serializer_and_manifest_on_the_j5ik2o_layout() {
     let (items, settings, annals) = create(&J5IK2O).await;
     let executor = annals.executor::<Article>(EntitySettings::new());
-    executor.ask("1", Happen(everything())).await.unwrap();
+    executor.ask("1", Record(everything())).await.unwrap();
     let rows = stored(&items, &settings, "sequence-nr").await;
     let rows = rows.iter().filter_map(|row| match row.get("message") {
         Some(Value::B(bytes)) => PersistentMessage::decode(bytes.as_ref()).unwrap().payload,
         _ => None,
     });
     let payloads: Vec<PersistentPayload> = rows.collect();
-    let chosen: Vec<_> = payloads
+    let selected: Vec<_> = payloads
         .iter()
         .map(|payload| (payload.serializer_id, payload.manifest.as_str()))
         .collect();
-    assert_eq!(chosen, CHOSEN);
+    assert_eq!(selected, SERIALIZERS);
     assert_eq!(payloads[5].payload, [8, 0xe7, 7]);
     assert_eq!(payloads[6].payload, [0, 0, 0, 7]);
 }
 
 #[tokio::test]
-async fn what_the_jvm_wrote_under_such_a_serializer_an_entity_reads() {
+async fn entities_read_what_a_jvm_service_wrote() {
     let (items, settings, annals) = create(&AKKA).await;
     let table = settings.tables().unwrap().journal;
     let rows = [
@@ -289,28 +288,28 @@ async fn what_the_jvm_wrote_under_such_a_serializer_an_entity_reads() {
     }
     let executor = annals.executor::<Article>(EntitySettings::new());
     let seen = executor.view("1", |article| article.seen.clone()).await;
-    // Its prices have no schema number: the plugin keeps none for serializer 2.
+    // The plugin stores no schema number for serializer 2.
     let error = seen.unwrap_err();
     assert!(
-        format!("{error:?}").contains("schema=`0`, own=`2`"),
+        format!("{error:?}").contains("schema=`0`, expected=`2`"),
         "{error:?}"
     );
-    let today = annals::entity::Adapter::new(|event| match event.manifest.as_str() {
+    let adapt = |event: NewEvent| match event.manifest.as_str() {
         "com.example.Price" => Ok(vec![event.schema(2)]),
         _ => Ok(vec![event]),
-    });
-    let executor = annals.executor::<Article>(EntitySettings::new().adapter(today));
+    };
+    let executor = annals.executor::<Article>(EntitySettings::new().adapter(adapt));
     let seen = executor.view("1", |article| article.seen.clone()).await;
     let want = [
-        Happened::Discounted(Price { cents: 999 }),
-        Happened::Sold { to: "Bob".into() },
-        Happened::Priced(Price { cents: 999 }),
+        ArticleEvent::Discounted(Price { cents: 999 }),
+        ArticleEvent::Sold { to: "Bob".into() },
+        ArticleEvent::Priced(Price { cents: 999 }),
     ];
     assert_eq!(seen.unwrap(), texts(&want));
 }
 
 #[tokio::test]
-async fn what_is_raw_goes_from_one_journal_to_another_unaltered() {
+async fn raw_events_are_copied_unchanged() {
     let unknown = NewEvent::new(Codec::Bytes, vec![1, 2, 3])
         .manifest("Recalled")
         .schema(9)
@@ -325,14 +324,13 @@ async fn what_is_raw_goes_from_one_journal_to_another_unaltered() {
         append.await.unwrap();
         let read = annals.journal().replay(&from, Window::ALL);
         let read: Vec<_> = read.try_collect().await.unwrap();
-        let happened = Happened::from_event(&read[0].data).unwrap().unwrap();
-        assert_eq!(happened, Happened::Other(unknown.clone()));
-        // Whatever becomes of what nobody knows: there is none.
-        let settings = EntitySettings::new().unknown(Unknown::Fail);
-        let executor = annals.executor::<Article>(settings);
+        let event = ArticleEvent::from_event(&read[0].data).unwrap().unwrap();
+        assert_eq!(event, ArticleEvent::Other(unknown.clone()));
+        // A raw variant knows every event, so recovery does not fail.
+        let executor = annals.executor::<Article>(EntitySettings::new());
         let seen = executor.view("1", |article| article.seen.len()).await;
         assert_eq!(seen.unwrap(), 1);
-        executor.ask("2", Happen(vec![happened])).await.unwrap();
+        executor.ask("2", Record(vec![event])).await.unwrap();
         let copied = annals.journal().replay(&to, Window::ALL);
         let copied: Vec<_> = copied.try_collect().await.unwrap();
         assert_eq!(copied[0].data, unknown, "{}", variant.name);

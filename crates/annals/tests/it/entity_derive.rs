@@ -1,4 +1,4 @@
-//! Derived events and states: what they are stored as, what of it is read, and what is refused.
+//! Derived events and states: how they are stored and read, and what is refused.
 
 use annals::entity::{EntityEvent, Stored};
 use annals::{Codec, ErrorKind, NewEvent, Payload};
@@ -38,7 +38,7 @@ fn check_corrupt<T: std::fmt::Debug>(read: annals::Result<T>, want: &str) {
 }
 
 #[test]
-fn a_variant_is_an_event_of_its_name() {
+fn the_manifest_of_a_variant_is_its_name() {
     let tagged = |event: NewEvent, tags: &[&str]| {
         let tags = tags.iter();
         tags.fold(event.tag("account"), |event, tag| event.tag(*tag))
@@ -52,10 +52,10 @@ fn a_variant_is_an_event_of_its_name() {
 }
 
 #[test]
-fn names_of_yesterday_are_read() {
+fn aliases_are_read() {
     let read = Account::from_event(&event("frozen", 2, r#""fraud""#));
     assert_eq!(read.unwrap(), Some(Account::Blocked("fraud".into())));
-    // A catch-all takes every shape: it looks at none.
+    // A catch-all reads every schema number.
     let read = Account::from_event(&event("cancelled", 9, r#"{"why":1}"#));
     assert_eq!(read.unwrap(), Some(Account::Other));
     let foreign = NewEvent::new(Codec::Protobuf, vec![1]).manifest("cancelled");
@@ -63,11 +63,11 @@ fn names_of_yesterday_are_read() {
 }
 
 #[test]
-fn another_schema_is_another_shape() {
+fn another_schema_number_is_refused() {
     let read = Account::from_event(&event("deposited", 2, r#"{"amount":10}"#));
-    check_corrupt(read, "it has another shape. schema=`2`, own=`3`");
+    check_corrupt(read, "schema=`2`, expected=`3`");
     let read = Account::from_event(&event("opened", 0, "{}"));
-    check_corrupt(read, "schema=`0`, own=`2`");
+    check_corrupt(read, "schema=`0`, expected=`2`");
     let read = Account::from_event(&event("deposited", 3, r#"{"sum":10}"#));
     check_corrupt(read, "missing field `amount`");
 }
@@ -79,7 +79,7 @@ enum Small<T> {
 }
 
 #[test]
-fn cbor_is_written_where_it_is_said_and_json_read_as_well() {
+fn a_cbor_type_also_reads_json() {
     let cbor = NewEvent::new(Codec::Cbor, vec![0x07]).manifest("One");
     check(Small::One(7u8), &cbor);
     let read = Small::<u8>::from_event(&event("One", 0, "7"));
@@ -111,7 +111,7 @@ struct Text {
 }
 
 #[test]
-fn a_struct_is_an_event_of_its_name() {
+fn the_manifest_of_a_struct_is_its_name() {
     check(Moved { to: 1 }, &event("Moved", 1, r#"{"to":1}"#).tag("a"));
     check(Pinged, &event("pinged", 0, "{}"));
     let paired = NewEvent::new(Codec::Cbor, vec![0x82, 0x01, 0x02]);
@@ -121,7 +121,7 @@ fn a_struct_is_an_event_of_its_name() {
     let other = event("Other", 0, "{}");
     assert_eq!(Moved::from_event(&other).unwrap(), None);
     assert_eq!(Pinged::from_event(&other).unwrap(), None);
-    check_corrupt(Moved::from_event(&event("Moved", 0, "{}")), "own=`1`");
+    check_corrupt(Moved::from_event(&event("Moved", 0, "{}")), "expected=`1`");
     check_corrupt(Pinged::from_event(&event("pinged", 0, "")), "EOF");
 }
 
@@ -129,7 +129,7 @@ fn a_struct_is_an_event_of_its_name() {
 enum Never {}
 
 #[test]
-fn what_has_no_variants_knows_no_event() {
+fn an_enum_without_variants_knows_no_event() {
     assert_eq!(Never::from_event(&event("A", 0, "{}")).unwrap(), None);
 }
 
@@ -140,7 +140,7 @@ struct State<T> {
 }
 
 #[test]
-fn a_state_is_a_payload_of_its_shape() {
+fn a_state_is_stored_with_its_schema_number() {
     let state = State { n: 1u8 };
     let payload = state.to_payload().unwrap();
     let bytes = vec![0xa1, 0x61, b'n', 0x01];
@@ -149,11 +149,14 @@ fn a_state_is_a_payload_of_its_shape() {
     let json = Payload::new(Codec::Json, r#"{"n":1}"#).schema(4);
     assert_eq!(State::from_payload(&json).unwrap(), state);
     let old = State::<u8>::from_payload(&json.clone().schema(3));
-    check_corrupt(old, "it has another shape. schema=`3`, own=`4`");
+    check_corrupt(old, "schema=`3`, expected=`4`");
     let foreign = Payload::new(Codec::Bytes, "x").schema(4);
     check_corrupt(State::<u8>::from_payload(&foreign), "codec=`bytes`");
-    let behind = Payload::new(Codec::Cbor, vec![0xa1, 0x61, b'n', 0x01, 0x00]).schema(4);
-    check_corrupt(State::<u8>::from_payload(&behind), "bytes behind it");
+    let trailing = Payload::new(Codec::Cbor, vec![0xa1, 0x61, b'n', 0x01, 0x00]).schema(4);
+    check_corrupt(
+        State::<u8>::from_payload(&trailing),
+        "bytes follow the value",
+    );
 }
 
 #[derive(Clone, PartialEq, prost::Message, EntityEvent, Stored)]
@@ -181,7 +184,7 @@ enum Held<T> {
 }
 
 #[test]
-fn a_struct_of_another_codec_is_an_event_of_its_name() {
+fn structs_can_have_other_codecs() {
     let moved = NewEvent::new(Codec::Protobuf, vec![8, 7]).schema(1);
     check(Message { to: 7 }, &moved.clone().manifest("a.Moved"));
     let read = |event: &NewEvent| Message::from_event(event);
@@ -189,50 +192,50 @@ fn a_struct_of_another_codec_is_an_event_of_its_name() {
     assert_eq!(alias, Some(Message { to: 7 }));
     assert_eq!(read(&moved.clone().manifest("Message")).unwrap(), None);
     let moved = moved.manifest("a.Moved");
-    check_corrupt(read(&moved.clone().schema(0)), "schema=`0`, own=`1`");
+    check_corrupt(read(&moved.clone().schema(0)), "schema=`0`, expected=`1`");
     let cut = NewEvent {
         payload: bytes::Bytes::from_static(&[8]),
         ..moved.clone()
     };
-    check_corrupt(read(&cut), "a message does not decode");
+    check_corrupt(read(&cut), "message does not decode");
     let json = NewEvent {
         codec: Codec::Json,
         ..moved
     };
-    check_corrupt(read(&json), "codec=`json`, own=`protobuf`");
+    check_corrupt(read(&json), "codec=`json`, expected=`protobuf`");
     let blob = NewEvent::new(Codec::Other("akka:7".into()), "x");
     check(Blob("x".into()), &blob.manifest("Blob"));
-    // Written before it was recorded as another.
+    // Written before the codec name was set.
     let plain = NewEvent::new(Codec::Bytes, "x").manifest("Blob");
     assert_eq!(Blob::from_event(&plain).unwrap(), Some(Blob("x".into())));
     let foreign = NewEvent::new(Codec::Text, "x").manifest("Blob");
-    check_corrupt(Blob::from_event(&foreign), "codec=`text`, own=`bytes`");
+    check_corrupt(Blob::from_event(&foreign), "codec=`text`, expected=`bytes`");
 }
 
 #[test]
-fn variants_without_serde_need_none() {
+fn enums_without_serde_variants_need_no_serde() {
     let event = |codec, bytes: &'static [u8]| NewEvent::new(codec, bytes).tag("all");
     let one = Held::One(Message { to: 7 });
     check(one, &event(Codec::Protobuf, &[8, 7]).manifest("One"));
     let nothing = event(Codec::Protobuf, &[]).manifest("Nothing");
     check(Held::<Message>::Nothing, &nothing);
-    // A field that it had once.
+    // A field of an earlier release.
     let more = event(Codec::Protobuf, &[8, 7]).manifest("Nothing");
     assert_eq!(Held::from_event(&more).unwrap(), Some(Held::<()>::Nothing));
     let said = event(Codec::Text, b"hi").manifest("Said");
     check(Held::<()>::Said("hi".into()), &said);
     let no_text = event(Codec::Text, &[0xff]).manifest("Said");
-    check_corrupt(Held::<()>::from_event(&no_text), "it is not UTF-8");
-    // What nobody knows has its own tags, and not ours.
+    check_corrupt(Held::<()>::from_event(&no_text), "is not UTF-8");
+    // An unknown event keeps its own tags.
     let unknown = NewEvent::new(Codec::Text, "x").manifest("Two").schema(3);
     check(Held::<()>::Other(Box::new(unknown.clone())), &unknown);
-    // A name that is known is no other, whatever is wrong with it.
+    // A known manifest is not an unknown event, whatever is wrong with it.
     let wrong = unknown.manifest("Nothing");
-    check_corrupt(Held::<()>::from_event(&wrong), "schema=`3`, own=`0`");
+    check_corrupt(Held::<()>::from_event(&wrong), "schema=`3`, expected=`0`");
 }
 
 #[test]
-fn a_state_of_another_codec_is_a_payload() {
+fn states_can_have_other_codecs() {
     let payload = Message { to: 7 }.to_payload().unwrap();
     let want = Payload::new(Codec::Other("akka:7".into()), vec![8, 7]);
     assert_eq!(payload, want);

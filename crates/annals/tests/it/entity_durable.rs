@@ -1,5 +1,5 @@
-//! Durable values as entities: revisions, deletions, other writers, lost answers, every layout that
-//! keeps values.
+//! Durable values: revisions, deletions, concurrent writers and lost responses, on every layout with
+//! durable state.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct Cart {
 }
 
 #[derive(Debug, PartialEq, thiserror::Error)]
-#[error("there is no {0}")]
+#[error("not in the cart. item=`{0}`")]
 struct Missing(String);
 
 impl Entity for Cart {
@@ -36,7 +36,7 @@ impl Entity for Cart {
 struct Add(String);
 struct Remove(&'static str);
 struct Clear;
-struct Burst;
+struct PanicInReply;
 
 impl Handle<Add> for Cart {
     type Reply = usize;
@@ -44,7 +44,7 @@ impl Handle<Add> for Cart {
     fn handle(&self, add: &Add, _: &Cx<'_>) -> Result<Effect<Self, usize>, Missing> {
         let mut items = self.items.clone();
         items.push(add.0.clone());
-        Ok(update(Self { items }).reply(|cart: &Self| cart.items.len()))
+        Ok(update(Self { items }).reply(|cart| cart.items.len()))
     }
 }
 
@@ -71,11 +71,11 @@ impl Handle<Clear> for Cart {
     }
 }
 
-impl Handle<Burst> for Cart {
+impl Handle<PanicInReply> for Cart {
     type Reply = ();
 
-    fn handle(&self, _: &Burst, _: &Cx<'_>) -> Result<Effect<Self, ()>, Missing> {
-        Ok(none().reply(|_| panic!("it bursts")))
+    fn handle(&self, _: &PanicInReply, _: &Cx<'_>) -> Result<Effect<Self, ()>, Missing> {
+        Ok(none().reply(|_| panic!("a reply that panics")))
     }
 }
 
@@ -94,22 +94,22 @@ async fn carts(annals: &Annals) -> (Region<Cart>, Executor<Cart>) {
 }
 
 #[tokio::test]
-async fn values_are_kept_on_every_layout_that_has_them() {
+async fn values_are_stored_on_every_layout_with_durable_state() {
     for variant in [ANNALS, J5IK2O, J5IK2O_SPREAD] {
         let items: Arc<dyn Items> = Arc::new(Memory::new());
         let annals = Annals::create(items, &(variant.settings)()).await.unwrap();
         let (region, executor) = carts(&annals).await;
         assert_eq!(region.ask("1", add("a")).await.unwrap(), 1);
         assert_eq!(executor.ask("1", add("b")).await.unwrap(), 2);
-        // The region's own is old by now: it is decided again with the newer one.
+        // The region's value is stale: the command is decided again with the newer one.
         assert_eq!(region.ask("1", add("c")).await.unwrap(), 3);
-        let refused = region.ask("1", Remove("z")).await;
-        assert!(matches!(refused, Err(AskError::Rejected(Missing(_)))));
+        let rejected = region.ask("1", Remove("z")).await;
+        assert!(matches!(rejected, Err(AskError::Rejected(Missing(_)))));
         let kept = annals.states().unwrap().get(&id("1")).await.unwrap();
         let kept = kept.unwrap();
         assert_eq!((kept.revision, kept.tag.as_str()), (3, "of-3"));
         assert_eq!(region.ask("1", Clear).await.unwrap(), (false, 3));
-        assert_eq!(region.resident(), 0, "it asked to leave");
+        assert_eq!(region.resident(), 0, "it was passivated");
         assert_eq!(region.ask("1", Clear).await.unwrap(), (true, 4));
         let kept = annals.states().unwrap().last(&id("1")).await.unwrap();
         let kept = kept.map(|state| (state.revision, state.value));
@@ -121,7 +121,7 @@ async fn values_are_kept_on_every_layout_that_has_them() {
 }
 
 #[tokio::test]
-async fn a_layout_without_values_says_so() {
+async fn a_layout_without_durable_state_is_refused() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let annals = Annals::create(items, &(AKKA.settings)()).await.unwrap();
     let refused = annals.durable_region::<Cart>(EntitySettings::new());
@@ -160,12 +160,12 @@ async fn two_hosts_lose_no_command() {
     let mut items = view.await.unwrap();
     items.sort_unstable();
     acknowledged.sort_unstable();
-    assert_eq!(items, acknowledged, "each once, and no other");
+    assert_eq!(items, acknowledged, "each item exactly once");
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
 }
 
 #[tokio::test]
-async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
+async fn an_unconfirmed_write_is_in_doubt_and_read_before_the_next_command() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
     let annals = Annals::create(store.clone(), &AnyLayout::default()).await;
@@ -177,7 +177,11 @@ async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
         panic!("{lost:?}")
     };
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert_eq!(region.ask("1", add("c")).await.unwrap(), 3, "it had landed");
+    assert_eq!(
+        region.ask("1", add("c")).await.unwrap(),
+        3,
+        "the write had succeeded"
+    );
     store.crash();
     let down = region.ask("1", add("d")).await;
     assert!(matches!(down, Err(AskError::InDoubt(_))), "{down:?}");
@@ -191,7 +195,7 @@ async fn whoever_asked_is_told_that_nobody_knows_and_the_next_one_sees_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_named_and_a_panic_costs_a_look() {
+async fn an_unreadable_value_is_named_and_a_panic_costs_a_read() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let annals = Annals::create(items, &AnyLayout::default()).await.unwrap();
     let (region, _) = carts(&annals).await;
@@ -202,7 +206,7 @@ async fn what_is_not_understood_is_named_and_a_panic_costs_a_look() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("Cart|1"), "{error}");
     region.ask("2", add("a")).await.unwrap();
-    let burst = region.ask("2", Burst).await;
-    assert!(matches!(burst, Err(AskError::Panicked)));
+    let panicked = region.ask("2", PanicInReply).await;
+    assert!(matches!(panicked, Err(AskError::Panicked)));
     assert_eq!(region.ask("2", add("b")).await.unwrap(), 2);
 }

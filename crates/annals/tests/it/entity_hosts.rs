@@ -1,5 +1,5 @@
-//! Hosts whose runtimes end, whose commands panic when they are dropped, whose entities stop: nobody
-//! waits for ever, and nothing is dropped silently.
+//! Runtimes that shut down, commands that panic on drop, entities that stop: every caller gets a reply
+//! or an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -16,10 +16,10 @@ use annals_jvm::AnyLayout;
 use annals_testkit::faulty::{Faults, Faulty};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::entity_bank::{Account, Balance, Bomb, Deposit, Stop};
+use crate::entity_bank::{Account, Balance, Deposit, PanicsOnDrop, Stop};
 
-/// Only a test that fails waits as long.
-const FOR_EVER: Duration = Duration::from_secs(60);
+/// Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn faulty() -> (Arc<Faulty>, Annals) {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
@@ -34,7 +34,7 @@ fn threads() -> Runtime {
 }
 
 #[test]
-fn who_asks_may_end_before_the_answer() {
+fn a_command_completes_after_the_callers_runtime_shut_down() {
     let (home, guest) = (threads(), threads());
     let (store, annals) = home.block_on(faulty());
     let region: Region<Account> = home.block_on(async { annals.region(EntitySettings::new()) });
@@ -45,13 +45,13 @@ fn who_asks_may_end_before_the_answer() {
     home.block_on(store.until_held(1));
     guest.shutdown_background();
     store.release(Verb::Put);
-    // Its command goes on without it, and the next one comes after that.
+    // The command completes without its caller, and the next one follows.
     assert_eq!(home.block_on(region.ask("a", Deposit(1))).unwrap(), 3);
     home.block_on(region.passivate_all());
 }
 
 #[test]
-fn whoever_asks_needs_no_runtime_of_its_own() {
+fn callers_need_no_runtime() {
     let home = threads();
     let (_, annals) = home.block_on(faulty());
     let saves = EntitySettings::new().retention(Retention::every(1));
@@ -60,7 +60,7 @@ fn whoever_asks_needs_no_runtime_of_its_own() {
         futures::executor::block_on(region.ask("a", Deposit(1))).unwrap(),
         1
     );
-    // A runtime that is driven only while its own question waits.
+    // A runtime that runs only during its own call.
     let alone = Builder::new_current_thread().enable_time().build().unwrap();
     assert_eq!(alone.block_on(region.ask("a", Deposit(1))).unwrap(), 2);
     assert_eq!(home.block_on(region.ask("a", Deposit(1))).unwrap(), 3);
@@ -68,7 +68,7 @@ fn whoever_asks_needs_no_runtime_of_its_own() {
 }
 
 #[test]
-fn a_region_whose_runtime_has_ended_says_so() {
+fn callers_get_an_error_when_the_regions_runtime_shuts_down() {
     let home = threads();
     let (store, annals) = home.block_on(faulty());
     let region: Region<Account> = home.block_on(async { annals.region(EntitySettings::new()) });
@@ -77,7 +77,7 @@ fn a_region_whose_runtime_has_ended_says_so() {
     let waiting =
         std::thread::spawn(move || futures::executor::block_on(asked.ask("a", Deposit(1))));
     home.block_on(store.until_held(1));
-    // Another one waits behind it.
+    // Another command is queued after it.
     let (queued, is_queued) = channel();
     let (ended, has_ended) = channel();
     let asked = region.clone();
@@ -91,8 +91,8 @@ fn a_region_whose_runtime_has_ended_says_so() {
     });
     is_queued.recv().unwrap();
     home.shutdown_background();
-    let refused = has_ended.recv_timeout(FOR_EVER).unwrap();
-    assert!(matches!(refused, Err(AskError::Stopped)), "{refused:?}");
+    let stopped = has_ended.recv_timeout(TIMEOUT).unwrap();
+    assert!(matches!(stopped, Err(AskError::Stopped)), "{stopped:?}");
     let ended = waiting.join().unwrap();
     assert!(
         matches!(ended, Err(AskError::Panicked | AskError::Stopped)),
@@ -101,25 +101,28 @@ fn a_region_whose_runtime_has_ended_says_so() {
 }
 
 #[tokio::test]
-async fn a_command_that_panics_when_it_is_dropped_costs_itself_alone() {
+async fn a_command_that_panics_on_drop_affects_no_other() {
     let (store, annals) = faulty().await;
     let region = annals.region::<Account>(EntitySettings::new());
     region.ask("a", Deposit(1)).await.unwrap();
-    let _ = region.ask("a", Bomb).await;
+    let _ = region.ask("a", PanicsOnDrop).await;
     assert_eq!(region.ask("a", Balance).await.unwrap(), 1);
     region.passivate_all().await;
     store.crash();
-    let _ = region.ask("a", Bomb).await;
+    let _ = region.ask("a", PanicsOnDrop).await;
     store.revive();
     assert_eq!(region.ask("a", Balance).await.unwrap(), 1);
     region.passivate_all().await;
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(region.ask("a", Bomb))));
-    assert!(dropped.is_err(), "never asked: it is the asker's own");
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(region.ask("a", PanicsOnDrop))));
+    assert!(
+        dropped.is_err(),
+        "the command was never sent, so the caller panics"
+    );
     assert_eq!(region.ask("a", Balance).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn what_waits_is_told_of_a_stop_and_what_comes_later_is_not() {
+async fn queued_commands_are_rejected_by_a_stop_and_later_ones_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let saves = EntitySettings::new().retention(Retention::every(1));
     let annals = Annals::embedded(folder.path()).await.unwrap();
@@ -137,23 +140,23 @@ async fn what_waits_is_told_of_a_stop_and_what_comes_later_is_not() {
         async move { region.ask("a", Stop).await }
     });
     store.until_held(1).await;
-    let waits = tokio::spawn({
+    let queued = tokio::spawn({
         let region = region.clone();
         async move { region.ask("a", Deposit(1)).await }
     });
     tokio::task::yield_now().await;
     store.release(Verb::Put);
     stop.await.unwrap().unwrap();
-    let refused = waits.await.unwrap().unwrap_err();
+    let rejected = queued.await.unwrap().unwrap_err();
     assert!(
-        matches!(refused, AskError::Stopped) && refused.is_retryable(),
-        "{refused:?}"
+        matches!(rejected, AskError::Stopped) && rejected.is_retryable(),
+        "{rejected:?}"
     );
     assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), 2);
 }
 
 #[tokio::test]
-async fn no_more_recover_at_once_than_may() {
+async fn concurrent_recoveries_are_limited() {
     let (store, annals) = faulty().await;
     let two = EntitySettings::new().max_concurrent_recoveries(2);
     let region = annals.region::<Account>(two);

@@ -1,10 +1,10 @@
-//! How a state comes from the store when something is amiss: snapshots that are not understood,
-//! events that are deleted, other hosts that do both meanwhile; and what retention may do.
+//! Recovery with unreadable snapshots, deleted events, and other hosts that save and delete meanwhile;
+//! retention; metadata and correlation ids in the journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annals::entity::{AskError, EntitySettings, Once, Retention, Unknown};
+use annals::entity::{AskError, EntitySettings, Once, Retention};
 use annals::items::Items;
 use annals::journal::{Expected, Window};
 use annals::layout::Layout;
@@ -17,7 +17,7 @@ use annals_testkit::faulty::{Faults, Faulty};
 use annals_testkit::tck::{AKKA, ANNALS, J5IK2O};
 use futures::TryStreamExt;
 
-use crate::entity_bank::{Account, Deposit, DepositAll, Noted};
+use crate::entity_bank::{Account, Deposit, DepositAll, DepositWithCallback};
 
 async fn on(items: &Arc<dyn Items>) -> Annals {
     let settings = AnyLayout::default();
@@ -44,8 +44,8 @@ async fn snapshots(annals: &Annals) -> Vec<u64> {
     numbers.try_collect().await.unwrap()
 }
 
-/// Puts a snapshot at this number that an account does not understand.
-async fn spoil(annals: &Annals, number: u64) {
+/// Save a snapshot that an account cannot read.
+async fn save_unreadable(annals: &Annals, number: u64) {
     let place = Place::from(SequenceNumber::new(number).unwrap());
     let strange = Payload::new(Codec::Json, r#"{"balance":1}"#).schema(7);
     let id = id();
@@ -58,7 +58,7 @@ fn every(events: u64) -> EntitySettings<Account> {
 }
 
 #[tokio::test]
-async fn without_a_snapshot_that_is_understood_the_events_are_replayed() {
+async fn events_are_replayed_if_no_snapshot_is_readable() {
     let annals = on(&memory()).await;
     let saves = EntitySettings::new().retention(Retention::every(3));
     let region = annals.region::<Account>(saves);
@@ -67,12 +67,12 @@ async fn without_a_snapshot_that_is_understood_the_events_are_replayed() {
     }
     region.passivate_all().await;
     assert_eq!(snapshots(&annals).await, [3]);
-    spoil(&annals, 3).await;
+    save_unreadable(&annals, 3).await;
     assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 4);
 }
 
 #[tokio::test]
-async fn an_older_snapshot_is_used_where_the_newest_is_not_understood() {
+async fn an_older_snapshot_is_used_if_the_newest_is_unreadable() {
     let annals = on(&memory()).await;
     let retention = Retention::every(3).keep(2).delete_events();
     let region = annals.region::<Account>(EntitySettings::new().retention(retention));
@@ -80,15 +80,15 @@ async fn an_older_snapshot_is_used_where_the_newest_is_not_understood() {
         region.ask("a", Deposit(1)).await.unwrap();
     }
     region.passivate_all().await;
-    assert_eq!(snapshots(&annals).await, [9, 6], "so many are kept");
+    assert_eq!(snapshots(&annals).await, [9, 6], "two are kept");
     assert_eq!(numbers(&annals).await, [7, 8, 9]);
-    spoil(&annals, 9).await;
+    save_unreadable(&annals, 9).await;
     assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 9);
 }
 
-/// A host that deletes no events itself may meet what another one, or an operator, has deleted.
+/// Even a host that deletes no events must expect that another host or an operator did.
 #[tokio::test]
-async fn an_older_snapshot_is_not_taken_for_the_state_where_events_behind_it_are_gone() {
+async fn an_older_snapshot_is_not_used_if_events_after_it_are_deleted() {
     let annals = on(&memory()).await;
     let keeps = EntitySettings::new().retention(Retention::every(3).keep(2));
     let region = annals.region::<Account>(keeps);
@@ -101,13 +101,13 @@ async fn an_older_snapshot_is_not_taken_for_the_state_where_events_behind_it_are
     annals.journal().delete_to(&id(), last).await.unwrap();
     assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 6);
     region.passivate_all().await;
-    spoil(&annals, 6).await;
+    save_unreadable(&annals, 6).await;
     let error = region.view("a", |a| a.balance).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
 #[tokio::test]
-async fn an_entity_whose_events_are_gone_is_not_a_new_one() {
+async fn an_entity_with_deleted_events_is_not_new() {
     for variant in [ANNALS, AKKA, J5IK2O] {
         let annals = Annals::create(memory(), &(variant.settings)())
             .await
@@ -120,7 +120,7 @@ async fn an_entity_whose_events_are_gone_is_not_a_new_one() {
         assert_eq!(numbers(&annals).await, [0; 0], "all are deleted");
         assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 300);
         region.passivate_all().await;
-        spoil(&annals, 3).await;
+        save_unreadable(&annals, 3).await;
         let error = region.view("a", |a| a.balance).await.unwrap_err();
         assert_eq!(
             error.kind(),
@@ -132,7 +132,7 @@ async fn an_entity_whose_events_are_gone_is_not_a_new_one() {
 }
 
 #[tokio::test]
-async fn whoever_is_behind_deleted_events_goes_on_from_the_snapshot() {
+async fn a_stale_host_continues_from_the_snapshot_if_events_are_deleted() {
     let items = memory();
     let one = on(&items).await.region(every(3));
     let two = on(&items).await.region(every(3));
@@ -146,10 +146,10 @@ async fn whoever_is_behind_deleted_events_goes_on_from_the_snapshot() {
     assert_eq!(two.view("a", |a| a.balance).await.unwrap(), 7);
 }
 
-/// Numbers may be left out between events, so a number that is missing is not always a deleted one:
-/// whoever lags must not take the one for the other.
+/// Sequence numbers may be skipped, so a missing number is not always a deleted event. A stale host must
+/// not confuse the two.
 #[tokio::test]
-async fn whoever_is_behind_deleted_events_does_not_take_them_for_numbers_that_were_left_out() {
+async fn a_stale_host_does_not_mistake_deleted_events_for_skipped_numbers() {
     for variant in [ANNALS, AKKA, J5IK2O] {
         // Up to a whole append, and into one of five events.
         for (deleted, left) in [(6, vec![7]), (4, vec![5, 6, 7])] {
@@ -175,13 +175,13 @@ async fn whoever_is_behind_deleted_events_does_not_take_them_for_numbers_that_we
 }
 
 #[tokio::test]
-async fn what_was_passed_over_is_never_deleted_or_hidden() {
+async fn skipped_events_are_never_deleted_or_hidden_by_a_snapshot() {
     let annals = on(&memory()).await;
     let newer = NewEvent::new(Codec::Json, "5").manifest("Newer");
     let id = id();
     let appended = annals.journal().append(&id, Expected::Any, newer);
     appended.await.unwrap();
-    let region = annals.region::<Account>(every(2).unknown(Unknown::Skip));
+    let region = annals.region::<Account>(every(2).skip_unknown_events());
     for _ in 0..5 {
         region.ask("a", Deposit(1)).await.unwrap();
     }
@@ -191,54 +191,53 @@ async fn what_was_passed_over_is_never_deleted_or_hidden() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_not_understood_does_not_count_as_kept() {
+async fn an_unreadable_snapshot_does_not_count_as_kept() {
     let annals = on(&memory()).await;
     let region = annals.region::<Account>(every(3));
     for _ in 0..2 {
         region.ask("a", Deposit(1)).await.unwrap();
     }
-    // A newer release saved one further on, which this one does not understand.
-    spoil(&annals, 9).await;
+    // A newer release saved a later one, which this release cannot read.
+    save_unreadable(&annals, 9).await;
     region.ask("a", Deposit(1)).await.unwrap();
     region.passivate_all().await;
     assert_eq!(region.view("a", |a| a.balance).await.unwrap(), 3);
 }
 
 #[tokio::test]
-async fn snapshots_come_by_bytes_or_by_judgement() {
+async fn snapshots_are_saved_by_bytes_or_by_a_function() {
     let by_bytes = Retention::every_bytes(36);
-    let by_judgement =
-        Retention::when(|account: &Account, since| account.balance >= 3 && since > 1);
-    for (retention, wanted) in [(by_bytes, vec![3]), (by_judgement, vec![3])] {
+    let by_function = Retention::when(|account: &Account, since| account.balance >= 3 && since > 1);
+    for (retention, wanted) in [(by_bytes, vec![3]), (by_function, vec![3])] {
         let annals = on(&memory()).await;
         let region = annals.region::<Account>(EntitySettings::new().retention(retention));
         for _ in 0..3 {
             region.ask("a", Deposit(1)).await.unwrap();
         }
         region.passivate_all().await;
-        assert_eq!(snapshots(&annals).await, wanted, "12 bytes an event");
+        assert_eq!(snapshots(&annals).await, wanted, "12 bytes per event");
     }
 }
 
 #[tokio::test]
-async fn retention_that_fails_or_panics_fails_no_command() {
+async fn commands_succeed_though_retention_fails_or_panics() {
     let store = Arc::new(Faulty::new(memory(), Random::seeded(1), Faults::none()));
     let items: Arc<dyn Items> = store.clone();
     let annals = on(&items).await;
     let executor = annals.executor::<Account>(every(1));
     executor.ask("a", Deposit(1)).await.unwrap();
-    let judge = Retention::when(|_: &Account, _| panic!("a judge that panics"));
-    let panics = EntitySettings::new().retention(judge);
+    let panicking = Retention::when(|_: &Account, _| panic!("a panicking retention"));
+    let panics = EntitySettings::new().retention(panicking);
     assert_eq!(
         annals.executor(panics).ask("a", Deposit(1)).await.unwrap(),
         2
     );
-    let judge = Retention::when(|_: &Account, _| panic!("a judge that panics"));
-    let region = annals.region(EntitySettings::new().retention(judge));
+    let panicking = Retention::when(|_: &Account, _| panic!("a panicking retention"));
+    let region = annals.region(EntitySettings::new().retention(panicking));
     for n in 3..6 {
         assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), n);
     }
-    // The put of the event lands, the one of the snapshot does not.
+    // The put of the event succeeds, the one of the snapshot fails.
     store.spare_next(Verb::Put, 1);
     store.fail_next(Verb::Put, 1, ErrorKind::Unavailable);
     assert_eq!(executor.ask("a", Deposit(1)).await.unwrap(), 6);
@@ -246,7 +245,7 @@ async fn retention_that_fails_or_panics_fails_no_command() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_again_and_then_told() {
+async fn a_lost_response_is_retried_and_then_in_doubt() {
     let store = Arc::new(Faulty::new(memory(), Random::seeded(1), Faults::none()));
     let items: Arc<dyn Items> = store.clone();
     let annals = on(&items).await;
@@ -266,7 +265,7 @@ async fn a_lost_answer_is_asked_for_again_and_then_told() {
 }
 
 #[tokio::test]
-async fn a_command_is_known_however_many_events_it_had() {
+async fn a_command_is_recognised_however_many_events_it_wrote() {
     let annals = on(&memory()).await;
     let remembers = || EntitySettings::<Account>::new().remember_commands(3);
     let region = annals.region(remembers());
@@ -280,28 +279,28 @@ async fn a_command_is_known_however_many_events_it_had() {
     let again = annals.region(remembers()).ask_once("a", "c", many()).await;
     assert!(matches!(again, Ok(Once::Already(_))), "{again:?}");
     let forgets = annals.region::<Account>(EntitySettings::new());
-    let refused = forgets.ask_once("a", "c", many()).await;
-    let Err(AskError::Store(error)) = refused else {
-        panic!("{refused:?}")
+    let rejected = forgets.ask_once("a", "c", many()).await;
+    let Err(AskError::Store(error)) = rejected else {
+        panic!("{rejected:?}")
     };
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
 #[tokio::test]
-async fn what_follows_runs_once_however_often_it_is_decided() {
+async fn callbacks_run_once_however_often_a_command_is_decided() {
     let items = memory();
     let one = on(&items).await.region::<Account>(EntitySettings::new());
     let two = on(&items).await.region::<Account>(EntitySettings::new());
     let noted = Arc::new(AtomicU64::new(0));
     one.ask("a", Deposit(1)).await.unwrap();
     two.ask("a", Deposit(1)).await.unwrap();
-    let decided_twice = one.ask("a", Noted(1, noted.clone())).await;
+    let decided_twice = one.ask("a", DepositWithCallback(1, noted.clone())).await;
     assert_eq!(decided_twice.unwrap(), 3);
     assert_eq!(noted.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
-async fn a_conflict_is_told_when_others_keep_being_faster() {
+async fn a_conflict_is_returned_after_the_last_attempt() {
     let items = memory();
     let one = on(&items)
         .await
@@ -309,11 +308,11 @@ async fn a_conflict_is_told_when_others_keep_being_faster() {
     let two = on(&items).await.region::<Account>(EntitySettings::new());
     one.ask("a", Deposit(1)).await.unwrap();
     two.ask("a", Deposit(1)).await.unwrap();
-    let beaten = one.ask("a", Deposit(1)).await.unwrap_err();
-    assert!(matches!(beaten, AskError::Conflict) && beaten.is_retryable());
+    let conflict = one.ask("a", Deposit(1)).await.unwrap_err();
+    assert!(matches!(conflict, AskError::Conflict) && conflict.is_retryable());
     assert_eq!(
         one.ask("a", Deposit(1)).await.unwrap(),
         3,
-        "it knows by now"
+        "it has caught up"
     );
 }

@@ -1,9 +1,9 @@
-//! Entities in memory: one by one, passivated, overloaded, panicking, poisoned, without a store.
+//! Regions: command order, passivation, overload, panics, unknown events, store outages, `ask_once`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::entity::{AskError, EntitySettings, Once, Region, Retention, Unknown};
+use annals::entity::{AskError, EntitySettings, Once, Region, Retention};
 use annals::items::Items;
 use annals::journal::{Expected, Window};
 use annals::layout::Layout;
@@ -17,7 +17,7 @@ use annals_testkit::tck::{AKKA, ANNALS, J5IK2O};
 use futures::TryStreamExt;
 
 use crate::entity_bank::{
-    Account, Balance, Deposit, Leave, Overdrawn, Panic, Poison, Save, Withdraw,
+    Account, Balance, Deposit, InsufficientFunds, Panic, Passivate, Poison, Save, Withdraw,
 };
 
 async fn on(items: Arc<dyn Items>) -> Annals {
@@ -37,16 +37,23 @@ async fn events(annals: &Annals, id: &str) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn commands_are_handled_one_by_one() {
+async fn commands_are_handled_one_at_a_time() {
     let (annals, region) = bank().await;
     assert_eq!(region.ask("a", Deposit(10)).await.unwrap(), 10);
-    let refused = region.ask("a", Withdraw(11)).await;
-    assert!(matches!(refused, Err(AskError::Rejected(Overdrawn(10)))));
+    let rejected = region.ask("a", Withdraw(11)).await;
+    assert!(matches!(
+        rejected,
+        Err(AskError::Rejected(InsufficientFunds(10)))
+    ));
     let asks = (0..50).map(|_| region.ask("a", Deposit(1)));
     let replies = futures::future::try_join_all(asks).await.unwrap();
     let mut sorted = replies.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, (11..=60).collect::<Vec<_>>(), "each its own state");
+    assert_eq!(
+        sorted,
+        (11..=60).collect::<Vec<_>>(),
+        "each sees its own state"
+    );
     assert_eq!(region.ask("a", Balance).await.unwrap(), 60);
     assert_eq!(
         region.view("a", |account| account.deposits).await.unwrap(),
@@ -55,13 +62,13 @@ async fn commands_are_handled_one_by_one() {
     assert_eq!(
         events(&annals, "a").await.len(),
         51,
-        "a refusal writes nothing"
+        "a rejection writes nothing"
     );
     assert_eq!(region.resident(), 1);
 }
 
 #[tokio::test]
-async fn what_left_memory_comes_back_as_it_was() {
+async fn passivated_entities_recover_unchanged() {
     for variant in [ANNALS, AKKA, J5IK2O] {
         let settings = (variant.settings)();
         let items: Arc<dyn Items> = Arc::new(Memory::new());
@@ -71,12 +78,12 @@ async fn what_left_memory_comes_back_as_it_was() {
         for n in 1..=30 {
             assert_eq!(region.ask("a", Deposit(1)).await.unwrap(), n);
             if n % 4 == 0 {
-                region.ask("a", Leave).await.unwrap();
+                region.ask("a", Passivate).await.unwrap();
             }
         }
         region.passivate_all().await;
         assert_eq!(region.resident(), 0);
-        // And another process, without memory of any.
+        // Another process, with nothing in memory.
         let other = Annals::open(items, &settings).await.unwrap();
         let executor = other.executor::<Account>(EntitySettings::new().retention(retention));
         assert_eq!(executor.ask("a", Balance).await.unwrap(), 30);
@@ -93,7 +100,7 @@ async fn what_left_memory_comes_back_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_of_two_hosts_loses_no_command() {
+async fn two_hosts_on_one_store_lose_no_command() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let (one, two) = (on(items.clone()).await, on(items.clone()).await);
     let regions = [
@@ -131,21 +138,21 @@ async fn a_store_of_two_hosts_loses_no_command() {
 }
 
 #[tokio::test]
-async fn a_host_that_lags_far_catches_up_at_once() {
+async fn a_stale_host_catches_up_at_once() {
     let counting = Store::from(Arc::new(Memory::new()));
     let (one, two) = (
         on(counting.items().clone()).await,
-        on(counting.items().clone().clone()).await,
+        on(counting.items().clone()).await,
     );
     let one = one.region::<Account>(EntitySettings::new());
     let two = two.region::<Account>(EntitySettings::new());
     one.ask("a", Deposit(1)).await.unwrap();
-    // Behind by one: the refusal shows all there is to know.
+    // One append behind: the conflict returns it.
     two.ask("a", Deposit(1)).await.unwrap();
     let before = counting.counts().total().cost.requests;
     assert_eq!(one.ask("a", Deposit(1)).await.unwrap(), 3);
     assert_eq!(counting.counts().total().cost.requests - before, 2);
-    // Behind by many: more than a command is decided on.
+    // Many appends behind, more than the number of attempts.
     for _ in 0..50 {
         two.ask("a", Deposit(1)).await.unwrap();
     }
@@ -155,7 +162,7 @@ async fn a_host_that_lags_far_catches_up_at_once() {
 }
 
 #[tokio::test]
-async fn too_much_is_refused_and_nothing_is_dropped() {
+async fn overload_is_rejected_and_no_command_is_dropped() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
     let annals = on(store.clone()).await;
@@ -179,7 +186,7 @@ async fn too_much_is_refused_and_nothing_is_dropped() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    // Both places are busy: no third one comes in before one of them is done.
+    // Both resident entities are busy, so a third one cannot be loaded.
     let third = tokio::spawn({
         let region = region.clone();
         async move { region.ask("c", Deposit(1)).await }
@@ -189,17 +196,17 @@ async fn too_much_is_refused_and_nothing_is_dropped() {
     }
     assert_eq!(region.resident(), 2);
     store.thaw();
-    let (mut taken, mut overloaded) = (0, 0);
+    let (mut accepted, mut overloaded) = (0, 0);
     for ask in asks {
         match ask.await.unwrap() {
-            Ok(_) => taken += 1,
+            Ok(_) => accepted += 1,
             Err(AskError::Overloaded) => overloaded += 1,
             Err(other) => panic!("{other:?}"),
         }
     }
-    // Four wait, and one may be under way.
-    assert!((4..=5).contains(&taken), "{taken}");
-    assert_eq!(taken + overloaded, 20);
+    // Four are queued, and one may be in flight.
+    assert!((4..=5).contains(&accepted), "{accepted}");
+    assert_eq!(accepted + overloaded, 20);
     second.await.unwrap().unwrap();
     let third = third.await.unwrap();
     assert!(
@@ -207,12 +214,12 @@ async fn too_much_is_refused_and_nothing_is_dropped() {
         "{third:?}"
     );
     assert!(region.resident() <= 2);
-    assert_eq!(events(&annals, "a").await.len(), 1 + taken);
-    assert_eq!(region.ask("a", Balance).await.unwrap(), 1 + taken as i64);
+    assert_eq!(events(&annals, "a").await.len(), 1 + accepted);
+    assert_eq!(region.ask("a", Balance).await.unwrap(), 1 + accepted as i64);
 }
 
 #[tokio::test]
-async fn the_longest_idle_one_makes_room() {
+async fn the_longest_idle_entity_makes_room() {
     let annals = on(Arc::new(Memory::new())).await;
     let region = annals.region::<Account>(EntitySettings::new().max_resident(3));
     for n in 0..20i64 {
@@ -225,9 +232,9 @@ async fn the_longest_idle_one_makes_room() {
     }
 }
 
-/// And what comes behind it asks for none.
+/// Later commands ask for none.
 #[tokio::test]
-async fn an_effect_may_ask_for_a_snapshot() {
+async fn an_effect_can_ask_for_a_snapshot() {
     let (annals, region) = bank().await;
     region.ask("a", Deposit(1)).await.unwrap();
     region.ask("a", Save(2)).await.unwrap();
@@ -259,27 +266,27 @@ async fn idle_entities_leave_memory() {
     for id in ["a", "b"] {
         region.ask(id, Deposit(1)).await.unwrap();
     }
-    let look = async || {
+    let resident = async || {
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
         region.resident()
     };
-    let begun = clock.now_ms();
-    assert_eq!(look().await, 2);
-    assert_eq!(clock.now_ms(), begun, "nobody else moves the clock");
+    let start = clock.now_ms();
+    assert_eq!(resident().await, 2);
+    assert_eq!(clock.now_ms(), start, "nothing else moves the clock");
     clock.advance(Duration::from_secs(45));
-    assert_eq!(look().await, 2);
+    assert_eq!(resident().await, 2);
     region.ask("b", Deposit(1)).await.unwrap();
     clock.advance(Duration::from_secs(15));
-    assert_eq!(look().await, 1, "the one that was idle for a minute");
+    assert_eq!(resident().await, 1, "one was idle for a minute");
     clock.advance(Duration::from_secs(60));
-    assert_eq!(look().await, 0);
+    assert_eq!(resident().await, 0);
     assert_eq!(region.ask("a", Balance).await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn a_panic_costs_one_entity_a_recovery_and_nobody_else_anything() {
+async fn a_panic_affects_only_its_own_entity() {
     let (annals, region) = bank().await;
     for id in ["a", "b"] {
         region.ask(id, Deposit(7)).await.unwrap();
@@ -289,7 +296,7 @@ async fn a_panic_costs_one_entity_a_recovery_and_nobody_else_anything() {
     assert_eq!(region.ask("a", Balance).await.unwrap(), 7);
     assert_eq!(region.ask("b", Balance).await.unwrap(), 7);
 
-    // A poisoned event is told by name, each time, and the others go on.
+    // A poisoned event is named each time, and other entities continue.
     let _ = region.ask("a", Poison).await;
     assert_eq!(events(&annals, "a").await.len(), 2);
     for _ in 0..2 {
@@ -299,14 +306,14 @@ async fn a_panic_costs_one_entity_a_recovery_and_nobody_else_anything() {
         };
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         let error = error.to_string();
-        let told = error.contains("Account|a") && error.contains("number=`2`");
-        assert!(told && error.contains("Poisoned"), "{error}");
+        let is_named = error.contains("Account|a") && error.contains("number=`2`");
+        assert!(is_named && error.contains("Poisoned"), "{error}");
     }
     assert_eq!(region.ask("b", Deposit(1)).await.unwrap(), 8);
 }
 
 #[tokio::test]
-async fn an_event_that_is_not_understood_is_named_or_passed_over() {
+async fn an_unknown_event_is_named_or_skipped() {
     let (annals, region) = bank().await;
     region.ask("a", Deposit(7)).await.unwrap();
     region.passivate_all().await;
@@ -318,16 +325,16 @@ async fn an_event_that_is_not_understood_is_named_or_passed_over() {
     let Err(AskError::Store(error)) = failed else {
         panic!("{failed:?}")
     };
-    let said = format!("{error:?}");
+    let message = format!("{error:?}");
     for part in ["Account|a", "number=`2`", "Frobnicated"] {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
-    let lenient = annals.region::<Account>(EntitySettings::new().unknown(Unknown::Skip));
+    let lenient = annals.region::<Account>(EntitySettings::new().skip_unknown_events());
     assert_eq!(lenient.ask("a", Deposit(1)).await.unwrap(), 8);
 }
 
 #[tokio::test]
-async fn while_the_store_is_down_for_a_minute_askers_are_told_and_later_all_is_there() {
+async fn callers_get_errors_during_an_outage_and_nothing_is_lost() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let store = Arc::new(Faulty::new(items, Random::seeded(1), Faults::none()));
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
@@ -347,7 +354,7 @@ async fn while_the_store_is_down_for_a_minute_askers_are_told_and_later_all_is_t
         for _ in 0..30 {
             clock.advance(Duration::from_secs(1));
             let down = region.ask(id, Deposit(1)).await;
-            // Of one in memory nobody knows whether it was written; one that cannot be loaded was not.
+            // A write for an entity in memory is in doubt; one that cannot be loaded wrote nothing.
             let error = match (id, down) {
                 ("a", Err(AskError::InDoubt(error) | AskError::Store(error))) => error,
                 ("b", Err(AskError::Store(error))) => error,
@@ -385,7 +392,7 @@ async fn a_command_with_an_id_is_handled_once() {
         assert_eq!(once(n).await, Once::Already(n));
     }
     region.passivate_all().await;
-    // Another process, from a snapshot: the last five are known.
+    // Another process, from a snapshot: it recognises the last five.
     let other = on(items).await;
     let executor = other.executor(settings());
     for n in 2..=6u64 {

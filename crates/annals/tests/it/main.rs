@@ -11,6 +11,7 @@ mod entity_codecs;
 mod entity_derive;
 mod entity_durable;
 mod entity_hosts;
+mod entity_metadata;
 mod entity_recovery;
 mod entity_region;
 mod example_run;

@@ -43,6 +43,7 @@ struct Account {
 }
 
 #[derive(Debug, Serialize, Deserialize, EntityEvent)]
+#[event(entity = Account)]
 struct Deposited {
     amount: u64,
 }
@@ -64,7 +65,7 @@ impl Handle<Deposit> for Account {
 
     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
         let deposited = Deposited { amount: deposit.0 };
-        Ok(persist(deposited).reply(|account: &Self| account.balance))
+        Ok(persist(deposited).reply(|account| account.balance))
     }
 }
 

@@ -1,23 +1,22 @@
-//! How a command is run on a value.
+//! The backend of durable values: executes commands and writes the new values.
 //!
-//! Promises: a new value follows the one that it was decided on, or it is decided again. Where
-//! nobody knows whether a write landed, whoever asked is told so, and the value is read again
-//! before the next command.
+//! Guarantees: a new value is written only over the revision it was decided on; on a conflict the
+//! command is decided again. If it is unknown whether a write succeeded, the caller gets
+//! [`AskError::InDoubt`] and the value is read again before the next command.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::effect::Change;
+use super::model::Change;
 use super::{Entity, Handle};
-use crate::entity::hosting::{Asking, Hosting, Runs};
-use crate::entity::live::Asked;
+use crate::entity::backend::{Backend, Completed, Execute, Request};
 use crate::entity::settings::{Residency, Shared};
 use crate::entity::{AskError, Cx};
 use crate::state::{NewState, Revision, StateError, States};
 use crate::{Clock, Error, ErrorKind, PersistenceId, Result};
 
-/// What values of a kind are kept in.
+/// The state store of one entity type.
 pub(crate) struct Host<E> {
     pub(crate) states: States,
     pub(crate) clock: Arc<dyn Clock>,
@@ -36,22 +35,22 @@ impl<E> Clone for Host<E> {
     }
 }
 
-/// A value in memory, and which write it came with.
+/// A value in memory, and its revision.
 #[derive(Debug)]
-pub(crate) struct Live<E> {
+pub(crate) struct Loaded<E> {
     id: PersistenceId,
     value: E,
-    /// Whether the value is kept: it is the default otherwise.
-    is_there: bool,
-    /// The last write, of a deletion too; 0: none.
+    /// Whether the value is stored; otherwise it is the default.
+    is_stored: bool,
+    /// The last revision, also of a deletion; 0: never written.
     revision: Revision,
-    /// Whether there may be a newer one.
-    is_doubtful: bool,
+    /// There may be a newer value.
+    is_stale: bool,
 }
 
-impl<E: Entity> Hosting for Host<E> {
+impl<E: Entity> Backend for Host<E> {
     type State = E;
-    type Live = Live<E>;
+    type Loaded = Loaded<E>;
 
     const TYPE: &'static str = E::TYPE;
 
@@ -67,65 +66,66 @@ impl<E: Entity> Hosting for Host<E> {
         &self.recoveries
     }
 
-    fn state(live: &Live<E>) -> &E {
-        &live.value
+    fn state(loaded: &Loaded<E>) -> &E {
+        &loaded.value
     }
 
-    async fn load(&self, id: &PersistenceId) -> Result<Live<E>> {
+    async fn load(&self, id: &PersistenceId) -> Result<Loaded<E>> {
         let last = self.states.last(id).await?;
         let revision = last.as_ref().map_or(0, |state| state.revision);
         let value = last.and_then(|state| state.value);
         let read = value.as_ref().map(E::from_payload).transpose();
         let value = read.map_err(|cause| {
-            let unread = "a value is not understood; its type must read what was written before";
-            let message = format!("{unread}. id=`{id}`, revision=`{revision}`");
+            let advice = "a value cannot be read; let its type accept what earlier releases wrote";
+            let message = format!("{advice}. id=`{id}`, revision=`{revision}`");
             Error::new(cause.kind(), message).because(cause)
         })?;
-        Ok(Live {
+        Ok(Loaded {
             id: id.clone(),
-            is_there: value.is_some(),
+            is_stored: value.is_some(),
             value: value.unwrap_or_default(),
             revision,
-            is_doubtful: false,
+            is_stale: false,
         })
     }
 
-    async fn settle(&self, live: &mut Live<E>) -> Result<()> {
-        if live.is_doubtful {
+    async fn refresh(&self, loaded: &mut Loaded<E>) -> Result<()> {
+        if loaded.is_stale {
             let _permit = self.recoveries.acquire().await;
-            *live = self.load(&live.id).await?;
+            *loaded = self.load(&loaded.id).await?;
         }
         Ok(())
     }
 
-    async fn tend(&self, _: &mut Live<E>) {}
+    async fn maintain(&self, _: &mut Loaded<E>) {}
 }
 
-impl<E: Handle<C>, C: Sync> Runs<C> for Host<E> {
+impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
     type Reply = E::Reply;
     type Error = E::Error;
 
-    async fn run(
+    async fn execute(
         &self,
-        live: &mut Live<E>,
-        asking: Asking<'_, C>,
-    ) -> Result<Asked<E::Reply>, AskError<E::Error>> {
-        for _ in 0..self.settings.tries {
-            self.settle(live).await?;
+        loaded: &mut Loaded<E>,
+        request: Request<'_, C>,
+    ) -> Result<Completed<E::Reply>, AskError<E::Error>> {
+        for _ in 0..self.settings.attempts {
+            self.refresh(loaded).await?;
             let cx = Cx {
-                id: &live.id,
-                last: live.revision,
-                is_new: !live.is_there,
+                id: &loaded.id,
+                last: loaded.revision,
+                is_new: !loaded.is_stored,
                 now_ms: self.clock.now_ms(),
-                command_id: asking.id,
+                command_id: request.ids.command.as_deref(),
+                correlation_id: request.ids.correlation.as_deref(),
             };
-            let effect = live.value.handle(asking.command, &cx);
+            let effect = loaded.value.handle(request.command, &cx);
             let effect = effect.map_err(AskError::Rejected)?;
-            match self.change(live, effect.change).await {
-                Ok(()) => return Ok(effect.ending.finish(&live.value)),
-                Err(StateError::Conflict { .. }) => live.is_doubtful = true,
+            match self.write(loaded, effect.change).await {
+                Ok(()) => return Ok(effect.completion.run(&loaded.value)),
+                Err(StateError::Conflict { .. }) => loaded.is_stale = true,
                 Err(StateError::Store(error)) if error.kind() == ErrorKind::Unavailable => {
-                    live.is_doubtful = true;
+                    loaded.is_stale = true;
                     return Err(AskError::InDoubt(error));
                 }
                 Err(StateError::Store(error)) => return Err(AskError::Store(error)),
@@ -136,26 +136,26 @@ impl<E: Handle<C>, C: Sync> Runs<C> for Host<E> {
 }
 
 impl<E: Entity> Host<E> {
-    /// Writes a change and takes it in.
-    async fn change(&self, live: &mut Live<E>, change: Change<E>) -> Result<(), StateError> {
-        let revision = live.revision + 1;
+    /// Write a change, then apply it in memory.
+    async fn write(&self, loaded: &mut Loaded<E>, change: Change<E>) -> Result<(), StateError> {
+        let revision = loaded.revision + 1;
         let value = match change {
             Change::Keep => return Ok(()),
-            // What is not there needs no deletion.
-            Change::Delete if !live.is_there => return Ok(()),
+            // There is nothing to delete.
+            Change::Delete if !loaded.is_stored => return Ok(()),
             Change::Delete => {
-                self.states.delete(&live.id, Some(revision)).await?;
+                self.states.delete(&loaded.id, Some(revision)).await?;
                 None
             }
             Change::Update(value) => {
                 let written = NewState::from(value.to_payload()?).tag(value.tag());
-                self.states.upsert(&live.id, revision, written).await?;
+                self.states.upsert(&loaded.id, revision, written).await?;
                 Some(value)
             }
         };
-        live.is_there = value.is_some();
-        live.value = value.unwrap_or_default();
-        live.revision = revision;
+        loaded.is_stored = value.is_some();
+        loaded.value = value.unwrap_or_default();
+        loaded.revision = revision;
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! Entities that are a value: only the current one is kept, without its history.
+//! Durable values: entities without history, of which only the current value is stored.
 //!
-//! The shape is that of entities made of events: a state, commands, effects. There is nothing to
-//! apply: an effect is the whole new value ([`update`]), or that there is none any more ([`delete`]).
-//! For what nobody will ask the history of: carts, settings, sessions, the position of a reader.
+//! They work like event-sourced entities, with commands and effects, but without events: an effect is
+//! the whole new value ([`update`]) or its deletion ([`delete`]). Use them if you don't need history:
+//! carts, settings, sessions, the position of a reader.
 //!
 //! ```
 //! use annals::Annals;
@@ -28,7 +28,7 @@
 //!     fn handle(&self, add: &Add, _: &Cx<'_>) -> Result<Effect<Self, usize>, Self::Error> {
 //!         let mut items = self.items.clone();
 //!         items.push(add.0.to_owned());
-//!         Ok(update(Self { items }).reply(|cart: &Self| cart.items.len()))
+//!         Ok(update(Self { items }).reply(|cart| cart.items.len()))
 //!     }
 //! }
 //!
@@ -55,21 +55,16 @@
 //! # }
 //! ```
 //!
-//! A value is replaced only by whoever knows its revision, so two processes that change the same
-//! one lose nothing: the slower decides again with what the faster left. A command is not known
-//! again by an id of its own, as it is with events: a value carries no commands. Write the id into
-//! the value where that matters.
+//! Every write names the revision it replaces, so two processes that change the same value lose
+//! nothing: the slower one decides again with the newer value. There is no `ask_once`: a value does not
+//! record commands. Store the command id in the value if you need that.
 
-mod effect;
-mod executor;
 mod host;
+mod hosts;
 mod model;
-mod region;
 
-#[cfg(feature = "testing")]
-pub(in crate::entity) use effect::Change;
-pub use effect::{Effect, delete, none, reply, update};
-pub use executor::Executor;
 pub(crate) use host::Host;
-pub use model::{Entity, Handle};
-pub use region::Region;
+pub use hosts::{Executor, Region};
+#[cfg(feature = "testkit")]
+pub(in crate::entity) use model::Change;
+pub use model::{Effect, Entity, Handle, delete, none, reply, update};

@@ -1,7 +1,7 @@
-//! Which entities are in memory, and how to reach them.
+//! The directory of a region: which entities are in memory.
 //!
-//! Promises: an id has at most one slot: it is entered and left under a lock. Whoever met a slot
-//! that has left looks again.
+//! Guarantees: an id has at most one mailbox, since mailboxes are added and removed under a lock. A
+//! caller that finds a closed mailbox looks up the next one.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -12,53 +12,51 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use super::super::hosting::{Hosting, Runs};
+use super::super::backend::{Backend, CommandIds, Execute};
 use super::super::{AskError, Once};
-use super::job::{Ask, Job, Look};
-use super::slot::{Slot, Taken};
-use super::work::work;
+use super::mailbox::{Ask, Enqueued, Job, Mailbox, View};
+use super::worker::work;
 use crate::{Error, PersistenceId, Result};
 
 const SHARDS: usize = 64;
-/// How often room is made for an entity before it is refused.
-const TRIES: usize = 8;
-/// Where room is made, this part of all that may be in memory leaves at once, so that looking for
-/// them is paid once for many.
-const LEAVES: usize = 64;
-/// How often in the time after which idle entities leave memory they are looked for.
-const LOOKS: u32 = 4;
+/// How often to make room for an entity before rejecting it as overloaded.
+const ATTEMPTS: usize = 8;
+/// To make room, passivate one of this many allowed entities at once: finding idle ones costs a scan.
+const EVICTED_FRACTION: usize = 64;
+/// Idle entities are searched for this often within `passivate_after`.
+const IDLE_CHECKS: u32 = 4;
 
-/// It was not taken in.
+/// The mailbox or the region is full.
 pub(super) struct Overloaded;
 
-type Shard<H> = HashMap<PersistenceId, Arc<Slot<H>>>;
+type Shard<B> = HashMap<PersistenceId, Arc<Mailbox<B>>>;
 
-/// Which entities are in memory.
-pub(crate) struct Directory<H: Hosting> {
-    pub(super) host: H,
-    /// Where tasks run, whoever asks: who asks may end before them.
+/// The entities in memory.
+pub(crate) struct Directory<B: Backend> {
+    pub(super) backend: B,
+    /// The runtime of the region: the caller's may shut down before its command is done.
     runtime: Handle,
-    /// Rung when an entity becomes idle or leaves.
-    pub(super) rests: Notify,
-    shards: Vec<Mutex<Shard<H>>>,
+    /// Notified when an entity becomes idle or leaves memory.
+    pub(super) idle_changed: Notify,
+    shards: Vec<Mutex<Shard<B>>>,
     hasher: RandomState,
     count: AtomicUsize,
 }
 
-impl<H: Hosting> Directory<H> {
-    /// Starts with none. To be called inside a tokio runtime.
-    pub(in crate::entity) fn start(host: H) -> Arc<Self> {
-        let every = host.residency().passivate_after / LOOKS;
+impl<B: Backend> Directory<B> {
+    /// Start with no entities. Must be called inside a tokio runtime.
+    pub(in crate::entity) fn start(backend: B) -> Arc<Self> {
+        let every = backend.residency().passivate_after / IDLE_CHECKS;
         let directory = Arc::new(Self {
             runtime: Handle::current(),
-            rests: Notify::new(),
+            idle_changed: Notify::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
-            host,
+            backend,
         });
         let watched = Arc::downgrade(&directory);
-        let clock = directory.host.clock().clone();
+        let clock = directory.backend.clock().clone();
         tokio::spawn(async move {
             loop {
                 clock.passes(every.max(Duration::from_millis(1))).await;
@@ -75,171 +73,175 @@ impl<H: Hosting> Directory<H> {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn shard(&self, id: &PersistenceId) -> MutexGuard<'_, Shard<H>> {
-        let place = self.hasher.hash_one(id) as usize % SHARDS;
-        let shard = self.shards.get(place).or(self.shards.first());
+    fn shard(&self, id: &PersistenceId) -> MutexGuard<'_, Shard<B>> {
+        let index = self.hasher.hash_one(id) as usize % SHARDS;
+        let shard = self.shards.get(index).or(self.shards.first());
         match shard {
             Some(shard) => shard.lock().unwrap_or_else(PoisonError::into_inner),
             None => unreachable!("there are shards"),
         }
     }
 
-    /// Asks an entity, which is brought into memory if it is not there.
+    /// Send a command to an entity, loading it if needed.
     pub(in crate::entity) async fn ask<C>(
         self: &Arc<Self>,
         id: &str,
-        command_id: Option<&str>,
+        ids: CommandIds,
         command: C,
-    ) -> Result<Once<H::Reply>, AskError<H::Error>>
+    ) -> Result<Once<B::Reply>, AskError<B::Error>>
     where
-        H: Runs<C>,
+        B: Execute<C>,
         C: Send + Sync + 'static,
     {
-        let id = H::id_of(id)?;
-        let (answer, answered) = oneshot::channel();
+        let id = B::persistence_id(id)?;
+        let (reply, replied) = oneshot::channel();
         let ask = Ask {
             command,
-            command_id: command_id.map(Box::from),
-            answer,
+            ids,
+            reply,
         };
         let sent = self.send(&id, Box::new(ask));
         sent.map_err(|_| AskError::Overloaded)?;
-        answered.await.unwrap_or(Err(AskError::Panicked))
+        replied.await.unwrap_or(Err(AskError::Panicked))
     }
 
-    /// What this makes of the state as it is, behind all that waits.
+    /// Read the state, after all queued commands.
     pub(in crate::entity) async fn view<R: Send + 'static>(
         self: &Arc<Self>,
         id: &str,
-        view: impl FnOnce(&H::State) -> R + Send + 'static,
+        view: impl FnOnce(&B::State) -> R + Send + 'static,
     ) -> Result<R> {
-        let id = H::id_of(id)?;
-        let (answer, answered) = oneshot::channel();
-        let sent = self.send(&id, Box::new(Look { view, answer }));
-        sent.map_err(|_| Error::unavailable("too much is waiting; ask again later"))?;
-        let panicked = || Error::corrupt("looking at the entity panicked");
-        answered.await.unwrap_or_else(|_| Err(panicked()))
+        let id = B::persistence_id(id)?;
+        let (reply, replied) = oneshot::channel();
+        let sent = self.send(&id, Box::new(View { view, reply }));
+        sent.map_err(|_| {
+            Error::unavailable("the entity has too many pending commands; ask again later")
+        })?;
+        let panicked = || Error::corrupt("the view function panicked");
+        replied.await.unwrap_or_else(|_| Err(panicked()))
     }
 
-    /// Lets a job wait for an entity, bringing that into memory.
+    /// Queue a job for an entity, loading it if needed.
     fn send(
         self: &Arc<Self>,
         id: &PersistenceId,
-        mut job: Box<dyn Job<H>>,
+        mut job: Box<dyn Job<B>>,
     ) -> Result<(), Overloaded> {
-        let most = self.host.residency().mailbox;
-        for _ in 0..TRIES {
-            let Some(slot) = self.enter(id) else {
+        let most = self.backend.residency().mailbox;
+        for _ in 0..ATTEMPTS {
+            let Some(mailbox) = self.mailbox(id) else {
                 self.make_room()?;
                 continue;
             };
-            slot.used(self.host.clock().monotonic());
-            job = match slot.take_in(job, most) {
-                Taken::Waits => return Ok(()),
-                Taken::Start(live) => {
-                    self.runtime.spawn(work(self.clone(), slot, live));
+            mailbox.used(self.backend.clock().monotonic());
+            job = match mailbox.enqueue(job, most) {
+                Enqueued::Queued => return Ok(()),
+                Enqueued::Start(loaded) => {
+                    self.runtime.spawn(work(self.clone(), mailbox, loaded));
                     return Ok(());
                 }
-                Taken::Full => return Err(Overloaded),
-                // It left just now: the next one is another.
-                Taken::Gone(job) => job,
+                Enqueued::Full => return Err(Overloaded),
+                // The entity just left memory: look up the next mailbox.
+                Enqueued::Closed(job) => job,
             };
         }
         Err(Overloaded)
     }
 
-    /// The slot of an entity, a new one where it had none; `None` where there is no room.
-    fn enter(&self, id: &PersistenceId) -> Option<Arc<Slot<H>>> {
+    /// The mailbox of an entity, a new one if it has none; `None` if the region is full.
+    fn mailbox(&self, id: &PersistenceId) -> Option<Arc<Mailbox<B>>> {
         let mut shard = self.shard(id);
-        if let Some(slot) = shard.get(id) {
-            return Some(slot.clone());
+        if let Some(mailbox) = shard.get(id) {
+            return Some(mailbox.clone());
         }
-        let most = self.host.residency().max_resident;
-        let entered = self
+        let most = self.backend.residency().max_resident;
+        let counted = self
             .count
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 (count < most).then_some(count + 1)
             });
-        entered.ok()?;
-        let slot = Arc::new(Slot::new(id.clone()));
-        shard.insert(id.clone(), slot.clone());
-        Some(slot)
+        counted.ok()?;
+        let mailbox = Arc::new(Mailbox::new(id.clone()));
+        shard.insert(id.clone(), mailbox.clone());
+        Some(mailbox)
     }
 
-    /// An entity leaves, if nothing waits for it and nobody but the asking task works on it.
-    pub(super) fn leave(&self, slot: &Slot<H>, is_own_task: bool) -> bool {
-        let mut shard = self.shard(&slot.id);
-        if !slot.leave(is_own_task) {
+    /// Remove an entity from memory, if nothing is queued and no task but the caller's uses it.
+    pub(super) fn remove_idle(&self, mailbox: &Mailbox<B>, is_own_task: bool) -> bool {
+        let mut shard = self.shard(&mailbox.id);
+        if !mailbox.close_if_idle(is_own_task) {
             return false;
         }
-        shard.remove(&slot.id);
+        shard.remove(&mailbox.id);
         self.count.fetch_sub(1, Ordering::Relaxed);
         true
     }
 
-    /// An entity leaves whatever waits for it; answers that.
-    pub(super) fn give_up(&self, slot: &Arc<Slot<H>>) -> VecDeque<Box<dyn Job<H>>> {
-        let mut shard = self.shard(&slot.id);
+    /// Remove an entity from memory and return what is queued for it.
+    pub(super) fn remove(&self, mailbox: &Arc<Mailbox<B>>) -> VecDeque<Box<dyn Job<B>>> {
+        let mut shard = self.shard(&mailbox.id);
         let is_here = shard
-            .get(&slot.id)
-            .is_some_and(|here| Arc::ptr_eq(here, slot));
+            .get(&mailbox.id)
+            .is_some_and(|here| Arc::ptr_eq(here, mailbox));
         if is_here {
-            shard.remove(&slot.id);
+            shard.remove(&mailbox.id);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
-        slot.give_up()
+        mailbox.close()
     }
 
-    /// Everybody idle, with the time it was last used.
-    fn idle(&self) -> Vec<(u64, Arc<Slot<H>>)> {
+    /// The idle entities, each with the time of its last use.
+    fn idle(&self) -> Vec<(u64, Arc<Mailbox<B>>)> {
         let mut idle = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let slots = shard.values().filter(|slot| slot.is_idle());
-            idle.extend(slots.map(|slot| (slot.used_ms(), slot.clone())));
+            let mailboxes = shard.values().filter(|mailbox| mailbox.is_idle());
+            idle.extend(mailboxes.map(|mailbox| (mailbox.used_ms(), mailbox.clone())));
         }
         idle
     }
 
-    /// Lets those leave who have been idle for long enough.
+    /// Passivate entities that have been idle for long enough.
     fn passivate_idle(&self) {
-        let since = self.host.residency().passivate_after;
-        let now = self.host.clock().monotonic();
-        for (used, slot) in self.idle() {
+        let since = self.backend.residency().passivate_after;
+        let now = self.backend.clock().monotonic();
+        for (used, mailbox) in self.idle() {
             if now.saturating_sub(Duration::from_millis(used)) >= since {
-                self.leave(&slot, false);
+                self.remove_idle(&mailbox, false);
             }
         }
     }
 
-    /// Lets those leave who have been idle for the longest.
+    /// Passivate the entities that have been idle for the longest.
     fn make_room(&self) -> Result<(), Overloaded> {
         let mut idle = self.idle();
-        let leaving = (self.host.residency().max_resident / LEAVES).max(1);
-        if leaving < idle.len() {
-            idle.select_nth_unstable_by_key(leaving - 1, |(used, _)| *used);
-            idle.truncate(leaving);
+        let evicted = (self.backend.residency().max_resident / EVICTED_FRACTION).max(1);
+        if evicted < idle.len() {
+            idle.select_nth_unstable_by_key(evicted - 1, |(used, _)| *used);
+            idle.truncate(evicted);
         }
-        let left = idle.iter().filter(|(_, slot)| self.leave(slot, false));
-        match left.count() {
+        let removed = idle
+            .iter()
+            .filter(|(_, mailbox)| self.remove_idle(mailbox, false));
+        match removed.count() {
             0 => Err(Overloaded),
             _ => Ok(()),
         }
     }
 
-    /// Lets every entity finish what it was asked and leave.
+    /// Wait until every entity has handled its queue and left memory.
     pub(in crate::entity) async fn passivate_all(&self) {
         loop {
-            let rests = self.rests.notified();
-            tokio::pin!(rests);
-            rests.as_mut().enable();
-            for (_, slot) in self.idle() {
-                self.leave(&slot, false);
+            let changed = self.idle_changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            for (_, mailbox) in self.idle() {
+                self.remove_idle(&mailbox, false);
             }
             if self.len() == 0 {
                 return;
             }
-            rests.await;
+            changed.await;
         }
     }
 }

@@ -1,29 +1,26 @@
-//! The resident host: entities stay in memory while they are used, each with a mailbox of its own.
+//! The region: entities stay in memory while they are used, each with its own mailbox.
 //!
-//! An entity has a task while something waits for it, and none while it is idle: then it is its
-//! state and a place in the directory, some hundred bytes.
+//! An entity has a task only while commands are queued. An idle one is its state and an entry in the
+//! directory, a few hundred bytes.
 //!
-//! Promises: commands of one entity are handled one by one, in the order they were taken in; an
-//! entity has at most one task; a command that is taken in is answered, and one that is not is told
-//! so. A handler that panics costs its own entity a recovery, and nobody else anything.
-//! Trusts: nothing of this for correctness across processes: the store's condition alone decides
-//! there.
+//! Guarantees: the commands of one entity are handled one at a time, in the order they were accepted.
+//! Every accepted command gets a reply, and every rejected one an error. A handler that panics costs
+//! its own entity a recovery and affects no other.
+//! Correctness across processes does not depend on this: the store's conditional append decides.
 
 mod directory;
-mod job;
-mod slot;
-mod work;
+mod mailbox;
+mod worker;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use self::directory::Directory;
-use super::host::Host;
-use super::live::Once;
-use super::{AskError, Entity, Handle};
+use super::backend::CommandIds;
+use super::{AskError, Entity, Handle, Host, Once};
 use crate::Result;
 
-/// Entities in memory: made by [`Annals::region`](crate::Annals::region). Clones are the same region.
+/// Entities in memory. Made by [`Annals::region`](crate::Annals::region); clones share the entities.
 ///
 /// ```
 /// # use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist};
@@ -31,6 +28,7 @@ use crate::Result;
 /// # #[derive(Default, Serialize, Deserialize, Stored)]
 /// # struct Account { balance: u64 }
 /// # #[derive(Serialize, Deserialize, EntityEvent)]
+/// # #[event(entity = Account)]
 /// # struct Deposited { amount: u64 }
 /// # impl Entity for Account {
 /// #     const TYPE: &'static str = "Account";
@@ -42,7 +40,7 @@ use crate::Result;
 /// # impl Handle<Deposit> for Account {
 /// #     type Reply = u64;
 /// #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
-/// #         Ok(persist(Deposited { amount: deposit.0 }).reply(|a: &Self| a.balance))
+/// #         Ok(persist(Deposited { amount: deposit.0 }).reply(|account| account.balance))
 /// #     }
 /// # }
 /// use annals::entity::EntitySettings;
@@ -53,22 +51,24 @@ use crate::Result;
 /// # let annals = annals::Annals::embedded(folder.path()).await?;
 /// let accounts = annals.region::<Account>(EntitySettings::new());
 /// assert_eq!(accounts.ask("alice", Deposit(10)).await?, 10);
-/// // A look at the state, behind what waits.
+/// // Read the state, after all queued commands.
 /// assert_eq!(accounts.view("alice", |account| account.balance).await?, 10);
 /// assert_eq!(accounts.resident(), 1);
-/// // Before the program ends: everybody finishes what was asked.
+/// // Before the program ends, let every entity handle its queue.
 /// accounts.passivate_all().await;
 /// # Ok(())
 /// # }
 /// ```
 pub struct Region<E: Entity> {
     directory: Arc<Directory<Host<E>>>,
+    correlation: Option<Arc<str>>,
 }
 
 impl<E: Entity> Clone for Region<E> {
     fn clone(&self) -> Self {
         Self {
             directory: self.directory.clone(),
+            correlation: self.correlation.clone(),
         }
     }
 }
@@ -77,25 +77,74 @@ impl<E: Entity> Region<E> {
     pub(crate) fn start(host: Host<E>) -> Self {
         Self {
             directory: Directory::start(host),
+            correlation: None,
         }
     }
 
-    /// Asks an entity, which is brought into memory if it is not there.
+    /// The same region with a correlation id for its commands: handlers can read it
+    /// ([`Cx::correlation_id`](super::Cx::correlation_id)), and it is stored with the events.
+    ///
+    /// ```
+    /// # use annals::entity::{Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Stored, persist};
+    /// # use annals::journal::Window;
+    /// # use futures::TryStreamExt;
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Default, Serialize, Deserialize, Stored)]
+    /// # struct Account { balance: u64 }
+    /// # #[derive(Serialize, Deserialize, EntityEvent)]
+    /// # #[event(entity = Account)]
+    /// # struct Deposited { amount: u64 }
+    /// # impl Entity for Account {
+    /// #     const TYPE: &'static str = "Account";
+    /// #     type Event = Deposited;
+    /// #     type Error = std::convert::Infallible;
+    /// #     fn apply(&mut self, event: &Deposited) { self.balance += event.amount; }
+    /// # }
+    /// # struct Deposit(u64);
+    /// # impl Handle<Deposit> for Account {
+    /// #     type Reply = ();
+    /// #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, ()>, Self::Error> {
+    /// #         Ok(persist(Deposited { amount: deposit.0 }))
+    /// #     }
+    /// # }
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let annals = annals::Annals::embedded(folder.path()).await?;
+    /// let accounts = annals.region::<Account>(EntitySettings::new());
+    /// accounts.with_correlation("request-7").ask("alice", Deposit(10)).await?;
+    ///
+    /// let mut events = annals.journal().replay(&"Account|alice".parse()?, Window::ALL);
+    /// let event = events.try_next().await?.expect("an event");
+    /// assert_eq!(event.correlation.as_deref(), Some("request-7"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_correlation(&self, id: impl Into<Arc<str>>) -> Self {
+        Self {
+            directory: self.directory.clone(),
+            correlation: Some(id.into()),
+        }
+    }
+
+    /// Send a command to an entity and return its reply. The entity is loaded if needed.
     ///
     /// # Errors
-    /// [`AskError::Rejected`] where the entity refuses, [`AskError::Overloaded`] where too much is
-    /// waiting; the others as the store fails.
+    /// [`AskError::Rejected`] if the entity rejects the command, [`AskError::Overloaded`] if too many
+    /// are queued; the others if the store fails.
     pub async fn ask<C>(&self, id: &str, command: C) -> Result<E::Reply, AskError<E::Error>>
     where
         E: Handle<C>,
         C: Send + Sync + 'static,
     {
-        self.directory.ask(id, None, command).await?.reply()
+        let ids = CommandIds::new(None, self.correlation.as_ref());
+        self.directory.ask(id, ids, command).await?.reply()
     }
 
-    /// Asks an entity once: where a command of this id is known to have been handled, it is not
-    /// handled again. How far back is a setting
-    /// ([`remember_commands`](super::EntitySettings::remember_commands)).
+    /// Send a command that is handled at most once: a command id that is still remembered is not
+    /// handled again. Set how long with
+    /// [`remember_commands`](super::EntitySettings::remember_commands).
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -109,13 +158,14 @@ impl<E: Entity> Region<E> {
         E: Handle<C>,
         C: Send + Sync + 'static,
     {
-        self.directory.ask(id, Some(command_id), command).await
+        let ids = CommandIds::new(Some(command_id), self.correlation.as_ref());
+        self.directory.ask(id, ids, command).await
     }
 
-    /// What this makes of the state as it is, behind all commands that are waiting.
+    /// Read the state, after all queued commands.
     ///
     /// # Errors
-    /// `Unavailable` where too much is waiting; the others as the store fails.
+    /// `Unavailable` if too many commands are queued; the others if the store fails.
     pub async fn view<R: Send + 'static>(
         &self,
         id: &str,
@@ -124,12 +174,12 @@ impl<E: Entity> Region<E> {
         self.directory.view(id, view).await
     }
 
-    /// How many entities are in memory.
+    /// The number of entities in memory.
     pub fn resident(&self) -> usize {
         self.directory.len()
     }
 
-    /// Lets every entity finish what it was asked and leave memory.
+    /// Wait until every entity has handled its queue and left memory.
     pub async fn passivate_all(&self) {
         self.directory.passivate_all().await;
     }

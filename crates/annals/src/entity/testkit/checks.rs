@@ -1,20 +1,21 @@
-//! What every step checks by itself: round trips, and that two ways lead to the same.
+//! Checks of every step: round trips, and that states reached in different ways are the same.
 
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use crate::entity::{EntityEvent, Format, Stored};
+use crate::entity::{EntityEvent, Stored};
+use crate::payload::SerdeFormat;
 use crate::{Codec, NewEvent, Payload};
 
-/// An event as it is stored, if it reads back as it was.
+/// The event as it is stored. Panics if it does not read back the same.
 #[track_caller]
 pub(super) fn stored<E: EntityEvent>(event: &E) -> NewEvent {
     let written = to_event(event);
     let again = to_event(&read::<E>(&written));
     if !is_same_event(&written, &again) {
         let (written, again) = (shown(&written), shown(&again));
-        panic!("an event reads back as another\n   written: {written}\n read back: {again}");
+        panic!("an event reads back as another one\n   written: {written}\n read back: {again}");
     }
     written
 }
@@ -27,17 +28,20 @@ fn to_event<E: EntityEvent>(event: &E) -> NewEvent {
     }
 }
 
-/// What a stored event holds.
+/// Decode a stored event.
 #[track_caller]
 pub(super) fn read<E: EntityEvent>(written: &NewEvent) -> E {
     match E::from_event(written) {
         Ok(Some(event)) => event,
-        Ok(None) => panic!("an event is not known by its own name: {}", shown(written)),
+        Ok(None) => panic!(
+            "an event does not know its own manifest: {}",
+            shown(written)
+        ),
         Err(error) => panic!("an event does not read back: {}\n{error:?}", shown(written)),
     }
 }
 
-/// A state as its snapshot has it.
+/// The state as a snapshot stores it.
 #[track_caller]
 pub(super) fn snapshot<E: Stored>(state: &E) -> Payload {
     match state.to_payload() {
@@ -46,7 +50,7 @@ pub(super) fn snapshot<E: Stored>(state: &E) -> Payload {
     }
 }
 
-/// A state from its snapshot, if it is the same.
+/// The state read back from a snapshot. Panics if it is not the same.
 #[track_caller]
 pub(super) fn restored<E: Stored>(state: &E) -> E {
     let payload = snapshot(state);
@@ -57,11 +61,11 @@ pub(super) fn restored<E: Stored>(state: &E) -> E {
             shown_payload(&payload)
         ),
     };
-    check_same_state(state, &restored, "a state reads back as another");
+    check_same_state(state, &restored, "a state reads back as another one");
     restored
 }
 
-/// Both states are stored as the same.
+/// Panic unless both states are stored the same.
 #[track_caller]
 pub(super) fn check_same_state<E: Stored>(one: &E, other: &E, otherwise: &str) {
     let (one, other) = match (one.to_payload(), other.to_payload()) {
@@ -71,7 +75,7 @@ pub(super) fn check_same_state<E: Stored>(one: &E, other: &E, otherwise: &str) {
     if !is_same_payload(&one, &other) {
         let (one, other) = (shown_payload(&one), shown_payload(&other));
         panic!(
-            "{otherwise}; or it holds a set without an order, which reads the same with one\
+            "{otherwise}; if it holds a hash set, use an ordered set\
              \n   one: {one}\n other: {other}"
         );
     }
@@ -84,18 +88,18 @@ pub(super) fn is_same_event(one: &NewEvent, other: &NewEvent) -> bool {
         && is_same_payload(&one.clone().into(), &other.clone().into())
 }
 
-/// Whether two payloads say the same: the same bytes, or the same values but for the order of
-/// fields, which a map without an order does not keep.
+/// Whether two payloads are the same: the same bytes, or the same values except for the order of
+/// fields, which a hash map does not keep.
 fn is_same_payload(one: &Payload, other: &Payload) -> bool {
     let is_alike =
         (&one.codec, &one.manifest, one.schema) == (&other.codec, &other.manifest, other.schema);
-    let values = |payload| Format::read::<Json>(payload).ok();
+    let values = |payload| SerdeFormat::read::<Json>(payload).ok();
     is_alike
         && (one.bytes == other.bytes
             || values(one).is_some_and(|value| values(other) == Some(value)))
 }
 
-/// Events as they are stored, a line each.
+/// Stored events, one per line.
 pub(super) fn listed(events: &[NewEvent]) -> String {
     if events.is_empty() {
         return "no events".to_owned();
@@ -107,20 +111,23 @@ pub(super) fn listed(events: &[NewEvent]) -> String {
     list
 }
 
-/// An event as it is stored.
+/// A stored event.
 fn shown(event: &NewEvent) -> String {
-    let payload = shown_payload(&event.clone().into());
-    match event.tags.is_empty() {
-        true => payload,
-        false => format!("{payload} tags={:?}", event.tags),
+    let mut shown = shown_payload(&event.clone().into());
+    if !event.tags.is_empty() {
+        let _ = write!(shown, " tags={:?}", event.tags);
     }
+    if !event.metadata.is_empty() {
+        let _ = write!(shown, " metadata={:?}", event.metadata);
+    }
+    shown
 }
 
 fn shown_payload(payload: &Payload) -> String {
     let (manifest, schema) = (&payload.manifest, payload.schema);
     let bytes = match payload.codec {
         Codec::Json | Codec::Text => String::from_utf8_lossy(&payload.bytes).into_owned(),
-        _ => match Format::read::<Json>(payload) {
+        _ => match SerdeFormat::read::<Json>(payload) {
             Ok(value) => format!("{value} as {}", payload.codec),
             Err(_) => format!("{:?} as {}", payload.bytes, payload.codec),
         },

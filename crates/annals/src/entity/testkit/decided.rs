@@ -1,97 +1,130 @@
-//! What a command led to.
+//! Then: the outcome of a command.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::Given;
 use super::checks::{check_same_state, is_same_event, listed, read, restored, stored};
 use super::given::States;
 use crate::NewEvent;
-use crate::entity::ending::Follow;
+use crate::entity::effect::Callback;
 use crate::entity::{Cx, Effect, Entity, Handle};
 
-/// What a command led to: made by [`Given::when`], judged step by step.
-///
-/// A command can follow: it finds what this one left.
+/// The outcome of a command, to be checked. Made by [`Given::when`]. Another command can follow, on the
+/// state after this one.
 ///
 /// See [`given`](super::given) for an example.
 pub struct Decided<E: Entity, R> {
     given: Given<E>,
-    next_command_id: Option<String>,
+    next_command_id: Option<Arc<str>>,
     state: E,
     outcome: Result<Accepted<E, R>, E::Error>,
 }
 
-/// What an entity wants to happen.
+/// What an accepted command does.
 struct Accepted<E: Entity, R> {
     events: Vec<E::Event>,
-    stored: Vec<NewEvent>,
+    commit: Commit,
     replies: Replies<R>,
-    follows: Vec<Follow<E>>,
+    callbacks: Vec<Callback<E>>,
 }
 
-/// The reply, and what it is where the state was read back.
+/// What is appended.
+#[derive(Debug)]
+struct Commit {
+    events: Vec<NewEvent>,
+    causation: Option<String>,
+    correlation: Option<String>,
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&listed(&self.events))?;
+        for (name, id) in [
+            ("causation", &self.causation),
+            ("correlation", &self.correlation),
+        ] {
+            if let Some(id) = id {
+                write!(f, " {name}={id}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The reply from each of the three states.
 struct Replies<R> {
-    lived: R,
+    applied: R,
     replayed: R,
     restored: R,
 }
 
-/// A decision, and its events as they are stored.
-type Decision<E, R> = Result<(Effect<E, R>, Vec<NewEvent>), <E as Entity>::Error>;
+/// An effect, and what it appends.
+type Decision<E, R> = Result<(Effect<E, R>, Commit), <E as Entity>::Error>;
 
-/// Decides once.
+/// Call the handler once.
 #[track_caller]
 fn decide<E: Handle<C>, C>(state: &E, command: &C, cx: &Cx<'_>) -> Decision<E, E::Reply> {
     let effect = state.handle(command, cx)?;
     let mut events = Vec::new();
-    for event in &effect.events {
-        let mut event = stored(event);
-        event.tags.extend(effect.tags.iter().cloned());
-        events.push(event);
+    for labelled in &effect.write.events {
+        let _ = stored(&labelled.event);
+        match labelled.to_event() {
+            Ok(event) => events.push(event),
+            Err(error) => panic!("an event cannot be written: {error:?}"),
+        }
     }
-    Ok((effect, events))
+    let owned = |id: Option<&str>| id.map(str::to_owned);
+    let commit = Commit {
+        events,
+        causation: owned(cx.command_id.or(effect.write.causation.as_deref())),
+        correlation: owned(effect.write.correlation.as_deref().or(cx.correlation_id)),
+    };
+    Ok((effect, commit))
 }
 
-/// Both decided the same.
+/// Check that two decisions are the same.
 #[track_caller]
 fn check_same<E: Entity, R>(one: &Decision<E, R>, other: &Decision<E, R>, otherwise: &str) {
     let (is_same, one, other) = match (one, other) {
         (Ok((_, one)), Ok((_, other))) => {
-            let pairs = || one.iter().zip(other);
-            let is_same =
-                one.len() == other.len() && pairs().all(|(one, other)| is_same_event(one, other));
-            (is_same, listed(one), listed(other))
+            let pairs = || one.events.iter().zip(&other.events);
+            let is_same = one.events.len() == other.events.len()
+                && pairs().all(|(one, other)| is_same_event(one, other))
+                && (&one.causation, &one.correlation) == (&other.causation, &other.correlation);
+            (is_same, one.to_string(), other.to_string())
         }
         (Err(one), Err(other)) => {
             let (one, other) = (format!("{one:?}"), format!("{other:?}"));
             (one == other, one, other)
         }
-        (Ok((_, events)), Err(error)) => (false, listed(events), format!("{error:?}")),
-        (Err(error), Ok((_, events))) => (false, format!("{error:?}"), listed(events)),
+        (Ok((_, commit)), Err(error)) => (false, commit.to_string(), format!("{error:?}")),
+        (Err(error), Ok((_, commit))) => (false, format!("{error:?}"), commit.to_string()),
     };
     if !is_same {
         panic!("{otherwise}\n   one: {one}\n other: {other}");
     }
 }
 
-/// Applies what was decided and makes the reply of it.
+/// Apply the events of a decision and compute its reply.
 #[track_caller]
 fn replied<E: Entity, R>(state: &mut E, decision: Decision<E, R>) -> Option<R> {
-    let (effect, events) = decision.ok()?;
-    for event in &events {
+    let (effect, commit) = decision.ok()?;
+    for event in &commit.events {
         state.apply(&read(event));
     }
-    Some(effect.ending.taken_apart(state).0)
+    Some(effect.completion.into_parts(state).0)
 }
 
 impl<E: Entity, R> Decided<E, R> {
     #[track_caller]
-    pub(super) fn of<C>(given: Given<E>, command: &C) -> Self
+    pub(super) fn new<C>(given: Given<E>, command: &C) -> Self
     where
         E: Handle<C, Reply = R>,
     {
         let States {
-            lived: mut state,
+            applied: mut state,
             mut replayed,
             restored: mut from_snapshot,
         } = given.states();
@@ -101,12 +134,12 @@ impl<E: Entity, R> Decided<E, R> {
         let again = decide(&state, command, &cx);
         check_same(&decision, &again, "deciding twice decides differently");
         let by_replay = decide(&replayed, command, &cx);
-        let differs = "events that were read back lead to another decision";
+        let differs = "replayed events lead to another decision";
         check_same(&decision, &by_replay, differs);
         let by_snapshot = decide(&from_snapshot, command, &cx);
-        let differs = "the state from its snapshot leads to another decision";
+        let differs = "the state from a snapshot leads to another decision";
         check_same(&decision, &by_snapshot, differs);
-        let (effect, stored) = match decision {
+        let (effect, commit) = match decision {
             Ok(decision) => decision,
             Err(error) => {
                 return Self {
@@ -117,29 +150,35 @@ impl<E: Entity, R> Decided<E, R> {
                 };
             }
         };
-        for event in &effect.events {
-            state.apply(event);
+        for labelled in &effect.write.events {
+            state.apply(&labelled.event);
         }
         let by_replay = replied(&mut replayed, by_replay);
         let by_snapshot = replied(&mut from_snapshot, by_snapshot);
-        let differs = "events that were read back make another state";
+        let differs = "replayed events lead to another state";
         check_same_state(&state, &replayed, differs);
-        let differs = "the state from its snapshot goes on to another state";
+        let differs = "the state from a snapshot continues to another state";
         check_same_state(&state, &from_snapshot, differs);
         let _ = restored(&state);
-        let (lived, follows) = effect.ending.taken_apart(&state);
+        let events = effect
+            .write
+            .events
+            .into_iter()
+            .map(|labelled| labelled.event);
+        let events = events.collect();
+        let (applied, callbacks) = effect.completion.into_parts(&state);
         let (Some(replayed), Some(restored)) = (by_replay, by_snapshot) else {
-            unreachable!("all decided the same");
+            unreachable!("all decisions are the same");
         };
         let accepted = Accepted {
-            events: effect.events,
-            stored,
+            events,
+            commit,
             replies: Replies {
-                lived,
+                applied,
                 replayed,
                 restored,
             },
-            follows,
+            callbacks,
         };
         Self {
             given,
@@ -149,16 +188,18 @@ impl<E: Entity, R> Decided<E, R> {
         }
     }
 
-    /// What was accepted; a rejection is not what is wanted.
+    /// The accepted outcome; panics if the command was rejected.
     #[track_caller]
     fn accepted(&self, wanted: impl fmt::Display) -> &Accepted<E, R> {
         match &self.outcome {
             Ok(accepted) => accepted,
-            Err(error) => panic!("it was rejected\n wanted: {wanted}\n    got: {error:?}"),
+            Err(error) => {
+                panic!("the command was rejected\n expected: {wanted}\n   actual: {error:?}")
+            }
         }
     }
 
-    /// These events, in this order, and no others.
+    /// Expect exactly these events, in this order.
     #[track_caller]
     pub fn then_events(self, events: impl IntoIterator<Item = E::Event>) -> Self
     where
@@ -167,71 +208,116 @@ impl<E: Entity, R> Decided<E, R> {
         let wanted: Vec<E::Event> = events.into_iter().collect();
         let got = &self.accepted(format_args!("{wanted:?}")).events;
         if *got != wanted {
-            panic!("the events are others\n wanted: {wanted:?}\n    got: {got:?}");
+            panic!("other events\n expected: {wanted:?}\n   actual: {got:?}");
         }
         self
     }
 
-    /// No events, and no rejection.
+    /// Expect no events and no rejection.
     #[track_caller]
-    pub fn then_nothing(self) -> Self {
-        let got = &self.accepted("no events").stored;
-        if !got.is_empty() {
-            panic!(
-                "something happened\n wanted: no events\n    got: {}",
-                listed(got)
-            );
+    pub fn then_no_events(self) -> Self {
+        let got = &self.accepted("no events").commit;
+        if !got.events.is_empty() {
+            panic!("unexpected events\n expected: no events\n   actual: {got}");
         }
         self
     }
 
-    /// Every event is stored with these tags, its own and the effect's, in any order.
+    /// Expect every event to have these tags, its own and the effect's, in any order.
     #[track_caller]
     pub fn then_tags<'a>(self, tags: impl IntoIterator<Item = &'a str>) -> Self {
         let mut wanted: Vec<&str> = tags.into_iter().collect();
         wanted.sort_unstable();
-        let stored = &self.accepted(format_args!("{wanted:?}")).stored;
-        if stored.is_empty() {
-            panic!("nothing is tagged\n wanted: {wanted:?}\n    got: no events");
-        }
-        for event in stored {
+        for event in self.stored(&wanted) {
             let mut got: Vec<&str> = event.tags.iter().map(String::as_str).collect();
             got.sort_unstable();
             if got != wanted {
                 let manifest = &event.manifest;
-                panic!("the tags of {manifest} are others\n wanted: {wanted:?}\n    got: {got:?}");
+                panic!("other tags of {manifest}\n expected: {wanted:?}\n   actual: {got:?}");
             }
         }
         self
     }
 
-    /// This reply, also where the state was read back.
+    /// Expect every event to have exactly this metadata, its own and the effect's.
+    #[track_caller]
+    pub fn then_metadata<'a>(self, metadata: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let wanted: BTreeMap<&str, &str> = metadata.into_iter().collect();
+        for event in self.stored(&wanted) {
+            let got = event.metadata.iter();
+            let got: BTreeMap<&str, &str> = got.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            if got != wanted {
+                let manifest = &event.manifest;
+                panic!("other metadata of {manifest}\n expected: {wanted:?}\n   actual: {got:?}");
+            }
+        }
+        self
+    }
+
+    /// Check the events as they are stored, for example the metadata of each.
+    #[track_caller]
+    pub fn then_stored(self, check: impl FnOnce(&[NewEvent])) -> Self {
+        check(self.stored(&"stored events"));
+        self
+    }
+
+    /// Expect this causation id with the events: the command's id, or the effect's.
+    #[track_caller]
+    pub fn then_causation(self, wanted: &str) -> Self {
+        let got = &self.accepted(wanted).commit.causation;
+        if got.as_deref() != Some(wanted) {
+            panic!("another causation id\n expected: {wanted:?}\n   actual: {got:?}");
+        }
+        self
+    }
+
+    /// Expect this correlation id with the events: the effect's, or the command's.
+    #[track_caller]
+    pub fn then_correlation(self, wanted: &str) -> Self {
+        let got = &self.accepted(wanted).commit.correlation;
+        if got.as_deref() != Some(wanted) {
+            panic!("another correlation id\n expected: {wanted:?}\n   actual: {got:?}");
+        }
+        self
+    }
+
+    /// The stored events, at least one.
+    #[track_caller]
+    fn stored(&self, wanted: &dyn fmt::Debug) -> &[NewEvent] {
+        let stored = &self.accepted(format_args!("{wanted:?}")).commit.events;
+        if stored.is_empty() {
+            panic!("no events\n expected: {wanted:?}\n   actual: no events");
+        }
+        stored
+    }
+
+    /// Expect this reply, from each of the three states.
     #[track_caller]
     pub fn then_reply(self, wanted: R) -> Self
     where
         R: PartialEq + fmt::Debug,
     {
         let replies = &self.accepted(format_args!("{wanted:?}")).replies;
-        for (got, whence) in [
-            (&replies.lived, ""),
-            (&replies.replayed, " where events were read back"),
-            (&replies.restored, " where the state is from its snapshot"),
+        for (got, source) in [
+            (&replies.applied, ""),
+            (&replies.replayed, " after a replay"),
+            (&replies.restored, " from a snapshot"),
         ] {
             if *got != wanted {
-                panic!("the reply is another{whence}\n wanted: {wanted:?}\n    got: {got:?}");
+                panic!("another reply{source}\n expected: {wanted:?}\n   actual: {got:?}");
             }
         }
         self
     }
 
-    /// The reply, which the closure judges: for replies that cannot be compared.
+    /// Check the reply, for replies that cannot be compared.
     #[track_caller]
-    pub fn then_replied(self, judge: impl FnOnce(&R)) -> Self {
-        judge(&self.accepted("a reply").replies.lived);
+    pub fn then_replied(self, check: impl FnOnce(&R)) -> Self {
+        check(&self.accepted("a reply").replies.applied);
         self
     }
 
-    /// A rejection with this error.
+    /// Expect a rejection with this error.
     #[track_caller]
     pub fn then_rejected(self, wanted: &E::Error) -> Self
     where
@@ -240,84 +326,83 @@ impl<E: Entity, R> Decided<E, R> {
         match &self.outcome {
             Err(got) if got == wanted => self,
             Err(got) => {
-                panic!("it was rejected for another reason\n wanted: {wanted:?}\n    got: {got:?}")
+                panic!("another rejection\n expected: {wanted:?}\n   actual: {got:?}")
             }
             Ok(accepted) => {
-                let got = listed(&accepted.stored);
-                panic!("it was accepted\n wanted: {wanted:?}\n    got: {got}");
+                let got = &accepted.commit;
+                panic!("the command was accepted\n expected: {wanted:?}\n   actual: {got}");
             }
         }
     }
 
-    /// A rejection, which the closure judges: for errors that cannot be compared.
+    /// Check the rejection, for errors that cannot be compared.
     #[track_caller]
-    pub fn then_rejection(self, judge: impl FnOnce(&E::Error)) -> Self {
+    pub fn then_rejection(self, check: impl FnOnce(&E::Error)) -> Self {
         match &self.outcome {
-            Err(error) => judge(error),
+            Err(error) => check(error),
             Ok(accepted) => {
-                let got = listed(&accepted.stored);
-                panic!("it was accepted\n wanted: a rejection\n    got: {got}");
+                let got = &accepted.commit;
+                panic!("the command was accepted\n expected: a rejection\n   actual: {got}");
             }
         }
         self
     }
 
-    /// The state behind the events, which the closure judges.
+    /// Check the state after the events.
     #[track_caller]
-    pub fn then_state(self, judge: impl FnOnce(&E)) -> Self {
-        judge(&self.state);
+    pub fn then_state(self, check: impl FnOnce(&E)) -> Self {
+        check(&self.state);
         self
     }
 
-    /// Runs what the effect lets follow, once, as a host does when the events are durable. There is
-    /// something.
+    /// Run the callbacks of the effect, as a host does after the write. There must be one.
     #[track_caller]
-    pub fn then_follow(mut self) -> Self {
-        let _ = self.accepted("something that follows");
-        let follows = self
+    pub fn then_run_callbacks(mut self) -> Self {
+        let _ = self.accepted("callbacks");
+        let callbacks = self
             .outcome
             .as_mut()
-            .map(|a| std::mem::take(&mut a.follows));
-        let follows = follows.unwrap_or_default();
-        if follows.is_empty() {
-            panic!("nothing follows");
+            .map(|a| std::mem::take(&mut a.callbacks));
+        let callbacks = callbacks.unwrap_or_default();
+        if callbacks.is_empty() {
+            panic!("the effect has no callbacks");
         }
-        for follow in follows {
-            follow(&self.state);
+        for callback in callbacks {
+            callback(&self.state);
         }
         self
     }
 
-    /// From now on this is the time, in milliseconds since the Unix epoch.
+    /// Set the time of the next commands, in milliseconds since the Unix epoch.
     pub fn at_ms(mut self, now_ms: u64) -> Self {
         self.given = self.given.at_ms(now_ms);
         self
     }
 
-    /// The id of the command that follows. It has none otherwise.
-    pub fn command_id(mut self, id: impl Into<String>) -> Self {
+    /// Set the id of the next command.
+    pub fn command_id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.next_command_id = Some(id.into());
         self
     }
 
-    /// Asks again, behind what happened.
+    /// Send another command.
     #[track_caller]
     pub fn when<C>(self, command: &C) -> Decided<E, E::Reply>
     where
         E: Handle<C>,
     {
         let mut given = self.given;
-        given.command_id = self.next_command_id;
+        given.ids.command = self.next_command_id;
         if let Ok(accepted) = self.outcome {
             given.events.extend(accepted.events);
         }
-        Decided::of(given, command)
+        Decided::new(given, command)
     }
 }
 
 impl<E: Entity, R> fmt::Debug for Decided<E, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let outcome = self.outcome.as_ref().map(|accepted| &accepted.stored);
+        let outcome = self.outcome.as_ref().map(|accepted| &accepted.commit);
         f.debug_struct("Decided")
             .field("given", &self.given)
             .field("outcome", &outcome)

@@ -1,11 +1,14 @@
-//! What was before a command.
+//! Given: the events before a command.
+
+use std::sync::Arc;
 
 use super::Decided;
 use super::checks::{check_same_state, read, restored, stored};
 use crate::PersistenceId;
+use crate::entity::backend::CommandIds;
 use crate::entity::{Cx, Entity, Handle};
 
-/// What has happened to an entity before a test asks something of it; nothing, for one that is new.
+/// Start a test with the events that an entity has; none for a new one.
 ///
 /// ```
 /// use annals::entity::testkit::given;
@@ -18,22 +21,23 @@ use crate::entity::{Cx, Entity, Handle};
 /// }
 ///
 /// #[derive(Serialize, Deserialize, EntityEvent, PartialEq, Debug)]
-/// enum Happened {
+/// #[event(entity = Account)]
+/// enum AccountEvent {
 ///     Deposited { amount: u64 },
 ///     Withdrawn { amount: u64 },
 /// }
-/// use Happened::{Deposited, Withdrawn};
+/// use AccountEvent::{Deposited, Withdrawn};
 ///
 /// #[derive(thiserror::Error, PartialEq, Debug)]
-/// #[error("too little. balance=`{0}`")]
-/// struct TooLittle(u64);
+/// #[error("insufficient funds. balance=`{0}`")]
+/// struct InsufficientFunds(u64);
 ///
 /// impl Entity for Account {
 ///     const TYPE: &'static str = "Account";
-///     type Event = Happened;
-///     type Error = TooLittle;
+///     type Event = AccountEvent;
+///     type Error = InsufficientFunds;
 ///
-///     fn apply(&mut self, event: &Happened) {
+///     fn apply(&mut self, event: &AccountEvent) {
 ///         match event {
 ///             Deposited { amount } => self.balance += amount,
 ///             Withdrawn { amount } => self.balance -= amount,
@@ -46,12 +50,12 @@ use crate::entity::{Cx, Entity, Handle};
 /// impl Handle<Withdraw> for Account {
 ///     type Reply = u64;
 ///
-///     fn handle(&self, command: &Withdraw, _: &Cx<'_>) -> Result<Effect<Self, u64>, TooLittle> {
+///     fn handle(&self, command: &Withdraw, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
 ///         let amount = command.0;
 ///         if amount > self.balance {
-///             return Err(TooLittle(self.balance));
+///             return Err(InsufficientFunds(self.balance));
 ///         }
-///         Ok(persist(Withdrawn { amount }).reply(|account: &Self| account.balance))
+///         Ok(persist(Withdrawn { amount }).reply(|account| account.balance))
 ///     }
 /// }
 ///
@@ -60,85 +64,92 @@ use crate::entity::{Cx, Entity, Handle};
 ///     .then_events([Withdrawn { amount: 4 }])
 ///     .then_reply(6)
 ///     .when(&Withdraw(7))
-///     .then_rejected(&TooLittle(6))
+///     .then_rejected(&InsufficientFunds(6))
 ///     .then_state(|account| assert_eq!(account.balance, 6));
 /// ```
-#[must_use = "ask something of it with `when`"]
+#[must_use = "send a command with `when`"]
 pub fn given<E: Entity>(events: impl IntoIterator<Item = E::Event>) -> Given<E> {
     Given {
         events: events.into_iter().collect(),
         id: "1".to_owned(),
         now_ms: 0,
-        command_id: None,
+        ids: CommandIds::default(),
     }
 }
 
-/// What was before a command: made by [`given`]. See there for an example.
+/// The events before a command. Made by [`given`]; see there for an example.
 pub struct Given<E: Entity> {
     pub(super) events: Vec<E::Event>,
     id: String,
     now_ms: u64,
-    pub(super) command_id: Option<String>,
+    pub(super) ids: CommandIds,
 }
 
-/// The same state, come to by different ways.
+/// The same state, reached in three ways.
 pub(super) struct States<E> {
-    pub(super) lived: E,
+    pub(super) applied: E,
     pub(super) replayed: E,
     pub(super) restored: E,
 }
 
 impl<E: Entity> Given<E> {
-    /// The entity's own id, without its type. It is `1` otherwise.
+    /// Set the entity's id without its type; `1` by default.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// The time at which it is asked, in milliseconds since the Unix epoch; 0 otherwise.
+    /// Set the time, in milliseconds since the Unix epoch; 0 by default.
     #[must_use]
     pub fn at_ms(mut self, now_ms: u64) -> Self {
         self.now_ms = now_ms;
         self
     }
 
-    /// The id of the command. It has none otherwise.
+    /// Set the command's own id, as `ask_once` does.
     #[must_use]
-    pub fn command_id(mut self, id: impl Into<String>) -> Self {
-        self.command_id = Some(id.into());
+    pub fn command_id(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.ids.command = Some(id.into());
         self
     }
 
-    /// Asks it to decide.
+    /// Set the correlation id of the commands, as `with_correlation` does.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.ids.correlation = Some(id.into());
+        self
+    }
+
+    /// Send a command.
     #[track_caller]
     pub fn when<C>(self, command: &C) -> Decided<E, E::Reply>
     where
         E: Handle<C>,
     {
-        Decided::of(self, command)
+        Decided::new(self, command)
     }
 
-    /// The state, which the closure judges.
+    /// Check the state.
     #[track_caller]
-    pub fn then_state(self, judge: impl FnOnce(&E)) -> Self {
-        judge(&self.states().lived);
+    pub fn then_state(self, check: impl FnOnce(&E)) -> Self {
+        check(&self.states().applied);
         self
     }
 
-    /// The state, three times the same.
+    /// The state by applying, by replaying and from a snapshot. All three must be the same.
     #[track_caller]
     pub(super) fn states(&self) -> States<E> {
-        let (mut lived, mut replayed) = (E::default(), E::default());
+        let (mut applied, mut replayed) = (E::default(), E::default());
         for event in &self.events {
-            lived.apply(event);
+            applied.apply(event);
             replayed.apply(&read(&stored(event)));
         }
-        let differs = "events that were read back make another state";
-        check_same_state(&lived, &replayed, differs);
-        let restored = restored(&lived);
+        let differs = "replayed events lead to another state";
+        check_same_state(&applied, &replayed, differs);
+        let restored = restored(&applied);
         States {
-            lived,
+            applied,
             replayed,
             restored,
         }
@@ -152,14 +163,15 @@ impl<E: Entity> Given<E> {
         }
     }
 
-    /// What a command knows besides the state.
+    /// The context of the command.
     pub(super) fn cx<'a>(&'a self, id: &'a PersistenceId) -> Cx<'a> {
         Cx {
             id,
             last: self.events.len() as u64,
             is_new: self.events.is_empty(),
             now_ms: self.now_ms,
-            command_id: self.command_id.as_deref(),
+            command_id: self.ids.command.as_deref(),
+            correlation_id: self.ids.correlation.as_deref(),
         }
     }
 }
@@ -170,7 +182,7 @@ impl<E: Entity> std::fmt::Debug for Given<E> {
             .field("n_events", &self.events.len())
             .field("id", &self.id)
             .field("now_ms", &self.now_ms)
-            .field("command_id", &self.command_id)
+            .field("ids", &self.ids)
             .finish()
     }
 }

@@ -1,17 +1,11 @@
-//! Tests of entities without a store or a runtime: what was, what is asked, what is to become of it.
+//! Tests of handlers without a store or a runtime: given events, when a command, then an outcome.
 //!
-//! Promises: beside what a test asks, every step checks what a journal will demand sooner or later.
-//! Events and states read back as they were written; events that were read back make the same
-//! state; a state from its snapshot makes the same decisions as one from its events, and goes on to
-//! the same state; deciding twice decides the same. A failure shows both sides, at the line of the
-//! test that asked.
-//! Trusts: what is stored to tell two states apart, so that they need not be comparable.
-//! Never: waits, reads a clock, or runs what an effect lets follow unless it is told to.
-//!
-//! For tests with a store there are [`faulty`](crate::faulty), whose [`script`] says what goes wrong
-//! and when, and [`ManualClock`](crate::ManualClock).
-//!
-//! [`script`]: crate::faulty::Faulty::scripted
+//! Guarantees: every step also checks what a journal needs. Events and states read back as they were
+//! written. Replayed events lead to the same state. A state from a snapshot decides the same and
+//! continues to the same state. Deciding twice gives the same result. A failure shows the expected and
+//! the actual outcome, at the line of the test.
+//! States are compared by their stored form, so they need not implement `PartialEq`. The testkit never
+//! waits, reads a clock, or runs callbacks unless asked to ([`Decided::then_run_callbacks`]).
 
 mod checks;
 mod decided;
@@ -19,6 +13,8 @@ mod given;
 #[cfg(test)]
 mod tests;
 mod value;
+#[cfg(test)]
+mod value_tests;
 
 pub use decided::Decided;
 pub use given::{Given, given};

@@ -1,4 +1,4 @@
-//! The same for durable values: what was, what is asked, what becomes of the value.
+//! Given, when, then for durable values.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use super::checks::{check_same_state, restored};
 use crate::PersistenceId;
 use crate::entity::Cx;
 use crate::entity::durable::{Change, Effect, Entity, Handle};
-use crate::entity::ending::Follow;
+use crate::entity::effect::Callback;
 
-/// The value before a test asks something of it.
+/// Start a test with a stored value.
 ///
 /// ```
 /// use annals::entity::durable::{Effect, Entity, Handle, delete, update};
@@ -22,7 +22,7 @@ use crate::entity::ending::Follow;
 /// }
 ///
 /// #[derive(Debug, PartialEq, thiserror::Error)]
-/// #[error("it is full")]
+/// #[error("no seat is left")]
 /// struct Full;
 ///
 /// impl Entity for Seats {
@@ -35,11 +35,11 @@ use crate::entity::ending::Follow;
 /// impl Handle<Take> for Seats {
 ///     type Reply = u64;
 ///
-///     fn handle(&self, take: &Take, _: &Cx<'_>) -> Result<Effect<Self, u64>, Full> {
+///     fn handle(&self, take: &Take, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
 ///         let taken = self.taken + take.0;
 ///         match taken {
 ///             0 => Ok(delete().reply(|_| 0)),
-///             1..=4 => Ok(update(Self { taken }).reply(|seats: &Self| 4 - seats.taken)),
+///             1..=4 => Ok(update(Self { taken }).reply(|seats| 4 - seats.taken)),
 ///             _ => Err(Full),
 ///         }
 ///     }
@@ -53,54 +53,64 @@ use crate::entity::ending::Follow;
 ///     .when(&Take(2))
 ///     .then_rejected(&Full);
 /// ```
-#[must_use = "ask something of it with `when`"]
+#[must_use = "send a command with `when`"]
 pub fn given_value<E: Entity>(value: E) -> GivenValue<E> {
     GivenValue {
         value,
-        is_there: true,
+        is_stored: true,
         revision: 1,
         id: "1".to_owned(),
         now_ms: 0,
+        correlation_id: None,
     }
 }
 
-/// No value yet. See [`given_value`] for an example.
-#[must_use = "ask something of it with `when`"]
+/// Start a test without a stored value. See [`given_value`] for an example.
+#[must_use = "send a command with `when`"]
 pub fn given_no_value<E: Entity>() -> GivenValue<E> {
     GivenValue {
-        is_there: false,
+        is_stored: false,
         revision: 0,
         ..given_value(E::default())
     }
 }
 
-/// What was before a command: made by [`given_value`] and [`given_no_value`]. See the first for an
+/// The value before a command. Made by [`given_value`] and [`given_no_value`]; see the first for an
 /// example.
 #[derive(Debug)]
 pub struct GivenValue<E> {
     value: E,
-    is_there: bool,
+    is_stored: bool,
     revision: u64,
     id: String,
     now_ms: u64,
+    correlation_id: Option<String>,
 }
 
 impl<E: Entity> GivenValue<E> {
-    /// The entity's own id, without its type. It is `1` otherwise.
+    /// Set the entity's id without its type; `1` by default.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// The time at which it is asked, in milliseconds since the Unix epoch; 0 otherwise.
+    /// Set the time, in milliseconds since the Unix epoch; 0 by default.
     #[must_use]
     pub fn at_ms(mut self, now_ms: u64) -> Self {
         self.now_ms = now_ms;
         self
     }
 
-    /// Asks it to decide, thrice: the value twice, and the value as it reads back.
+    /// Set the correlation id of the commands, as `with_correlation` does.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into());
+        self
+    }
+
+    /// Send a command. The handler runs three times: twice on the value, and once on the value after
+    /// it was written and read.
     #[track_caller]
     pub fn when<C>(mut self, command: &C) -> DecidedValue<E, E::Reply>
     where
@@ -113,15 +123,16 @@ impl<E: Entity> GivenValue<E> {
         let cx = Cx {
             id: &id,
             last: self.revision,
-            is_new: !self.is_there,
+            is_new: !self.is_stored,
             now_ms: self.now_ms,
             command_id: None,
+            correlation_id: self.correlation_id.as_deref(),
         };
         let decision = self.value.handle(command, &cx);
         let again = self.value.handle(command, &cx);
         check_same(&decision, &again, "deciding twice decides differently");
         let read_back = restored(&self.value).handle(command, &cx);
-        let differs = "the value as it reads back leads to another decision";
+        let differs = "the value read back leads to another decision";
         check_same(&decision, &read_back, differs);
         let outcome = match decision {
             Ok(effect) => Ok(self.accept(effect)),
@@ -133,33 +144,33 @@ impl<E: Entity> GivenValue<E> {
         }
     }
 
-    /// Takes a change in, if its value reads back as it is.
+    /// Apply a change. Panics if its value does not read back the same.
     #[track_caller]
     fn accept<R>(&mut self, effect: Effect<E, R>) -> Accepted<E, R> {
-        let became = match effect.change {
-            Change::Keep => Became::Kept,
+        let outcome = match effect.change {
+            Change::Keep => Outcome::Kept,
             Change::Delete => {
-                self.revision += u64::from(self.is_there);
-                (self.value, self.is_there) = (E::default(), false);
-                Became::Deleted
+                self.revision += u64::from(self.is_stored);
+                (self.value, self.is_stored) = (E::default(), false);
+                Outcome::Deleted
             }
             Change::Update(value) => {
                 let _ = restored(&value);
                 self.revision += 1;
-                (self.value, self.is_there) = (value, true);
-                Became::Updated
+                (self.value, self.is_stored) = (value, true);
+                Outcome::Updated
             }
         };
-        let (reply, follows) = effect.ending.taken_apart(&self.value);
+        let (reply, callbacks) = effect.completion.into_parts(&self.value);
         Accepted {
-            became,
+            outcome,
             reply,
-            follows,
+            callbacks,
         }
     }
 }
 
-/// Both decided the same.
+/// Check that two decisions are the same.
 #[track_caller]
 fn check_same<E: Entity, R>(
     one: &Result<Effect<E, R>, E::Error>,
@@ -185,21 +196,21 @@ fn check_same<E: Entity, R>(
     }
 }
 
-/// What became of a value.
+/// What happened to the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Became {
+enum Outcome {
     Kept,
     Updated,
     Deleted,
 }
 
 struct Accepted<E, R> {
-    became: Became,
+    outcome: Outcome,
     reply: R,
-    follows: Vec<Follow<E>>,
+    callbacks: Vec<Callback<E>>,
 }
 
-/// What was decided: made by [`GivenValue::when`]. See [`given_value`] for an example.
+/// The outcome of a command, to be checked. Made by [`GivenValue::when`]; see [`given_value`] for an example.
 pub struct DecidedValue<E: Entity, R> {
     given: GivenValue<E>,
     outcome: Result<Accepted<E, R>, E::Error>,
@@ -210,40 +221,42 @@ impl<E: Entity, R> DecidedValue<E, R> {
     fn accepted(&self, wanted: impl fmt::Display) -> &Accepted<E, R> {
         match &self.outcome {
             Ok(accepted) => accepted,
-            Err(error) => panic!("it was rejected\n wanted: {wanted}\n    got: {error:?}"),
+            Err(error) => {
+                panic!("the command was rejected\n expected: {wanted}\n   actual: {error:?}")
+            }
         }
     }
 
     #[track_caller]
-    fn became(self, wanted: Became) -> Self {
-        let got = self.accepted(format_args!("{wanted:?}")).became;
+    fn expect(self, wanted: Outcome) -> Self {
+        let got = self.accepted(format_args!("{wanted:?}")).outcome;
         if got != wanted {
-            panic!("something else became of it\n wanted: {wanted:?}\n    got: {got:?}");
+            panic!("another outcome\n expected: {wanted:?}\n   actual: {got:?}");
         }
         self
     }
 
-    /// A new value, which the closure judges.
+    /// Expect an update, and check the new value.
     #[track_caller]
-    pub fn then_value(self, judge: impl FnOnce(&E)) -> Self {
-        let decided = self.became(Became::Updated);
-        judge(&decided.given.value);
+    pub fn then_value(self, check: impl FnOnce(&E)) -> Self {
+        let decided = self.expect(Outcome::Updated);
+        check(&decided.given.value);
         decided
     }
 
-    /// The value is deleted.
+    /// Expect a deletion.
     #[track_caller]
     pub fn then_deleted(self) -> Self {
-        self.became(Became::Deleted)
+        self.expect(Outcome::Deleted)
     }
 
-    /// No change, and no rejection.
+    /// Expect no change and no rejection.
     #[track_caller]
-    pub fn then_nothing(self) -> Self {
-        self.became(Became::Kept)
+    pub fn then_unchanged(self) -> Self {
+        self.expect(Outcome::Kept)
     }
 
-    /// This reply.
+    /// Expect this reply.
     #[track_caller]
     pub fn then_reply(self, wanted: R) -> Self
     where
@@ -251,12 +264,12 @@ impl<E: Entity, R> DecidedValue<E, R> {
     {
         let got = &self.accepted(format_args!("{wanted:?}")).reply;
         if *got != wanted {
-            panic!("the reply is another\n wanted: {wanted:?}\n    got: {got:?}");
+            panic!("another reply\n expected: {wanted:?}\n   actual: {got:?}");
         }
         self
     }
 
-    /// A rejection with this error.
+    /// Expect a rejection with this error.
     #[track_caller]
     pub fn then_rejected(self, wanted: &E::Error) -> Self
     where
@@ -265,35 +278,34 @@ impl<E: Entity, R> DecidedValue<E, R> {
         match &self.outcome {
             Err(got) if got == wanted => self,
             Err(got) => {
-                panic!("it was rejected for another reason\n wanted: {wanted:?}\n    got: {got:?}")
+                panic!("another rejection\n expected: {wanted:?}\n   actual: {got:?}")
             }
             Ok(accepted) => {
-                let got = accepted.became;
-                panic!("it was accepted\n wanted: {wanted:?}\n    got: {got:?}");
+                let got = accepted.outcome;
+                panic!("the command was accepted\n expected: {wanted:?}\n   actual: {got:?}");
             }
         }
     }
 
-    /// Runs what the effect lets follow, once, as a host does when the change is durable. There is
-    /// something.
+    /// Run the callbacks of the effect, as a host does after the write. There must be one.
     #[track_caller]
-    pub fn then_follow(mut self) -> Self {
-        let _ = self.accepted("something that follows");
-        let follows = self
+    pub fn then_run_callbacks(mut self) -> Self {
+        let _ = self.accepted("callbacks");
+        let callbacks = self
             .outcome
             .as_mut()
-            .map(|a| std::mem::take(&mut a.follows));
-        let follows = follows.unwrap_or_default();
-        if follows.is_empty() {
-            panic!("nothing follows");
+            .map(|a| std::mem::take(&mut a.callbacks));
+        let callbacks = callbacks.unwrap_or_default();
+        if callbacks.is_empty() {
+            panic!("the effect has no callbacks");
         }
-        for follow in follows {
-            follow(&self.given.value);
+        for callback in callbacks {
+            callback(&self.given.value);
         }
         self
     }
 
-    /// Asks again, behind what became of it.
+    /// Send another command.
     #[track_caller]
     pub fn when<C>(self, command: &C) -> DecidedValue<E, E::Reply>
     where
@@ -305,123 +317,9 @@ impl<E: Entity, R> DecidedValue<E, R> {
 
 impl<E: Entity, R> fmt::Debug for DecidedValue<E, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let outcome = self.outcome.as_ref().map(|accepted| accepted.became);
+        let outcome = self.outcome.as_ref().map(|accepted| accepted.outcome);
         f.debug_struct("DecidedValue")
             .field("outcome", &outcome)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use serde::{Deserialize, Serialize};
-
-    use super::{given_no_value, given_value};
-    use crate::entity::durable::{Effect, Entity, Handle, delete, none, update};
-    use crate::entity::{Cx, Stored};
-
-    #[derive(Default, Serialize, Deserialize, Stored)]
-    struct Light {
-        is_on: bool,
-        #[serde(skip)]
-        forgotten: u32,
-    }
-
-    impl Entity for Light {
-        const TYPE: &'static str = "Light";
-        type Error = std::fmt::Error;
-    }
-
-    enum Do {
-        Switch,
-        Remove,
-        Nothing,
-        Fail,
-        Forgetful,
-        Whimsical(Cell<bool>),
-    }
-
-    impl Handle<Do> for Light {
-        type Reply = bool;
-
-        fn handle(&self, command: &Do, cx: &Cx<'_>) -> Result<Effect<Self, bool>, std::fmt::Error> {
-            let is_on = !self.is_on;
-            let turned = Self {
-                is_on,
-                forgotten: self.forgotten,
-            };
-            Ok(match command {
-                Do::Switch => update(turned).reply(|light: &Self| light.is_on),
-                Do::Remove => delete().reply(|light: &Self| light.is_on),
-                Do::Nothing => {
-                    let is_new = cx.is_new();
-                    none().reply(move |_| is_new)
-                }
-                Do::Fail => return Err(std::fmt::Error),
-                Do::Forgetful if self.forgotten > 0 => delete().reply(|_| true),
-                Do::Forgetful => none().reply(|_| true),
-                Do::Whimsical(flag) if flag.replace(!flag.get()) => delete().reply(|_| true),
-                Do::Whimsical(_) => none().reply(|_| true),
-            })
-        }
-    }
-
-    #[test]
-    fn values_follow_one_another() {
-        given_no_value::<Light>()
-            .when(&Do::Nothing)
-            .then_nothing()
-            .then_reply(true)
-            .when(&Do::Switch)
-            .then_value(|light| assert!(light.is_on))
-            .then_reply(true)
-            .when(&Do::Nothing)
-            .then_reply(false)
-            .when(&Do::Remove)
-            .then_deleted()
-            .then_reply(false)
-            .when(&Do::Nothing)
-            .then_reply(true)
-            .when(&Do::Fail)
-            .then_rejected(&std::fmt::Error);
-    }
-
-    #[test]
-    #[should_panic(expected = "something else became of it")]
-    fn another_outcome_is_told() {
-        given_no_value::<Light>().when(&Do::Switch).then_deleted();
-    }
-
-    #[test]
-    #[should_panic(expected = "the reply is another")]
-    fn another_reply_is_told() {
-        given_no_value::<Light>()
-            .when(&Do::Switch)
-            .then_reply(false);
-    }
-
-    #[test]
-    #[should_panic(expected = "it was accepted")]
-    fn an_acceptance_is_told() {
-        let decided = given_no_value::<Light>().when(&Do::Switch);
-        decided.then_rejected(&std::fmt::Error);
-    }
-
-    #[test]
-    #[should_panic(expected = "deciding twice decides differently")]
-    fn whims_are_found() {
-        let _ = given_no_value::<Light>().when(&Do::Whimsical(Cell::new(true)));
-    }
-
-    #[test]
-    #[should_panic(expected = "the value as it reads back leads to another decision")]
-    fn what_is_not_stored_must_not_decide() {
-        let light = Light {
-            is_on: true,
-            forgotten: 1,
-        };
-        let _ = given_value(light).when(&Do::Forgetful);
     }
 }

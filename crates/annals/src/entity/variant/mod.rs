@@ -1,5 +1,4 @@
-//! A variant of an enum with its name apart: the name is the manifest, and the content alone is the
-//! payload.
+//! Encodes an enum variant with its name apart: the name is the manifest, the content is the payload.
 //!
 //! | Variant | JSON | CBOR |
 //! | --- | --- | --- |
@@ -8,15 +7,14 @@
 //! | `Moved(1, 2)` | `[1,2]` | an array |
 //! | `Deposited { amount: 10 }` | `{"amount":10}` | a map |
 //!
-//! Promises: the names are serde's, renamed and with aliases as it has them; what was written reads
-//! back; a name that no variant has is told apart from content that does not decode. A variant
-//! without content is an empty map: mappers of other languages make an object of that, and nothing
-//! of `null`. It reads any content, so what it held once is passed over.
-//! Trusts: that serde tags the enum from outside, which is its default.
-//! Never: builds a tree of the content on the way.
+//! Guarantees: names are serde's, with its renames and aliases. A written variant reads back. A name
+//! that no variant has is distinguished from content that does not decode. A variant without content
+//! is written as an empty map, which mappers of other languages read as an object, and it ignores
+//! content that an earlier release wrote.
+//! Assumes: the enum is externally tagged, serde's default.
 
-mod naming;
-mod reading;
+mod deserialize;
+mod serialize;
 #[cfg(test)]
 mod tests;
 
@@ -26,59 +24,63 @@ use serde::de::value::{Error as NoContent, UnitDeserializer};
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer};
 use serde::{Serialize, Serializer};
 
-use super::Format;
+use crate::payload::SerdeFormat;
 use crate::{Error, Payload, Result};
-use naming::Naming;
-use reading::{Reading, Sight};
+use deserialize::{NameMatch, VariantSeed};
+use serialize::VariantSerializer;
 
-/// The name of a variant, and its content.
+/// Encode a variant: its name and its content.
 ///
 /// # Errors
-/// `Invalid` where the format cannot hold it, or the value is no variant.
+/// `Invalid` if the format cannot represent it, or the value is not an enum variant.
 pub(super) fn write<T: Serialize + ?Sized>(
-    format: Format,
+    format: SerdeFormat,
     value: &T,
 ) -> Result<(&'static str, Payload)> {
     let name = Cell::new(None);
-    let payload = format.write(&Apart { name: &name, value })?;
-    let missing = || Error::invalid("a value is no variant of an enum, so it has no name");
+    let payload = format.write(&Content { name: &name, value })?;
+    let missing = || {
+        Error::invalid(
+            "a value is not an enum variant, so it has no manifest; derive `EntityEvent` for an enum or a struct",
+        )
+    };
     Ok((name.get().ok_or_else(missing)?, payload))
 }
 
-/// A value that is written without its name.
-struct Apart<'a, T: ?Sized> {
+/// A variant that serializes without its name.
+struct Content<'a, T: ?Sized> {
     name: &'a Cell<Option<&'static str>>,
     value: &'a T,
 }
 
-impl<T: Serialize + ?Sized> Serialize for Apart<'_, T> {
+impl<T: Serialize + ?Sized> Serialize for Content<'_, T> {
     fn serialize<S: Serializer>(&self, content: S) -> Result<S::Ok, S::Error> {
-        self.value.serialize(Naming {
+        self.value.serialize(VariantSerializer {
             name: self.name,
             content,
         })
     }
 }
 
-/// The variant of this name with this content; `None` where no variant has the name.
+/// Decode the variant with this name; `None` if no variant has it.
 ///
 /// # Errors
-/// `Corrupt` where the content is not the variant's.
+/// `Corrupt` if the content does not decode.
 pub(super) fn read<T: DeserializeOwned>(name: &str, payload: &Payload) -> Result<Option<T>> {
-    let sight = Cell::new(Sight::Unasked);
-    let reading = Reading::new(name, &sight);
-    if let Err(foreign) = Format::of(&payload.codec) {
+    let name_match = Cell::new(NameMatch::Unchecked);
+    let seed = VariantSeed::new(name, &name_match);
+    if let Err(foreign) = SerdeFormat::from_codec(&payload.codec) {
         let content: UnitDeserializer<NoContent> = ().into_deserializer();
-        return match (reading.deserialize(content), sight.get()) {
-            (_, Sight::Unknown) => Ok(None),
-            // Without content it does not matter that nobody can read it.
-            (Ok(value), Sight::Bare) => Ok(Some(value)),
+        return match (seed.deserialize(content), name_match.get()) {
+            (_, NameMatch::Unknown) => Ok(None),
+            // A unit variant ignores its content, readable or not.
+            (Ok(value), NameMatch::Unit) => Ok(Some(value)),
             _ => Err(foreign),
         };
     }
-    match (Format::read_seed(payload, reading), sight.get()) {
+    match (SerdeFormat::read_seed(payload, seed), name_match.get()) {
         (Ok(value), _) => Ok(Some(value)),
-        (Err(_), Sight::Unknown) => Ok(None),
+        (Err(_), NameMatch::Unknown) => Ok(None),
         (Err(error), _) => Err(error),
     }
 }

@@ -1,40 +1,45 @@
-//! What derived code calls.
+//! Functions that derived code calls.
 //!
-//! Promises: a schema number other than the type's own is `Corrupt` and says both: what is stored
-//! has another shape, and fields that happen to have the same names must not be taken for it. What
-//! is recorded as a codec of the type's own reads as the format that wrote it.
+//! Guarantees: a payload with another schema number than the type's is `Corrupt`, and the error names
+//! both; fields that happen to have the same names are not mistaken for the type's. A payload stored
+//! under a custom codec name is read with the format that wrote it.
 
 use serde::Serialize;
 use serde::de::value::{Error as NoContent, UnitDeserializer};
 use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer};
 
 use super::codec::ValueCodec;
-use super::{Format, variant};
+use super::variant;
+use crate::payload::SerdeFormat;
 use crate::{Codec, Error, NewEvent, Payload, Result};
 
-/// What serde writes and reads.
+/// A serde type.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a serde type",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to `{Self}`, or choose another format in the derive"
+)]
 pub trait Serde: Serialize + DeserializeOwned {}
 
 impl<T: Serialize + DeserializeOwned> Serde for T {}
 
-/// What a derived event says of itself besides its content.
+/// The attributes of a derived event.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// The schema number that it is written with.
+    /// The schema number to write.
     pub schema: u32,
-    /// Whether it stands for events that nobody knows, of any schema.
+    /// Whether it accepts unknown events, of any schema number.
     pub is_catch_all: bool,
-    /// What it is recorded as, where that is not the format's own codec.
+    /// The codec name to store, if it is not the format's own.
     pub codec: Option<&'static str>,
-    /// The tags that it is written with.
+    /// The tags to write.
     pub tags: &'static [&'static str],
 }
 
 impl Shape {
     fn event(self, name: &str, payload: Payload) -> NewEvent {
-        let payload = record(payload, self.codec);
+        let payload = rename_codec(payload, self.codec);
         let mut event = NewEvent::from(payload.manifest(name).schema(self.schema));
         event.tags = self.tags.iter().map(|tag| (*tag).to_owned()).collect();
         event
@@ -48,74 +53,78 @@ impl Shape {
     }
 }
 
-/// What a derived state says of itself besides its content.
+/// The attributes of a derived state.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct StoredShape {
-    /// The schema number that it is written with.
+    /// The schema number to write.
     pub schema: u32,
-    /// What it is recorded as, where that is not the format's own codec.
+    /// The codec name to store, if it is not the format's own.
     pub codec: Option<&'static str>,
-    /// The manifest that it is written with, and others that it is read with; none: any.
+    /// The manifest to write, then others to accept; empty: accept any.
     pub names: &'static [&'static str],
 }
 
 fn check_schema(stored: u32, own: u32) -> Result<()> {
     if stored != own {
         return Err(Error::corrupt(format!(
-            "it has another shape. schema=`{stored}`, own=`{own}`"
+            "a payload has another schema number; convert it with an adapter. schema=`{stored}`, expected=`{own}`"
         )));
     }
     Ok(())
 }
 
-/// Records a payload as a codec by name.
-fn record(mut payload: Payload, codec: Option<&str>) -> Payload {
+/// Store a payload under a codec name.
+fn rename_codec(mut payload: Payload, codec: Option<&str>) -> Payload {
     if let Some(codec) = codec {
-        payload.codec = named(codec);
+        payload.codec = codec_named(codec);
     }
     payload
 }
 
-fn named(codec: &str) -> Codec {
+fn codec_named(codec: &str) -> Codec {
     let Ok(codec) = codec.parse();
     codec
 }
 
-/// A payload with the codec that wrote it, where it is recorded as another.
-fn recognise(mut payload: Payload, recorded: Option<&str>, own: Codec) -> Payload {
-    if recorded.is_some_and(|recorded| named(recorded) == payload.codec) {
+/// Undo [`rename_codec`]: the payload with the codec that wrote it.
+fn restore_codec(mut payload: Payload, renamed: Option<&str>, own: Codec) -> Payload {
+    if renamed.is_some_and(|renamed| codec_named(renamed) == payload.codec) {
         payload.codec = own;
     }
     payload
 }
 
-/// The content of an event alone.
+/// The payload of an event without its manifest and schema number.
 fn content(event: &NewEvent) -> Payload {
     Payload::new(event.codec.clone(), event.payload.clone())
 }
 
-/// An enum's variant as an event.
+/// Encode an enum variant as an event.
 ///
 /// # Errors
-/// `Invalid` where the format cannot hold it.
-pub fn write_variant<T: Serialize>(value: &T, format: Format, shape: Shape) -> Result<NewEvent> {
+/// `Invalid` if the format cannot represent it.
+pub fn write_variant<T: Serialize>(
+    value: &T,
+    format: SerdeFormat,
+    shape: Shape,
+) -> Result<NewEvent> {
     let (name, payload) = variant::write(format, value)?;
     Ok(shape.event(name, payload))
 }
 
-/// The enum's variant in an event, if it is one. `recorded` are codecs by name, with the formats
-/// that wrote them.
+/// Decode an enum variant; `None` if no variant has the manifest. `renamed` lists custom codec names
+/// with the formats that wrote them.
 ///
 /// # Errors
-/// `Corrupt` where it does not decode, or has another shape.
+/// `Corrupt` if it does not decode or has another schema number.
 pub fn read_variant<T: DeserializeOwned>(
     event: &NewEvent,
-    recorded: &[(&str, Format)],
+    renamed: &[(&str, SerdeFormat)],
     shape: impl Fn(&T) -> Shape,
 ) -> Result<Option<T>> {
-    let payload = recorded.iter().fold(content(event), |payload, own| {
-        recognise(payload, Some(own.0), own.1.codec())
+    let payload = renamed.iter().fold(content(event), |payload, own| {
+        restore_codec(payload, Some(own.0), own.1.codec())
     });
     let value = variant::read(&event.manifest, &payload)?;
     if let Some(value) = &value {
@@ -124,18 +133,18 @@ pub fn read_variant<T: DeserializeOwned>(
     Ok(value)
 }
 
-/// A value as an event of this name.
+/// Encode a value as an event with this manifest.
 ///
 /// # Errors
-/// `Invalid` where the codec cannot hold it.
+/// `Invalid` if the codec cannot represent it.
 pub fn write_value<C: ValueCodec<T>, T>(value: &T, name: &str, shape: Shape) -> Result<NewEvent> {
     Ok(shape.event(name, Payload::new(C::codec(), C::write(value)?)))
 }
 
-/// The value in an event, if it has one of these names.
+/// Decode a value; `None` if the event has none of these manifests.
 ///
 /// # Errors
-/// `Corrupt` where it does not decode, or has another shape.
+/// `Corrupt` if it does not decode or has another schema number.
 pub fn read_value<C: ValueCodec<T>, T>(
     event: &NewEvent,
     names: &[&str],
@@ -145,27 +154,27 @@ pub fn read_value<C: ValueCodec<T>, T>(
         return Ok(None);
     }
     shape.check(event.schema)?;
-    let payload = recognise(content(event), shape.codec, C::codec());
+    let payload = restore_codec(content(event), shape.codec, C::codec());
     C::read(&payload).map(Some)
 }
 
-/// Nothing, as an empty map: mappers of other languages make an object of that.
+/// No content, as an empty map, which mappers of other languages read as an object.
 #[doc(hidden)]
 #[derive(Debug, Serialize, serde::Deserialize)]
 pub struct Nothing {}
 
-/// A struct without fields as an event of this name: an empty map, as a variant without content.
+/// Encode a unit struct as an event with this manifest: an empty map, like a unit variant.
 ///
 /// # Errors
-/// Never, but for the format.
+/// `Invalid` if the codec fails.
 pub fn write_unit<C: ValueCodec<Nothing>>(name: &str, shape: Shape) -> Result<NewEvent> {
     write_value::<C, _>(&Nothing {}, name, shape)
 }
 
-/// The struct without fields in an event, if it has one of these names.
+/// Decode a unit struct; `None` if the event has none of these manifests.
 ///
 /// # Errors
-/// `Corrupt` where it does not decode, or has another shape.
+/// `Corrupt` if it does not decode or has another schema number.
 pub fn read_unit<C: ValueCodec<Nothing>, T: DeserializeOwned>(
     event: &NewEvent,
     names: &[&str],
@@ -175,9 +184,9 @@ pub fn read_unit<C: ValueCodec<Nothing>, T: DeserializeOwned>(
         return Ok(None);
     }
     shape.check(event.schema)?;
-    // Any content will do, so what it held once is passed over.
-    let payload = recognise(content(event), shape.codec, C::codec());
-    let _: IgnoredAny = Format::read(&payload)?;
+    // Ignore any content: the struct may have had fields in an earlier release.
+    let payload = restore_codec(content(event), shape.codec, C::codec());
+    let _: IgnoredAny = SerdeFormat::read(&payload)?;
     let unit: UnitDeserializer<NoContent> = ().into_deserializer();
     let value = T::deserialize(unit);
     value
@@ -185,28 +194,28 @@ pub fn read_unit<C: ValueCodec<Nothing>, T: DeserializeOwned>(
         .map_err(|cause| Error::corrupt("a payload does not decode").because(cause))
 }
 
-/// A value as a payload.
+/// Encode a value as a payload.
 ///
 /// # Errors
-/// `Invalid` where the codec cannot hold it.
+/// `Invalid` if the codec cannot represent it.
 pub fn write_stored<C: ValueCodec<T>, T>(value: &T, shape: StoredShape) -> Result<Payload> {
-    let payload = record(Payload::new(C::codec(), C::write(value)?), shape.codec);
+    let payload = rename_codec(Payload::new(C::codec(), C::write(value)?), shape.codec);
     let name = shape.names.first().copied().unwrap_or_default();
     Ok(payload.manifest(name).schema(shape.schema))
 }
 
-/// The value in a payload.
+/// Decode a value.
 ///
 /// # Errors
-/// `Corrupt` where it does not decode, is called otherwise or has another shape.
+/// `Corrupt` if it does not decode, or has another manifest or schema number.
 pub fn read_stored<C: ValueCodec<T>, T>(payload: &Payload, shape: StoredShape) -> Result<T> {
     let manifest = payload.manifest.as_str();
     if !shape.names.is_empty() && !shape.names.contains(&manifest) {
         return Err(Error::corrupt(format!(
-            "it is something else. manifest=`{manifest}`, own=`{}`",
+            "a payload has another manifest; add an alias. manifest=`{manifest}`, expected=`{}`",
             shape.names.join("`, `")
         )));
     }
     check_schema(payload.schema, shape.schema)?;
-    C::read(&recognise(payload.clone(), shape.codec, C::codec()))
+    C::read(&restore_codec(payload.clone(), shape.codec, C::codec()))
 }

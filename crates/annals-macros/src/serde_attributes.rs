@@ -1,14 +1,12 @@
-//! What serde's attributes say that matters here.
-//!
-//! Trusts: serde's own derive to refuse those that are wrong.
+//! The serde attributes that matter to the derives. Serde's own derive checks them.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result, Token};
 
-/// Everything that serde was told at one place.
-pub(crate) struct Serde(Vec<Meta>);
+/// The serde attributes of a type or a variant.
+pub(crate) struct SerdeAttributes(Vec<Meta>);
 
-impl Serde {
+impl SerdeAttributes {
     pub(crate) fn read(attributes: &[Attribute]) -> Self {
         let serde = attributes.iter().filter(|a| a.path().is_ident("serde"));
         let parsed = serde.filter_map(|attribute| {
@@ -22,31 +20,31 @@ impl Serde {
         self.0.iter().find(|meta| meta.path().is_ident(name))
     }
 
-    pub(crate) fn says(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Refuses what hides a variant's name from serde's formats.
-    pub(crate) fn check_tagged_outside(&self) -> Result<()> {
+    /// Refuse an enum that is not externally tagged.
+    pub(crate) fn check_externally_tagged(&self) -> Result<()> {
         for name in ["tag", "content", "untagged"] {
             if let Some(meta) = self.find(name) {
-                let why = "the variant's name is the manifest: leave it to serde's default, which \
-                           keeps it outside of the content";
+                let why = "the variant's name is the manifest, so the enum must be externally \
+                           tagged; remove this attribute";
                 return Err(Error::new_spanned(meta, why));
             }
         }
         Ok(())
     }
 
-    /// The name that something is given for writing (`serialize`) or reading (`deserialize`).
-    pub(crate) fn renamed(&self, way: &str) -> Option<String> {
+    /// The name for writing (`serialize`) or reading (`deserialize`).
+    pub(crate) fn renamed(&self, direction: &str) -> Option<String> {
         match self.find("rename")? {
             Meta::NameValue(rename) => text(&rename.value),
             Meta::List(list) => {
                 let pairs = Punctuated::<Meta, Token![,]>::parse_terminated;
                 let pairs = list.parse_args_with(pairs).ok()?;
                 pairs.iter().find_map(|pair| match pair {
-                    Meta::NameValue(pair) if pair.path.is_ident(way) => text(&pair.value),
+                    Meta::NameValue(pair) if pair.path.is_ident(direction) => text(&pair.value),
                     _ => None,
                 })
             }

@@ -1,4 +1,4 @@
-//! The way out: a serializer that keeps the variant's name and writes its content.
+//! A serializer that captures a variant's name and writes only its content.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -9,13 +9,13 @@ use serde::ser::{
     SerializeTupleVariant, Serializer,
 };
 
-/// A serializer of variants: the name goes to `name`, what the variant holds to `content`.
-pub(super) struct Naming<'a, S> {
+/// Puts the variant's name into `name` and its content into `content`.
+pub(super) struct VariantSerializer<'a, S> {
     pub(super) name: &'a Cell<Option<&'static str>>,
     pub(super) content: S,
 }
 
-/// The fields of a variant on their way out.
+/// The fields of a variant.
 pub(super) struct Fields<F>(F);
 
 impl<F: SerializeTuple> SerializeTupleVariant for Fields<F> {
@@ -52,20 +52,20 @@ impl<F: SerializeStruct> SerializeStructVariant for Fields<F> {
     }
 }
 
-/// Refuses what is no variant.
-macro_rules! refused {
+/// Methods for values that are not variants.
+macro_rules! not_a_variant {
     ($($method:ident($($value:ty),*) -> $ok:ty;)*) => {$(
         fn $method(self, $(_: $value),*) -> Result<$ok, S::Error> {
-            Err(nameless())
+            Err(not_a_variant())
         }
     )*};
 }
 
-fn nameless<E: serde::ser::Error>() -> E {
-    E::custom("it is no variant of an enum that serde tags from outside")
+fn not_a_variant<E: serde::ser::Error>() -> E {
+    E::custom("the value is not a variant of an externally tagged enum")
 }
 
-impl<S: Serializer> Serializer for Naming<'_, S> {
+impl<S: Serializer> Serializer for VariantSerializer<'_, S> {
     type Ok = S::Ok;
     type Error = S::Error;
     type SerializeSeq = Impossible<S::Ok, S::Error>;
@@ -120,7 +120,7 @@ impl<S: Serializer> Serializer for Naming<'_, S> {
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Result<S::Ok, S::Error> {
-        Err(nameless())
+        Err(not_a_variant())
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -128,18 +128,18 @@ impl<S: Serializer> Serializer for Naming<'_, S> {
         _: &'static str,
         _: &T,
     ) -> Result<S::Ok, S::Error> {
-        Err(nameless())
+        Err(not_a_variant())
     }
 
     fn collect_str<T: Display + ?Sized>(self, _: &T) -> Result<S::Ok, S::Error> {
-        Err(nameless())
+        Err(not_a_variant())
     }
 
     fn is_human_readable(&self) -> bool {
         self.content.is_human_readable()
     }
 
-    refused! {
+    not_a_variant! {
         serialize_bool(bool) -> S::Ok;
         serialize_i8(i8) -> S::Ok;
         serialize_i16(i16) -> S::Ok;

@@ -1,5 +1,5 @@
-//! The way back: a deserializer that takes the variant's name from outside and its content from the
-//! payload, and remembers whether a variant has the name.
+//! A deserializer that takes the variant's name from the manifest and its content from the payload, and
+//! records whether a variant has the name.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,56 +10,56 @@ use serde::de::{
     IntoDeserializer, VariantAccess, Visitor,
 };
 
-/// What was seen of the name.
+/// Whether a variant has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
-    /// Nobody asked for it.
-    Unasked,
-    /// No variant has it.
+pub(super) enum NameMatch {
+    /// Not checked yet.
+    Unchecked,
+    /// No variant has the name.
     Unknown,
-    /// A variant has it.
+    /// A variant with content has the name.
     Known,
-    /// A variant without content has it.
-    Bare,
+    /// A variant without content has the name.
+    Unit,
 }
 
-/// Reads a variant of this name.
-pub(super) struct Reading<'a, T> {
+/// Decodes the variant with this name.
+pub(super) struct VariantSeed<'a, T> {
     name: &'a str,
-    sight: &'a Cell<Sight>,
+    name_match: &'a Cell<NameMatch>,
     value: PhantomData<T>,
 }
 
-impl<'a, T> Reading<'a, T> {
-    pub(super) fn new(name: &'a str, sight: &'a Cell<Sight>) -> Self {
+impl<'a, T> VariantSeed<'a, T> {
+    pub(super) fn new(name: &'a str, name_match: &'a Cell<NameMatch>) -> Self {
         Self {
             name,
-            sight,
+            name_match,
             value: PhantomData,
         }
     }
 }
 
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Reading<'_, T> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for VariantSeed<'_, T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, content: D) -> Result<T, D::Error> {
-        T::deserialize(Named {
+        T::deserialize(NamedContent {
             name: self.name,
-            sight: self.sight,
+            name_match: self.name_match,
             content,
         })
     }
 }
 
-/// Content with a name.
-struct Named<'a, D> {
+/// A variant: its name and its content.
+struct NamedContent<'a, D> {
     name: &'a str,
-    sight: &'a Cell<Sight>,
+    name_match: &'a Cell<NameMatch>,
     content: D,
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Named<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for NamedContent<'_, D> {
     type Error = D::Error;
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -73,7 +73,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Named<'_, D> {
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, D::Error> {
         Err(D::Error::custom(
-            "it is no enum that serde tags from outside",
+            "the type is not an externally tagged enum",
         ))
     }
 
@@ -87,7 +87,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Named<'_, D> {
     }
 }
 
-impl<'a, 'de, D: Deserializer<'de>> EnumAccess<'de> for Named<'a, D> {
+impl<'a, 'de, D: Deserializer<'de>> EnumAccess<'de> for NamedContent<'a, D> {
     type Error = D::Error;
     type Variant = Content<'a, D>;
 
@@ -95,21 +95,21 @@ impl<'a, 'de, D: Deserializer<'de>> EnumAccess<'de> for Named<'a, D> {
         self,
         seed: V,
     ) -> Result<(V::Value, Content<'a, D>), D::Error> {
-        self.sight.set(Sight::Unknown);
+        self.name_match.set(NameMatch::Unknown);
         let name: StrDeserializer<'_, D::Error> = self.name.into_deserializer();
         let variant = seed.deserialize(name)?;
-        self.sight.set(Sight::Known);
+        self.name_match.set(NameMatch::Known);
         let content = Content {
-            sight: self.sight,
+            name_match: self.name_match,
             content: self.content,
         };
         Ok((variant, content))
     }
 }
 
-/// The content of a variant that is known.
+/// The content of a variant whose name matched.
 struct Content<'a, D> {
-    sight: &'a Cell<Sight>,
+    name_match: &'a Cell<NameMatch>,
     content: D,
 }
 
@@ -117,7 +117,7 @@ impl<'de, D: Deserializer<'de>> VariantAccess<'de> for Content<'_, D> {
     type Error = D::Error;
 
     fn unit_variant(self) -> Result<(), D::Error> {
-        self.sight.set(Sight::Bare);
+        self.name_match.set(NameMatch::Unit);
         IgnoredAny::deserialize(self.content).map(drop)
     }
 
