@@ -4,15 +4,9 @@ use super::*;
 use annals::{NewEvent, SequenceNumber, Token};
 
 fn event(number: u64) -> Event {
-    Event {
-        persistence_id: "a".parse().unwrap(),
-        sequence_number: SequenceNumber::new(number).unwrap(),
-        time_ms: 0,
-        token: Token::from_bytes([0; 8]),
-        causation: None,
-        correlation: None,
-        data: NewEvent::default(),
-    }
+    let number = SequenceNumber::new(number).unwrap();
+    let token = Token::from_bytes([0; 8]);
+    Event::new("a".parse().unwrap(), number, token, NewEvent::default())
 }
 
 fn passed(settings: ReplayFilterSettings, events: &[(u64, &str)]) -> Result<Vec<u64>> {

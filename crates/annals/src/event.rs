@@ -21,6 +21,7 @@ use crate::{Codec, Payload, PersistenceId, Random, Result, SequenceNumber};
 /// assert_eq!(event.manifest, "Deposited");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewEvent {
     /// The application's bytes.
     pub payload: Bytes,
@@ -195,6 +196,7 @@ impl fmt::Debug for Token {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// The persistence id.
     pub persistence_id: PersistenceId,
@@ -210,4 +212,19 @@ pub struct Event {
     pub correlation: Option<Arc<str>>,
     /// The event as it was appended.
     pub data: NewEvent,
+}
+
+impl Event {
+    /// An event as a layout reads it. Time and ids are fields to set.
+    pub fn new(id: PersistenceId, number: SequenceNumber, token: Token, data: NewEvent) -> Self {
+        Self {
+            persistence_id: id,
+            sequence_number: number,
+            time_ms: 0,
+            token,
+            causation: None,
+            correlation: None,
+            data,
+        }
+    }
 }

@@ -17,6 +17,7 @@ use crate::{Codec, Error, Result};
 /// assert_eq!(payload.manifest, "Account");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Payload {
     /// The bytes.
     pub bytes: Bytes,

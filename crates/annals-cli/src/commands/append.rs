@@ -104,13 +104,12 @@ impl Append {
 
     fn event(&self, text: &str, place: usize) -> Result<NewEvent> {
         let bytes = payload::from_typed(&self.codec, text, format_args!("event {place}"))?;
-        let event = NewEvent::new(self.codec.clone(), bytes).manifest(&self.manifest);
-        Ok(NewEvent {
-            schema: self.schema,
-            tags: self.tags.clone(),
-            metadata: self.metadata.iter().cloned().collect(),
-            ..event
-        })
+        let mut event = NewEvent::new(self.codec.clone(), bytes)
+            .manifest(&self.manifest)
+            .schema(self.schema);
+        event.tags = self.tags.clone();
+        event.metadata = self.metadata.iter().cloned().collect();
+        Ok(event)
     }
 }
 

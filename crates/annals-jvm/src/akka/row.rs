@@ -323,15 +323,11 @@ impl Row {
             }
         };
         let payload = serialization::read(serialized)?;
-        let event = Event {
-            persistence_id: id.clone(),
-            sequence_number: self.number,
-            time_ms: self.time_ms().max(time_ms),
-            token: token_of(&writer),
-            causation: attributes::causation(&self.item),
-            correlation: attributes::correlation(&self.item),
-            data: self.with_ours(payload, adapter)?,
-        };
+        let data = self.with_ours(payload, adapter)?;
+        let mut event = Event::new(id.clone(), self.number, token_of(&writer), data);
+        event.time_ms = self.time_ms().max(time_ms);
+        event.causation = attributes::causation(&self.item);
+        event.correlation = attributes::correlation(&self.item);
         Ok(Some((event, writer)))
     }
 

@@ -395,15 +395,11 @@ impl Row {
             let adapter = message.adapter_manifest;
             data.metadata.insert(ADAPTER.to_owned(), adapter);
         }
-        let event = Event {
-            persistence_id: id.clone(),
-            sequence_number: sequence_number.ok_or_else(|| Error::corrupt("it has no number"))?,
-            time_ms: message.timestamp_ms.unwrap_or(self.time_ms(columns)),
-            token: token_of(&message.writer_uuid),
-            causation: attributes::causation(&self.item),
-            correlation: attributes::correlation(&self.item),
-            data,
-        };
+        let number = sequence_number.ok_or_else(|| Error::corrupt("it has no number"))?;
+        let mut event = Event::new(id.clone(), number, token_of(&message.writer_uuid), data);
+        event.time_ms = message.timestamp_ms.unwrap_or(self.time_ms(columns));
+        event.causation = attributes::causation(&self.item);
+        event.correlation = attributes::correlation(&self.item);
         Ok(Some((event, message.writer_uuid)))
     }
 }

@@ -68,12 +68,7 @@ pub(crate) fn read(serialized: Serialized) -> Result<Payload> {
         return Err(corrupt(fault));
     }
     let (manifest, schema) = read_manifest(id, manifest);
-    Ok(Payload {
-        bytes,
-        codec,
-        manifest,
-        schema,
-    })
+    Ok(Payload::new(codec, bytes).manifest(manifest).schema(schema))
 }
 
 /// What a serializer of the JVM side would have written.

@@ -193,15 +193,11 @@ fn structs_can_have_other_codecs() {
     assert_eq!(read(&moved.clone().manifest("Message")).unwrap(), None);
     let moved = moved.manifest("a.Moved");
     check_corrupt(read(&moved.clone().schema(0)), "schema=`0`, expected=`1`");
-    let cut = NewEvent {
-        payload: bytes::Bytes::from_static(&[8]),
-        ..moved.clone()
-    };
+    let mut cut = moved.clone();
+    cut.payload = bytes::Bytes::from_static(&[8]);
     check_corrupt(read(&cut), "message does not decode");
-    let json = NewEvent {
-        codec: Codec::Json,
-        ..moved
-    };
+    let mut json = moved;
+    json.codec = Codec::Json;
     check_corrupt(read(&json), "codec=`json`, expected=`protobuf`");
     let blob = NewEvent::new(Codec::Other("akka:7".into()), "x");
     check(Blob("x".into()), &blob.manifest("Blob"));

@@ -55,15 +55,10 @@ fn event_of(json: &Json, id: &PersistenceId) -> Event {
     for (name, value) in json["metadata"].as_object().unwrap() {
         data = data.metadata(name, value.as_str().unwrap());
     }
-    Event {
-        persistence_id: id.clone(),
-        sequence_number: number(json["number"].as_u64().unwrap()),
-        time_ms: json["time_ms"].as_u64().unwrap(),
-        token: token(&text("token")),
-        causation: None,
-        correlation: None,
-        data,
-    }
+    let number = number(json["number"].as_u64().unwrap());
+    let mut event = Event::new(id.clone(), number, token(&text("token")), data);
+    event.time_ms = json["time_ms"].as_u64().unwrap();
+    event
 }
 
 fn golden() -> Vec<Golden> {
