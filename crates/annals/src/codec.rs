@@ -89,6 +89,13 @@ impl Codec {
 }
 
 /// A scalar as the JVM's serializers write it; each is a codec by name.
+///
+/// ```
+/// use annals::Scalar;
+///
+/// let int = Scalar::named("int").unwrap();
+/// assert_eq!(int.to_json(&[42, 0, 0, 0]).unwrap(), 42);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// 8 bytes, little-endian.

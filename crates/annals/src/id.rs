@@ -10,7 +10,7 @@ use futures::Stream;
 
 use crate::{Error, Result};
 
-/// Persistence ids as they come, each once. An error ends it.
+/// A stream of persistence ids, each once. It ends after an error.
 ///
 /// ```
 /// use annals::PersistenceId;

@@ -181,7 +181,7 @@ impl<E: Entity> EntitySettings<E> {
     /// use annals::{Codec, NewEvent, journal::Expected};
     ///
     /// # use annals::entity::{Entity, EntityEvent, Stored};
-    /// # use annals::{Annals, memory::Memory, settings::Settings};
+    /// # use annals::{Annals, layout::AnnalsLayout, memory::Memory};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Default, Serialize, Deserialize, Stored)]
     /// # struct Cart { items: u64 }
@@ -195,8 +195,7 @@ impl<E: Entity> EntitySettings<E> {
     /// # }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let items = std::sync::Arc::new(Memory::new());
-    /// # let annals = Annals::create(items, &Settings::default()).await?;
+    /// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
     /// // No variant has this name, and no adapter knows it.
     /// let pinged = NewEvent::new(Codec::Json, "{}").manifest("Pinged");
     /// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, pinged).await?;

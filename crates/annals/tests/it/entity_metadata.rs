@@ -9,10 +9,10 @@ use annals::entity::{
 };
 use annals::items::Items;
 use annals::journal::Window;
+use annals::layout::AnnalsLayout;
 use annals::memory::Memory;
-use annals::settings::Settings;
-use annals::tck::{AKKA, ANNALS, J5IK2O};
 use annals::{Annals, ErrorKind, Event};
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
@@ -129,8 +129,8 @@ async fn metadata_and_ids_are_stored_on_every_layout() {
 
 #[tokio::test]
 async fn a_correlation_id_that_is_too_long_is_refused() {
-    let items = Arc::new(Memory::new());
-    let annals = Annals::create(items, &Settings::default()).await.unwrap();
+    let layout = AnnalsLayout::default();
+    let annals = Annals::create(Memory::new(), &layout).await.unwrap();
     let orders: Region<Order> = annals.region(EntitySettings::new());
     let long = orders.with_correlation("x".repeat(2_000));
     let refused = long.ask("1", Add("a book")).await.unwrap_err();
@@ -165,8 +165,8 @@ impl durable::Handle<Trace> for Note {
 
 #[tokio::test]
 async fn handlers_of_durable_values_see_the_correlation_id() {
-    let items = Arc::new(Memory::new());
-    let annals = Annals::create(items, &Settings::default()).await.unwrap();
+    let layout = AnnalsLayout::default();
+    let annals = Annals::create(Memory::new(), &layout).await.unwrap();
     let region = annals
         .durable_region::<Note>(EntitySettings::new())
         .unwrap();
