@@ -41,13 +41,13 @@ async fn the_bank_on_dynamodb_goes_on_where_it_was() {
     }
 }
 
-/// `10, then 6` and `there are only 6`: 6.
+/// The last balance: 6 in `10, then 6`, confirmed by the rejection.
 fn balance_in(text: &str) -> u64 {
     let (deposited, rest) = text.split_once(", then ").unwrap();
     let (left, refused) = rest.split_once('\n').unwrap();
     let left: u64 = left.parse().unwrap();
     assert_eq!(deposited.parse::<u64>().unwrap(), left + 4, "{text}");
-    assert_eq!(refused, format!("there are only {left}\n"));
+    assert_eq!(refused, format!("insufficient funds. balance=`{left}`\n"));
     left
 }
 

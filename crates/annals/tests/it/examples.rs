@@ -1,50 +1,50 @@
-//! The examples are run, and print what they say.
+//! Runs the examples and checks what they print.
 
 use std::path::Path;
 
 use crate::example_run::{example, printed};
 
 #[test]
-fn the_bank_goes_on_where_it_was() {
+fn the_bank_continues_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let run = || {
         let mut bank = example("bank");
         bank.current_dir(folder.path());
         printed(bank)
     };
-    assert_eq!(run(), "10, then 6\nthere are only 6\n");
-    assert_eq!(run(), "16, then 12\nthere are only 12\n");
+    assert_eq!(run(), "10, then 6\ninsufficient funds. balance=`6`\n");
+    assert_eq!(run(), "16, then 12\ninsufficient funds. balance=`12`\n");
     let source = include_str!("../../examples/bank.rs");
     assert!(source.lines().count() <= 75);
 }
 
 #[test]
-fn a_cart_is_filled_and_gone() {
+fn a_cart_is_filled_and_checked_out() {
     let want = "1 item\n2 items\nbought: a book, a lamp\nthe cart is empty\n";
     assert_eq!(printed(example("durable_state")), want);
 }
 
 #[test]
-fn events_of_yesterday_are_understood() {
+fn events_of_earlier_releases_are_read() {
     let history = printed(example("evolution"));
     assert!(history.starts_with("sent to Oslo\nweighs 2000 g\n"));
     assert!(history.ends_with("sent to Kiel, express\nCustomsNoted, as text\n"));
 }
 
 #[test]
-fn a_codec_of_ones_own_packs() {
+fn a_custom_codec_compresses() {
     let printed = printed(example("custom_codec"));
     assert!(printed.starts_with("json: 15 bytes\njson+deflate: "));
 }
 
 #[test]
-fn a_function_for_one_request_books_once() {
-    let want =
-        "200 seat 1\n200 done before\n200 seat 2\n422 all 2 seats are taken\n400 no request\n";
+fn a_repeated_request_reserves_once() {
+    let want = "200 seat 1\n200 already reserved\n200 seat 2\n422 all 2 seats are taken\n\
+                400 the body is not a request\n";
     assert_eq!(printed(example("lambda")), want);
 }
 
-/// An example that nobody runs would rot.
+/// An example that no test runs would break unnoticed.
 #[test]
 fn every_example_is_run() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
