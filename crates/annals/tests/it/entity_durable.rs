@@ -6,7 +6,6 @@ use std::sync::Arc;
 use annals::entity::durable::{Effect, Entity, Executor, Handle, Region, delete, none, update};
 use annals::entity::{AskError, Cx, EntitySettings, Stored};
 use annals::items::Items;
-use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::store::Verb;
 use annals::{Annals, Codec, ErrorKind, Payload, PersistenceId, Random};

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use annals::entity::{AskError, EntitySettings, Once, Retention};
 use annals::items::Items;
 use annals::journal::{Expected, Window};
-use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::snapshot::{Criteria, Place};
 use annals::store::Verb;

@@ -1,6 +1,6 @@
 //! Checks of every step: round trips, and that states reached in different ways are the same.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value as Json;
 
@@ -99,8 +99,31 @@ fn is_same_payload(one: &Payload, other: &Payload) -> bool {
             || values(one).is_some_and(|value| values(other) == Some(value)))
 }
 
+/// What is appended.
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) events: Vec<NewEvent>,
+    pub(super) causation: Option<String>,
+    pub(super) correlation: Option<String>,
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&listed(&self.events))?;
+        for (name, id) in [
+            ("causation", &self.causation),
+            ("correlation", &self.correlation),
+        ] {
+            if let Some(id) = id {
+                write!(f, " {name}={id}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Stored events, one per line.
-pub(super) fn listed(events: &[NewEvent]) -> String {
+fn listed(events: &[NewEvent]) -> String {
     if events.is_empty() {
         return "no events".to_owned();
     }

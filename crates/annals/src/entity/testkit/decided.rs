@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Given;
-use super::checks::{check_same_state, is_same_event, listed, read, restored, stored};
+use super::checks::{Commit, check_same_state, is_same_event, read, restored, stored};
 use super::given::States;
 use crate::NewEvent;
 use crate::entity::effect::Callback;
@@ -28,29 +28,6 @@ struct Accepted<E: Entity, R> {
     commit: Commit,
     replies: Replies<R>,
     callbacks: Vec<Callback<E>>,
-}
-
-/// What is appended.
-#[derive(Debug)]
-struct Commit {
-    events: Vec<NewEvent>,
-    causation: Option<String>,
-    correlation: Option<String>,
-}
-
-impl fmt::Display for Commit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&listed(&self.events))?;
-        for (name, id) in [
-            ("causation", &self.causation),
-            ("correlation", &self.correlation),
-        ] {
-            if let Some(id) = id {
-                write!(f, " {name}={id}")?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The reply from each of the three states.

@@ -70,7 +70,8 @@ impl Entity for Counter {
     }
 }
 
-type Decide = dyn Fn(&Counter, &Cx<'_>) -> Result<Effect<Counter, u64>, Rejected>;
+type Decision = Result<Effect<Counter, u64>, Rejected>;
+type Decide = dyn Fn(&Counter, &Cx<'_>) -> Decision;
 
 /// A command that decides as the test says.
 struct Command(Box<Decide>);
@@ -78,14 +79,12 @@ struct Command(Box<Decide>);
 impl Handle<Command> for Counter {
     type Reply = u64;
 
-    fn handle(&self, command: &Command, cx: &Cx<'_>) -> Result<Effect<Self, u64>, Rejected> {
+    fn handle(&self, command: &Command, cx: &Cx<'_>) -> Decision {
         (command.0)(self, cx)
     }
 }
 
-fn decide(
-    decide: impl Fn(&Counter, &Cx<'_>) -> Result<Effect<Counter, u64>, Rejected> + 'static,
-) -> Command {
+fn decide(decide: impl Fn(&Counter, &Cx<'_>) -> Decision + 'static) -> Command {
     Command(Box::new(decide))
 }
 
@@ -186,8 +185,9 @@ fn callbacks_run_once_when_asked_to() {
         let effect = persist(CounterEvent::Added { n: 7 }).then(callback);
         Ok(effect.tag("more").reply(|_| 0))
     });
-    let decided = given::<Counter>([]).when(&command);
-    let decided = decided.then_tags(["more", "plus"]);
+    let decided = given::<Counter>([])
+        .when(&command)
+        .then_tags(["more", "plus"]);
     assert_eq!(counted.load(Ordering::Relaxed), 0);
     let decided = decided.then_run_callbacks();
     assert_eq!(counted.load(Ordering::Relaxed), 7);
