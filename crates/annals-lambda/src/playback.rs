@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use annals::log::{Log, Place, Playback, Slot, Time};
+use annals::log::{Log, LogPosition, Playback, Time};
 use annals::{Error, Result};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -51,7 +51,7 @@ const STRETCH_SLOTS: u64 = 100;
 struct Wanted {
     start: Time,
     end: Time,
-    after: Option<Place>,
+    after: Option<LogPosition>,
 }
 
 impl Wanted {
@@ -70,7 +70,7 @@ impl Wanted {
             Some(start) => time_of(start)?,
             None => {
                 let back = Time::from_ms(now.ms().saturating_sub(BACK_MS))?;
-                Slot::of(back, log.time_unit()).start()
+                log.slot(back).start()
             }
         };
         let end = request.end.as_ref().map_or(Ok(now), time_of)?;
@@ -92,7 +92,7 @@ impl Wanted {
 struct Reached {
     /// Everything before this time is in the stream.
     time: Time,
-    after: Option<Place>,
+    after: Option<LogPosition>,
     played: u64,
     is_cut: bool,
 }
@@ -131,7 +131,7 @@ async fn play(
         ));
     };
     let log = &function.log;
-    let mut stretch_ms = log.time_unit().ms().saturating_mul(STRETCH_SLOTS);
+    let mut stretch_ms = log.time_unit_ms().saturating_mul(STRETCH_SLOTS);
     let mut reached = Reached {
         time: wanted.begin(),
         after: wanted.after,

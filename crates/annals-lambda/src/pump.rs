@@ -35,7 +35,7 @@ pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
         }
     }
     let numbers: Vec<String> = records.iter().map(number_of).collect();
-    let landing = Landing::of(log, records).await;
+    let landing = Landing::ingest(log, records).await;
     for problem in &landing.problems {
         tracing::warn!(%problem, "a record is not in the log as it came");
     }

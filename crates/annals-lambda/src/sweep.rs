@@ -27,7 +27,7 @@ pub(super) async fn handle(log: &Log, limit: Duration) -> Result<Json> {
         "moved": report.moved,
         "repeated": report.repeated,
         "late": report.late,
-        "set_aside": report.set_aside,
+        "set_aside": report.dead_letters,
         "stuck": report.stuck,
         "horizon": report.horizon.map(|time| time.to_string()),
     });

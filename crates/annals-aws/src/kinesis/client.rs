@@ -1,9 +1,8 @@
-//! The client of Kinesis: opening, and the requests that are made.
+//! The Kinesis client: opening, and its requests.
 //!
-//! Promises: nothing is sent before the first request, and a setting that cannot work is refused
-//! here. Every page of a listing is read.
-//! Trusts: AWS's own chain for credentials, as the client of DynamoDB does.
-//! Never: sends what is meant for Kinesis to the address of DynamoDB.
+//! Guarantees: nothing is sent before the first request, and a setting that cannot work is refused
+//! here. Every page of a list is read. Requests never go to the endpoint of DynamoDB.
+//! Relies on: AWS's chain for credentials, as the DynamoDB client does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,8 +31,7 @@ use crate::http::{UserAgent, http_client};
 use crate::proxy::Proxy;
 use crate::retry::{Call, Sender};
 
-/// How many records one request reads. A shard takes a thousand a second and may be asked five times
-/// a second.
+/// How many records one request reads. A shard accepts a thousand records and five reads a second.
 const READ_RECORDS_MAX: i32 = 1_000;
 
 impl OperationError for DescribeStreamSummaryError {
@@ -52,9 +50,9 @@ impl OperationError for PutRecordsError {
     const SERVICE: Service = Service::Kinesis;
 }
 
-/// Streams of Kinesis, or of a server that speaks like it.
+/// Streams of Kinesis, or of a compatible server.
 ///
-/// Requests are repeated within `client-execution-timeout`. Needs a Tokio runtime with I/O and time.
+/// Requests are retried within `client-execution-timeout`. Needs a Tokio runtime with I/O and time.
 ///
 /// ```no_run
 /// use annals_aws::{AwsSettings, KinesisSettings};
@@ -90,7 +88,7 @@ impl fmt::Debug for Kinesis {
     }
 }
 
-/// The settings as they are for Kinesis: `endpoint` is DynamoDB's.
+/// The settings for Kinesis, because `endpoint` is DynamoDB's.
 fn own(settings: &AwsSettings) -> AwsSettings {
     AwsSettings {
         endpoint: settings.kinesis.endpoint.clone(),
@@ -102,7 +100,7 @@ impl Kinesis {
     /// Opens Kinesis with credentials from AWS's own chain.
     ///
     /// # Errors
-    /// `Invalid` where there is no region, or a setting cannot work.
+    /// `Invalid` if there is no region, or a setting cannot work.
     pub async fn open(settings: &AwsSettings) -> Result<Self> {
         let settings = own(settings);
         check(&settings)?;
@@ -111,7 +109,7 @@ impl Kinesis {
         Self::with_config(shared, &settings, clock, Random::from_machine())
     }
 
-    /// Opens a server that takes any credentials, with keys that mean nothing. For tests.
+    /// Opens a server that accepts any credentials. For tests.
     ///
     /// # Errors
     /// `Invalid` without an endpoint, which keeps this away from AWS.
@@ -125,7 +123,7 @@ impl Kinesis {
         check(&settings)?;
         if settings.endpoint.is_none() {
             return Err(Error::invalid(
-                "a local server has an endpoint; set kinesis.endpoint",
+                "a local server needs an endpoint; set kinesis.endpoint",
             ));
         }
         let keys = Credentials::new("local", "local", None, None, "open_local");
@@ -158,7 +156,7 @@ impl Kinesis {
         self.sender.clock()
     }
 
-    /// What a stream is known by.
+    /// The identity of a stream.
     pub(super) async fn describe(&self, stream: &StreamName) -> Result<Described> {
         let mut call = self.sender.call();
         let answer = call.send(|| {
@@ -176,7 +174,7 @@ impl Kinesis {
         })
     }
 
-    /// Every shard that a stream still has.
+    /// Every shard of a stream.
     pub(super) async fn shards(&self, stream: &StreamName) -> Result<Vec<Shard>> {
         let mut shards = Vec::new();
         let mut after: Option<String> = None;
@@ -198,7 +196,7 @@ impl Kinesis {
         }
     }
 
-    /// Where to read on; `None` where the stream no longer has the shard.
+    /// An iterator at a position; `None` if the stream no longer has the shard.
     pub(super) async fn iterator(
         &self,
         stream: &StreamName,
@@ -234,7 +232,7 @@ impl Kinesis {
         }
     }
 
-    /// Some records, and where to read on.
+    /// Some records, and the next iterator.
     pub(super) async fn read(&self, stream: &StreamName, iterator: &str) -> Result<Read> {
         let mut call = self.sender.call();
         let answer = call.send(|| {
@@ -256,7 +254,7 @@ impl Kinesis {
         }
     }
 
-    /// Puts records; answers for each, in their order, why it was not put.
+    /// Puts records. Returns for each, in order, why it was not put.
     pub(super) async fn put(
         &self,
         call: &mut Call<'_>,
@@ -270,7 +268,7 @@ impl Kinesis {
         let answer = answer.await.map_err(|failure| error_of(failure, stream))?;
         if answer.records.len() != entries.len() {
             return Err(Error::unavailable(format!(
-                "Kinesis did not answer for every record; play back again from the last place. sent=`{}`, answered=`{}`",
+                "Kinesis did not return a result for every record; resume the playback after the last position. sent=`{}`, answered=`{}`",
                 entries.len(),
                 answer.records.len()
             )));
@@ -283,24 +281,24 @@ impl Kinesis {
     }
 }
 
-/// What a stream is known by.
+/// The identity of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Described {
     pub(super) arn: String,
-    /// When it was made: a stream that is deleted and made again has the same name and other records.
+    /// When it was created. A stream that was deleted and created again has the same name.
     pub(super) created_s: i64,
 }
 
-/// What reading a shard brought.
+/// The result of reading a shard.
 #[derive(Debug)]
 pub(super) enum Read {
     Some {
         records: Vec<Record>,
-        /// `None` at the end of a shard that is closed.
+        /// `None` at the end of a closed shard.
         next: Option<String>,
         behind_ms: u64,
     },
-    /// The iterator was too old.
+    /// The iterator had expired.
     Expired,
     /// The stream no longer has the shard.
     Gone,
@@ -331,16 +329,16 @@ fn error_of<E>(failure: Failure<E>, stream: &StreamName) -> Error {
         Failure::Failed(error) => error,
         Failure::MissingTable => missing(stream),
         Failure::TableInUse => Error::unavailable(format!(
-            "stream is being made, changed or deleted; try again later. stream=`{stream}`"
+            "stream is being created, changed or deleted; retry later. stream=`{stream}`"
         )),
         Failure::Expired => Error::unavailable(format!(
-            "a place in the stream is too old; read it again. stream=`{stream}`"
+            "a shard iterator has expired; retry. stream=`{stream}`"
         )),
         Failure::Refused(_) => Error::conflict("Kinesis refused a condition that nobody asked"),
     }
 }
 
-/// As for DynamoDB: only [`Sender`] retries and ends what takes too long.
+/// As for DynamoDB: only [`Sender`] retries, and ends requests that take too long.
 fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Builder> {
     let proxy = Proxy::of(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
     let mut config = Builder::from(shared)

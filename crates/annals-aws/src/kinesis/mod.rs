@@ -1,22 +1,22 @@
 //! Kinesis: a stream pumped into the log's buffer, and the log played back to a stream.
 //!
 //! ```text
-//! client      opening, and the five requests that are made
-//! name        streams and shards, by name
-//! position    how far a shard is read, and how that is kept
-//! shards      which shards may be read: a parent is finished before its children (pure)
-//! record      a record of a stream as the log keeps it (pure)
-//! landing     records into the buffer, and what is told of those that do not fit
-//! reader      one shard: read, ingest, checkpoint
+//! client      opening, and the five requests
+//! name        names of streams and shards
+//! position    positions in a shard, and their checkpoints
+//! shards      which shards can be read: a parent is finished before its children (pure)
+//! record      a record of a stream as the log stores it (pure)
+//! landing     ingests records, and reports those that do not fit
+//! reader      one shard: read, ingest, save the checkpoint
 //! pump        all shards of a stream, through resharding and restarts
-//! window      what is sent next, so that the order of a partition key is kept (pure)
-//! play        the log to a stream
+//! window      the next request, such that every partition key keeps its order (pure)
+//! play        plays the log back to a stream
 //! ```
 //!
-//! Promises: a record is pumped at least once, and stored once. A checkpoint is saved after what it
-//! stands for. Playback keeps the order of each partition key, whatever fails on the way.
-//! Trusts: that a sequence number names one record of a stream.
-//! Never: deletes a stream, or changes its shards.
+//! Guarantees: a record is pumped at least once, and stored once. A checkpoint is saved after the
+//! records before it. Playback keeps the order of each partition key, whatever fails. Streams are not
+//! deleted, and their shards not changed.
+//! Relies on: a sequence number identifying one record of a stream.
 
 mod client;
 mod landing;

@@ -36,7 +36,7 @@ impl FromStr for StreamName {
         }
         let shown: String = text.chars().take(NAME_CHARS_MAX).collect();
         Err(Error::invalid(format!(
-            "a stream's name is 1 to {NAME_CHARS_MAX} letters, digits, _, . and -. name=`{}`",
+            "a stream name must have 1 to {NAME_CHARS_MAX} letters, digits, _, . and -. name=`{}`",
             shown.escape_debug()
         )))
     }
@@ -54,7 +54,7 @@ impl fmt::Debug for StreamName {
     }
 }
 
-/// What names a shard within its stream: `shardId-000000000000`.
+/// The id of a shard within its stream: `shardId-000000000000`.
 ///
 /// ```
 /// use annals_aws::kinesis::ShardId;

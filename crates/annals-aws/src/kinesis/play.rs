@@ -1,23 +1,22 @@
 //! Playback to a stream.
 //!
-//! Promises: every event is put at least once, those of a partition key in order; what failed is
-//! sent again before what comes behind it under its key. What is told as the last place has all that
-//! is before it in the stream, so that a playback goes on from there.
-//! Trusts: Kinesis to put a request's records or to say which it did not. Where an answer is lost,
-//! the request is repeated, and its records are in the stream twice.
-//! Never: waits for more events while some can be sent; sends anything more once it is told to stop.
+//! Guarantees: every event is put at least once, those of a partition key in order. A record that
+//! failed is resent before the next one of its key. Everything up to the reported position is in the
+//! stream, so a playback can resume there. It does not wait for events while some can be sent, and
+//! sends no request after it is stopped.
+//! Relies on: Kinesis putting the records of a request, or reporting those that it did not put. If a
+//! response is lost, the request is retried, and its records are in the stream twice.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use annals::Error;
-use annals::log::{Data, LogEvent, LogStream, Place};
+use annals::log::{Data, EventId, LogEvent, LogPosition};
 use aws_sdk_kinesis::primitives::Blob;
 use aws_sdk_kinesis::types::PutRecordsRequestEntry;
 use futures::future::{self, Either};
-use futures::{FutureExt, StreamExt};
-use sha2::{Digest, Sha256};
+use futures::{FutureExt, Stream, StreamExt};
 
 use super::StreamName;
 use super::client::Kinesis;
@@ -28,61 +27,76 @@ use crate::error::Trouble;
 /// The most characters of a partition key.
 const KEY_CHARS_MAX: usize = 256;
 
-/// How far a playback to a stream came.
+/// The progress of a playback to a stream.
 ///
 /// See [`Kinesis::play`] for an example.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Played {
     /// Events that are in the stream.
     pub events: u64,
-    /// Requests that were made, repeated ones included.
+    /// Requests, including retries.
     pub requests: u64,
-    /// Records that Kinesis refused, and that were sent again.
+    /// Records that Kinesis refused and that were resent.
     pub resent: u64,
-    /// Everything up to this place is in the stream. A playback goes on
-    /// [behind it](annals::log::Playback::after).
-    pub last: Option<Place>,
-    /// Whether it was stopped before all events were in.
+    /// Everything up to this position is in the stream. Resume a playback
+    /// [after it](annals::log::Playback::after).
+    pub last: Option<LogPosition>,
+    /// Whether it was stopped before all events were in the stream.
     pub is_cut: bool,
-    /// Why it did not get through, where it did not.
+    /// Why it did not complete.
     pub failure: Option<Error>,
 }
 
-/// What a playback is told to stop by.
-struct Stop<'a>(Pin<&'a mut (dyn Future<Output = ()> + Send)>);
-
-impl Stop<'_> {
-    /// Whether it is told to by now. Not asked again once it was.
-    fn is_told(&mut self) -> bool {
-        (&mut self.0).now_or_never().is_some()
-    }
-
-    /// What comes, unless it is told to stop before.
-    async fn or<T>(&mut self, coming: impl Future<Output = T> + Unpin) -> Option<T> {
-        match future::select(&mut self.0, coming).await {
-            Either::Left(_) => None,
-            Either::Right((came, _)) => Some(came),
-        }
-    }
+/// The events of a playback, until it is stopped.
+struct Source<'a, S> {
+    events: S,
+    stop: Pin<&'a mut (dyn Future<Output = ()> + Send)>,
 }
 
-/// How far the events have been taken in.
+/// The state of a source after its available events were taken.
 enum Filled {
     /// There may be more.
     SoFar,
     /// They have ended.
     Ended,
-    /// It was told to stop while there was nothing to do but to wait.
+    /// It was stopped while there was nothing to send.
     Stopped,
 }
 
+impl<S: Stream<Item = annals::Result<LogEvent>> + Unpin> Source<'_, S> {
+    /// Whether it is stopped. Not to be called again after that.
+    fn is_stopped(&mut self) -> bool {
+        (&mut self.stop).now_or_never().is_some()
+    }
+
+    /// Takes the available events, and waits only if there is nothing to send.
+    async fn fill(&mut self, window: &mut Window) -> annals::Result<Filled> {
+        while !window.is_full() {
+            let next = match window.is_empty() {
+                false => self.events.next().now_or_never(),
+                true => match future::select(&mut self.stop, self.events.next()).await {
+                    Either::Left(_) => return Ok(Filled::Stopped),
+                    Either::Right((next, _)) => Some(next),
+                },
+            };
+            match next {
+                None => return Ok(Filled::SoFar),
+                Some(None) => return Ok(Filled::Ended),
+                Some(Some(event)) => window.push(outgoing_of(event?)),
+            }
+        }
+        Ok(Filled::SoFar)
+    }
+}
+
 impl Kinesis {
-    /// Puts events into a stream as they come, until they end or something fails. Tells how far it
-    /// is after every request.
+    /// Puts events into a stream until they end or something fails. Calls `progress` after every
+    /// request.
     ///
-    /// Each event goes under the partition key that its record had; those of other sources under
-    /// the persistence id in their data, and otherwise under their event id. Its data are the bytes
-    /// that came in, or the JSON that they stand for.
+    /// An event has the partition key of its record; events of other sources have the persistence id
+    /// in their data, or their event id. Its data are the original bytes, or the JSON that they were
+    /// decoded to.
     ///
     /// ```no_run
     /// use annals::log::{Log, Playback};
@@ -98,16 +112,17 @@ impl Kinesis {
     pub async fn play(
         &self,
         stream: &StreamName,
-        events: LogStream,
-        tell: impl FnMut(&Played),
+        events: impl Stream<Item = annals::Result<LogEvent>> + Send + Unpin,
+        progress: impl FnMut(&Played),
     ) -> Played {
-        let stop = Stop(std::pin::pin!(future::pending()));
-        self.play_all(stream, (events, stop), tell).await
+        let stop = std::pin::pin!(future::pending());
+        self.play_all(stream, Source { events, stop }, progress)
+            .await
     }
 
-    /// As [`play`](Self::play), until `stop` is ready: the request that is under way then is the
-    /// last one. What was looked ahead is let go, so [`last`](Played::last) is where to go on, and
-    /// what is in the stream behind it comes once more.
+    /// As [`play`](Self::play), until `stop` is ready: the request that is in flight then is the last
+    /// one. Events that were read ahead are dropped; resume after [`last`](Played::last). Events after
+    /// it that are in the stream already are put again.
     ///
     /// ```no_run
     /// use annals::log::{Log, Playback};
@@ -115,10 +130,10 @@ impl Kinesis {
     ///
     /// # async fn example(kinesis: Kinesis, log: Log) -> annals::Result<()> {
     /// let events = log.playback(Playback::since("2018-03-16T19:56:03Z".parse()?));
-    /// let mut stop = Box::pin(async { /* until somebody has enough */ });
+    /// let mut stop = Box::pin(async { /* until a deadline, for example */ });
     /// let played = kinesis.play_until(&"replay".parse()?, events, stop.as_mut()).await;
     /// if played.is_cut {
-    ///     println!("go on behind {:?}", played.last);
+    ///     println!("resume after {:?}", played.last);
     /// }
     /// # Ok(())
     /// # }
@@ -126,30 +141,33 @@ impl Kinesis {
     pub async fn play_until(
         &self,
         stream: &StreamName,
-        events: LogStream,
+        events: impl Stream<Item = annals::Result<LogEvent>> + Send + Unpin,
         stop: Pin<&mut (dyn Future<Output = ()> + Send)>,
     ) -> Played {
-        self.play_all(stream, (events, Stop(stop)), |_| ()).await
+        self.play_all(stream, Source { events, stop }, |_| ()).await
     }
 
-    async fn play_all(
+    async fn play_all<S>(
         &self,
         stream: &StreamName,
-        (mut events, mut stop): (LogStream, Stop<'_>),
-        mut tell: impl FnMut(&Played),
-    ) -> Played {
+        mut source: Source<'_, S>,
+        mut progress: impl FnMut(&Played),
+    ) -> Played
+    where
+        S: Stream<Item = annals::Result<LogEvent>> + Send + Unpin,
+    {
         let (mut played, mut window) = (Played::default(), Window::default());
         let mut is_over = false;
         loop {
             if !is_over {
-                match fill(&mut window, &mut events, &mut stop).await {
+                match source.fill(&mut window).await {
                     Ok(Filled::SoFar) => {}
                     Ok(Filled::Ended) => is_over = true,
                     Ok(Filled::Stopped) => {
                         played.is_cut = true;
                         return played;
                     }
-                    // What came before it is still played.
+                    // The events before the error are still played.
                     Err(error) => {
                         played.failure = Some(error);
                         is_over = true;
@@ -159,9 +177,9 @@ impl Kinesis {
             if window.is_empty() {
                 return played;
             }
-            if stop.is_told() {
+            if source.is_stopped() {
                 played.is_cut = true;
-                // Whoever goes on meets it again.
+                // The error occurs again when the playback resumes.
                 played.failure = None;
                 return played;
             }
@@ -169,7 +187,7 @@ impl Kinesis {
                 played.failure = Some(error);
                 return played;
             }
-            tell(&played);
+            progress(&played);
         }
     }
 
@@ -180,8 +198,8 @@ impl Kinesis {
         window: &mut Window,
         played: &mut Played,
     ) -> annals::Result<()> {
-        let places = window.next();
-        let outgoing = places.iter().filter_map(|place| window.get(*place));
+        let indexes = window.next();
+        let outgoing = indexes.iter().filter_map(|index| window.get(*index));
         let entries: Vec<_> = outgoing.map(entry_of).collect();
         let mut call = self.sender.call();
         loop {
@@ -189,12 +207,12 @@ impl Kinesis {
             let answered = self.put(&mut call, stream, &entries).await;
             played.requests += call.requests() - before;
             let refused = answered?;
-            let each = places.iter().zip(&refused);
+            let each = indexes.iter().zip(&refused);
             let put = each.filter(|(_, refused)| refused.is_none());
-            let put: Vec<usize> = put.map(|(place, _)| *place).collect();
+            let put: Vec<usize> = put.map(|(index, _)| *index).collect();
             let why = refused.into_iter().flatten().next();
             if let Some(why) = why {
-                played.resent += (places.len() - put.len()) as u64;
+                played.resent += (indexes.len() - put.len()) as u64;
                 let cause = Error::unavailable(format!("Kinesis refused a record: {why}"));
                 let paused = call.pause(Trouble::Throttled, cause).await;
                 if put.is_empty() {
@@ -209,35 +227,12 @@ impl Kinesis {
     }
 }
 
-/// Takes in what is there, and waits only where nothing else is to be done.
-async fn fill(
-    window: &mut Window,
-    events: &mut LogStream,
-    stop: &mut Stop<'_>,
-) -> annals::Result<Filled> {
-    while !window.is_full() {
-        let next = match window.is_empty() {
-            true => match stop.or(events.next()).await {
-                None => return Ok(Filled::Stopped),
-                came => came,
-            },
-            false => events.next().now_or_never(),
-        };
-        match next {
-            None => return Ok(Filled::SoFar),
-            Some(None) => return Ok(Filled::Ended),
-            Some(Some(event)) => window.push(outgoing_of(event?)),
-        }
-    }
-    Ok(Filled::SoFar)
-}
-
 fn entry_of(outgoing: &Outgoing) -> PutRecordsRequestEntry {
     let entry = PutRecordsRequestEntry::builder()
         .data(Blob::new(outgoing.data.to_vec()))
         .partition_key(&*outgoing.key)
         .build();
-    // The data is the only part that must be there, and is.
+    // Only the data is required, and it is set.
     entry.unwrap_or_else(|error| unreachable!("{error}"))
 }
 
@@ -251,7 +246,7 @@ fn outgoing_of(event: LogEvent) -> Outgoing {
     let key = key_of(key.unwrap_or(event.event_id.as_str()));
     let data = match (record::raw_data(&event.payload), data) {
         (Some(raw), _) => raw.into(),
-        // As text, which has every digit that came.
+        // As text, which keeps every digit.
         (None, Data::Json(json)) => {
             let text = event.payload.to_text();
             text.unwrap_or_else(|| json.to_string()).into()
@@ -259,18 +254,16 @@ fn outgoing_of(event: LogEvent) -> Outgoing {
         (None, Data::Bytes(bytes)) => bytes,
     };
     Outgoing {
-        place: event.place(),
+        position: event.position(),
         key,
         data,
     }
 }
 
-/// The text as a partition key; its hash where it is too long.
+/// A text as a partition key; its hash if it is too long.
 fn key_of(text: &str) -> Arc<str> {
     if (1..=KEY_CHARS_MAX).contains(&text.chars().count()) {
         return text.into();
     }
-    let digest = Sha256::digest(text.as_bytes());
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    hex.into()
+    EventId::from_content(text.as_bytes()).as_str().into()
 }

@@ -1,6 +1,6 @@
-//! How far a shard is read: where a pump begins, and the text that a checkpoint keeps.
+//! Positions in a shard: where a pump starts, and what a checkpoint stores.
 //!
-//! Promises: what is kept is read back. A text that was never written here is refused.
+//! Guarantees: a stored position is read back. Any other text is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use annals::log::Time;
 use annals::{Error, Result};
 
-/// Where a pump begins that has no checkpoints yet.
+/// Where a pump without checkpoints starts.
 ///
 /// ```
 /// use annals_aws::kinesis::Begin;
@@ -19,12 +19,12 @@ use annals::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begin {
-    /// With the oldest record that the stream still has.
+    /// At the oldest record in the stream.
     #[default]
     TrimHorizon,
-    /// With what comes from now on.
+    /// At new records.
     Latest,
-    /// With what arrived at this time or later.
+    /// At records that arrived at this time or later.
     At(Time),
 }
 
@@ -38,7 +38,7 @@ impl FromStr for Begin {
             time => match time.parse() {
                 Ok(time) => Ok(Self::At(time)),
                 Err(cause) => Err(Error::invalid(format!(
-                    "a pump begins at trim-horizon, at latest or at a time. begin=`{}`",
+                    "a pump starts at trim-horizon, at latest or at a time. begin=`{}`",
                     time.escape_debug()
                 ))
                 .because(cause)),
@@ -78,7 +78,11 @@ impl FromStr for Position {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::corrupt(format!("a checkpoint does not parse. position=`{text}`"));
+        let wrong = || {
+            Error::corrupt(format!(
+                "a checkpoint of a shard does not parse; delete it to pump the shard from its start. position=`{text}`"
+            ))
+        };
         match text.split_once(':') {
             None if text == "trim-horizon" => Ok(Self::TrimHorizon),
             None if text == "end" => Ok(Self::End),
@@ -99,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_are_read_back() {
+    fn positions_round_trip() {
         let time = Time::from_ms(7).unwrap();
         for (position, text) in [
             (Position::TrimHorizon, "trim-horizon"),
@@ -110,7 +114,7 @@ mod tests {
             assert_eq!(position.to_string(), text);
             assert_eq!(text.parse::<Position>().unwrap(), position);
         }
-        // What is latest is over by the time it is read back.
+        // The latest record is not the latest any more when it is read back.
         let latest = Position::Latest(time).to_string();
         assert_eq!(latest.parse::<Position>().unwrap(), Position::At(time));
         for text in ["", "at:", "at:x", "after:", "4959", "End"] {
@@ -120,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_named_or_a_time() {
+    fn a_start_is_named_or_a_time() {
         assert_eq!("trim-horizon".parse::<Begin>().unwrap(), Begin::TrimHorizon);
         let at = Begin::At(Time::from_ms(1_000).unwrap());
         assert_eq!("1970-01-01T00:00:01Z".parse::<Begin>().unwrap(), at);

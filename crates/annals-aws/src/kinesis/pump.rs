@@ -1,10 +1,9 @@
 //! The pump: every record of a stream into the log's buffer, through resharding and restarts.
 //!
-//! Promises: every record from the beginning on reaches the buffer, those of a partition key in
-//! order, also across splits and merges. A restart goes on at the checkpoints. What is read twice is
-//! stored once.
-//! Trusts: that only one pump of a name runs; two do the same work twice, and nothing worse.
-//! Never: goes on behind a record that may not be stored.
+//! Guarantees: every record since the start reaches the buffer, those of a partition key in order, also
+//! across splits and merges. A restart resumes at the checkpoints. A record that is read twice is
+//! stored once. The pump does not advance past a record that may not be stored. Two pumps of one
+//! stream duplicate work, and do no other harm.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,18 +23,19 @@ use super::{Begin, ShardId, StreamName};
 
 /// How many shards are read at once.
 const SHARDS_AT_ONCE: usize = 16;
-/// How long at most a list of shards is believed to be whole.
+/// How long a list of shards is considered complete.
 const LIST_EVERY: Duration = Duration::from_secs(60);
-/// What a pump that begins with the latest reads again, in case that it is stopped before the first
-/// record: clocks differ.
+/// The allowed clock skew. A pump that starts at the latest record and is stopped before the first one
+/// restarts this much earlier.
 const CLOCKS_DIFFER_MS: u64 = 5_000;
-/// Under this name a pump keeps that it has begun, and with which stream.
+/// The checkpoint that says a pump has started, and with which stream.
 const BEGUN: &str = "begun";
 
-/// What one step of a pump did. What it counts has happened, also where the step failed.
+/// What one step of a pump did. Everything it counts has happened, even if the step failed.
 ///
 /// See [`Pump`] for an example.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct PumpStep {
     /// Shards that were read.
     pub shards: u64,
@@ -43,22 +43,21 @@ pub struct PumpStep {
     pub records: u64,
     /// Of those, how many were stored in the buffer.
     pub stored: u64,
-    /// Of those, how many waited there already.
+    /// Of those, how many were there already.
     pub present: u64,
-    /// Of those stored or there, how many are without their data, which is too large for the log.
+    /// Of those two, how many lack their data, which is too large for the log.
     pub without_data: u64,
     /// Shards that were read to their end.
     pub finished: u64,
     /// Shards that the stream dropped before they were read to their end. Records may be lost.
     pub dropped: Vec<ShardId>,
-    /// How far the farthest shard is behind the newest record.
+    /// The lag of the slowest shard, in milliseconds.
     pub behind_ms: u64,
-    /// Whether everything that was there has been read.
+    /// Whether everything in the stream was read.
     pub is_caught_up: bool,
-    /// Why records are not in the buffer, or not with their data.
+    /// Why records are not in the buffer, or lack their data.
     pub problems: Vec<Error>,
-    /// Why some shards were not read, where the stream or the store failed. The next step reads them
-    /// again.
+    /// Why some shards were not read, if the stream or the store failed. The next step reads them.
     pub failure: Option<Error>,
 }
 
@@ -84,7 +83,7 @@ impl PumpStep {
     }
 }
 
-/// Brings the records of a stream into the log's buffer.
+/// Pumps the records of a stream into the log's buffer.
 ///
 /// ```no_run
 /// use annals::log::Log;
@@ -107,25 +106,23 @@ impl PumpStep {
 #[derive(Debug)]
 pub struct Pump {
     shared: Shared,
-    /// The shards of the stream, as listed last.
+    /// The last list of shards.
     shards: Vec<Shard>,
-    /// How far each of them is read.
+    /// The position in each of them.
     positions: BTreeMap<ShardId, Position>,
     readers: Vec<Reader>,
-    /// When the shards were listed; `None` where they are to be listed again.
+    /// When the shards were listed; `None` to list them again.
     listed: Option<Duration>,
-    /// Whether the shards were compared with the checkpoints that there were.
+    /// Whether the shards were compared with the existing checkpoints.
     is_compared: bool,
 }
 
 impl Pump {
-    /// The pump of a stream. Its checkpoints are in the log; where there are none, it begins as
-    /// told.
+    /// The pump of a stream. Its checkpoints are in the log; without checkpoints it starts at `begin`.
     ///
     /// # Errors
-    /// `Invalid` where there is no such stream, another stream had its name when the pump began, or it
-    /// is to begin at a time to come.
-    /// Otherwise as the stream or the store fails.
+    /// `Invalid` if there is no such stream, if it was deleted and created again since the pump
+    /// started, or if `begin` is in the future. Otherwise as the stream or the store fails.
     pub async fn open(
         kinesis: Arc<Kinesis>,
         stream: StreamName,
@@ -157,9 +154,9 @@ impl Pump {
         Ok(pump)
     }
 
-    /// The role in whose name AWS Lambda hands over the same stream's records. Where a function pumps
-    /// the stream too, or did so until now, records are the same only with it; otherwise those that
-    /// both bring are told as conflicts, and one of each is set aside.
+    /// The role under which AWS Lambda passes records of the same stream. If a function pumps the stream
+    /// too, or did before, set it, so that both write the same records. Otherwise records that both
+    /// pump conflict, and the second of each becomes a dead letter.
     #[must_use]
     pub fn invoked_as(mut self, role_arn: impl Into<String>) -> Self {
         self.shared.origin.invoked_as = Some(role_arn.into());
@@ -175,22 +172,22 @@ impl Pump {
             return Ok(true);
         }
         Err(Error::invalid(format!(
-            "the stream was deleted and made again since it was first pumped; give the new one another name, or pump it into another log. stream=`{}`",
+            "the stream was deleted and created again since it was first pumped; give the new one another name, or pump it into another log. stream=`{}`",
             self.shared.stream
         )))
     }
 
-    /// Keeps where every shard begins, so that a restart knows which shards came later: those are
-    /// read from their first record on.
+    /// Saves where every shard starts, so that a restart knows which shards are newer: those are read
+    /// from their first record.
     async fn begin(&mut self, described: &Described, begin: Begin) -> Result<()> {
         let shards = self.shared.kinesis.shards(&self.shared.stream).await?;
         let now_ms = self.shared.kinesis.clock().now_ms();
-        // Kept, it would make every step fail until that time has come.
+        // A saved future start would make every step fail until then.
         if let Begin::At(time) = begin
             && time.ms() > now_ms.saturating_add(CLOCKS_DIFFER_MS)
         {
             return Err(Error::invalid(format!(
-                "a pump begins at a time that has been; say latest for what is to come. begin=`{time}`"
+                "a pump cannot start in the future; use latest for new records. begin=`{time}`"
             )));
         }
         let now = Time::from_ms(now_ms.saturating_sub(CLOCKS_DIFFER_MS))?;
@@ -206,29 +203,26 @@ impl Pump {
         self.positions = positions.collect();
         for shard in shards.iter().filter(|shard| !shard.is_closed) {
             if let Some(position @ Position::Latest(_)) = self.positions.get(&shard.id) {
-                // At once, so that nothing is missed that comes before the first step.
+                // Now, so that records before the first step are not missed.
                 let mut reader = Reader::new(shard.id.clone(), position.clone());
                 reader.seek(&self.shared).await?;
                 self.readers.push(reader);
             }
         }
-        let kept = self.positions.iter();
-        let kept: Vec<_> = kept
+        let positions: Vec<(&str, String)> = self
+            .positions
+            .iter()
             .map(|(id, position)| (id.as_str(), position.to_string()))
             .collect();
-        let kept: Vec<_> = kept
-            .iter()
-            .map(|(id, position)| (*id, position.as_str()))
-            .collect();
-        self.shared.checkpoints.save(&kept).await?;
-        // Last: a pump that dies before this begins anew.
+        self.shared.checkpoints.save(positions).await?;
+        // Last: a pump that dies before this starts over.
         let created = described.created_s.to_string();
-        self.shared.checkpoints.save(&[(BEGUN, &created)]).await
+        self.shared.checkpoints.save([(BEGUN, created)]).await
     }
 
-    /// Reads once from every shard that may be read, and brings what it has into the buffer.
+    /// Reads once from every shard that can be read, and ingests the records.
     ///
-    /// May be dropped at any point: what was not checkpointed is read again.
+    /// Can be dropped at any point: records after the checkpoint are read again.
     pub async fn step(&mut self) -> PumpStep {
         let mut step = PumpStep::default();
         if let Err(error) = self.list(&mut step).await {
@@ -258,7 +252,7 @@ impl Pump {
         step
     }
 
-    /// Takes over how far the readers came, and lets go of those that are done.
+    /// Updates the positions from the readers, and drops readers that are done.
     fn keep(&mut self) {
         for reader in &self.readers {
             let position = reader.position.clone();
@@ -273,10 +267,9 @@ impl Pump {
         });
     }
 
-    /// Looks which shards there are, where that may have changed, and begins to read those whose
-    /// parents are finished.
+    /// Lists the shards, if that is due, and opens those whose parents are finished.
     async fn list(&mut self, step: &mut PumpStep) -> Result<()> {
-        // A step that was dropped has not told what its readers did.
+        // A step that was dropped did not update the positions.
         self.keep();
         let clock = self.shared.kinesis.clock();
         let now = clock.monotonic();
@@ -296,12 +289,12 @@ impl Pump {
         };
         let mut loaded = Vec::with_capacity(found.len());
         for (id, found) in unknown.into_iter().zip(found) {
-            // What came after the pump began is read from its first record on.
+            // A shard that is newer than the pump is read from its first record.
             let position = found.map_or(Ok(Position::TrimHorizon), |text| text.parse());
             loaded.push((id.clone(), position?));
         }
         self.positions.extend(loaded);
-        self.forget_gone(&shards, step).await?;
+        self.drop_missing(&shards, step).await?;
         let positions = &self.positions;
         let is_finished = |id: &ShardId| positions.get(id) == Some(&Position::End);
         for shard in ready(&shards, is_finished) {
@@ -316,9 +309,9 @@ impl Pump {
         Ok(())
     }
 
-    /// Lets go of shards that the stream no longer lists, and of their checkpoints; tells those that
-    /// were not read to their end. The first list is compared with what earlier pumps have left, too.
-    async fn forget_gone(&mut self, shards: &[Shard], step: &mut PumpStep) -> Result<()> {
+    /// Drops shards that the stream no longer lists, with their checkpoints, and reports those that were
+    /// not read to their end. The first list is also compared with the checkpoints of earlier pumps.
+    async fn drop_missing(&mut self, shards: &[Shard], step: &mut PumpStep) -> Result<()> {
         let is_there = |id: &str| shards.iter().any(|shard| shard.id.as_str() == id);
         if !self.is_compared {
             let names = self.shared.checkpoints.names().await?;
@@ -338,7 +331,7 @@ impl Pump {
         let gone: Vec<(ShardId, Position)> = gone.map(|(i, p)| (i.clone(), p.clone())).collect();
         let names: Vec<&str> = gone.iter().map(|(id, _)| id.as_str()).collect();
         if !names.is_empty() {
-            self.shared.checkpoints.forget(&names).await?;
+            self.shared.checkpoints.delete(&names).await?;
         }
         let lost = gone
             .iter()
@@ -351,8 +344,8 @@ impl Pump {
         Ok(())
     }
 
-    /// Step after step, with a pause of `kinesis.poll-ms` where everything is read or something
-    /// failed. It never ends by itself, and may be dropped at any point.
+    /// Step after step, with a pause of `kinesis.poll-ms` when caught up or after a failure. It never
+    /// ends, and can be dropped at any point.
     pub fn steps(self) -> impl Stream<Item = PumpStep> + Send {
         stream::unfold((self, false), |(mut pump, waits)| async move {
             if waits {

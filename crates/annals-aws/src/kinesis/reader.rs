@@ -1,8 +1,8 @@
-//! One shard: read, bring into the buffer, keep how far it is read. In this order.
+//! One shard: read, ingest, save the checkpoint, in this order.
 //!
-//! Promises: the position moves, here and in the checkpoint, only after the records before it are
-//! known to be stored. A step that is dropped anywhere is as good as not made.
-//! Never: waits.
+//! Guarantees: the position advances, here and in the checkpoint, only after the records before it are
+//! known to be stored. A step can be dropped at any point, and is repeated then. A step never waits for
+//! new records.
 
 use annals::log::{Checkpoints, Log};
 use annals::{Error, Result};
@@ -23,12 +23,12 @@ pub(super) struct Shared {
     pub(super) checkpoints: Checkpoints,
 }
 
-/// One shard that is being read.
+/// A shard that is being read.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) shard: ShardId,
     pub(super) position: Position,
-    /// Where to read on. It lasts five minutes; the position makes another.
+    /// The iterator to read with. It expires after five minutes; a new one starts at the position.
     iterator: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Reader {
         }
     }
 
-    /// Reads some records and brings them into the buffer.
+    /// Reads some records and ingests them.
     pub(super) async fn step(&mut self, shared: &Shared) -> Result<ShardStep> {
         let (records, next, behind_ms) = match self.read(shared).await? {
             Read::Some {
@@ -61,7 +61,7 @@ impl Reader {
             } => (records, next, behind_ms),
             Read::Expired => {
                 return Err(Error::unavailable(format!(
-                    "Kinesis calls a new iterator too old; check this machine's clock. shard=`{}`",
+                    "Kinesis says that a new iterator has expired; check this machine's clock. shard=`{}`",
                     self.shard
                 )));
             }
@@ -74,7 +74,7 @@ impl Reader {
                 Err(error) => problems.push(error),
             }
         }
-        let mut landing = Landing::of(&shared.log, kept).await;
+        let mut landing = Landing::ingest(&shared.log, kept).await;
         if let Some((_, error)) = landing.unknown {
             return Err(error);
         }
@@ -99,12 +99,11 @@ impl Reader {
     }
 
     async fn save(&self, shared: &Shared, position: &Position) -> Result<()> {
-        let position = position.to_string();
-        let positions = [(self.shard.as_str(), position.as_str())];
-        shared.checkpoints.save(&positions).await
+        let position = (self.shard.as_str(), position.to_string());
+        shared.checkpoints.save([position]).await
     }
 
-    /// Reads on, with another iterator where this one is too old.
+    /// Reads, with a new iterator if this one has expired.
     async fn read(&mut self, shared: &Shared) -> Result<Read> {
         let (kinesis, stream) = (&shared.kinesis, &shared.stream);
         if let Some(iterator) = &self.iterator {
@@ -112,7 +111,7 @@ impl Reader {
                 Read::Expired => self.iterator = None,
                 read => return Ok(read),
             }
-            // What is latest now is not what was.
+            // The latest record now is not the latest record then.
             if let Position::Latest(time) = self.position {
                 self.position = Position::At(time);
             }
@@ -124,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// Asks where to read on. What is put into the shard from then on is read.
+    /// Gets an iterator. Records that are put into the shard from then on are read.
     pub(super) async fn seek(&mut self, shared: &Shared) -> Result<()> {
         let (kinesis, stream) = (&shared.kinesis, &shared.stream);
         let found = kinesis.iterator(stream, &self.shard, &self.position);

@@ -1,8 +1,8 @@
-//! A record of a stream as the log keeps it: the map that AWS Lambda hands to a function. Pure.
+//! A record of a stream as the log stores it: the map that AWS Lambda passes to a function. Pure.
 //!
-//! Promises: what is read here and what Lambda hands over make the same item, but for
+//! Guarantees: a record from a shard and the same record from Lambda become the same item, except for
 //! `invokeIdentityArn`, which only Lambda knows: [`Pump::invoked_as`](super::Pump::invoked_as) adds
-//! it. The key is made of `eventSourceARN` and `eventID`, the time is that of arrival, rounded up.
+//! it. The key consists of `eventSourceARN` and `eventID`; the time is the arrival time, rounded up.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const DATA: &str = "data";
 const ARRIVAL: &str = "approximateArrivalTimestamp";
 const PARTITION_KEY: &str = "partitionKey";
 
-/// What all records of a stream have in common.
+/// What all records of a stream share.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) arn: String,
@@ -36,10 +36,10 @@ impl Origin {
         self.arn.split(':').nth(3).unwrap_or_default()
     }
 
-    /// A record that was read out of a shard.
+    /// The log record of a record of a shard.
     ///
     /// # Errors
-    /// `Invalid` where it has no time of arrival, or one that the log has no slot for.
+    /// `Invalid` if its arrival time is missing or out of the log's range.
     pub(crate) fn record(&self, shard: &ShardId, record: &types::Record) -> Result<Record> {
         let number = record.sequence_number.as_str();
         let mut kinesis = text_map(&[("kinesisSchemaVersion", "1.0"), ("sequenceNumber", number)]);
@@ -50,7 +50,9 @@ impl Origin {
         if let Some(arrival) = &record.approximate_arrival_timestamp {
             let seconds = seconds_of(arrival).parse();
             let seconds = seconds.map(|n| kinesis.insert(ARRIVAL.to_owned(), Value::N(n)));
-            seconds.map_err(|cause| about(number, "has an odd time of arrival").because(cause))?;
+            seconds.map_err(|cause| {
+                about(number, "has an arrival time out of range").because(cause)
+            })?;
         }
         let mut map = text_map(&[
             ("eventSource", "aws:kinesis"),
@@ -64,7 +66,7 @@ impl Origin {
             map.insert("invokeIdentityArn".to_owned(), Value::from(role.as_str()));
         }
         map.insert(KINESIS.to_owned(), Value::M(kinesis));
-        record_of(map)
+        record_of(RecordPayload::new(map))
     }
 }
 
@@ -78,8 +80,8 @@ fn about(id: &str, what: &str) -> Error {
     Error::invalid(format!("a record of a stream {what}. record=`{id}`"))
 }
 
-/// Seconds since 1970 as a decimal. The SDK has read them as a binary fraction, which is off by less
-/// than a microsecond.
+/// Seconds since 1970 as a decimal. The SDK parsed them as a binary fraction, which is off by less than
+/// a microsecond.
 fn seconds_of(time: &DateTime) -> String {
     let micros = time.as_nanos().saturating_add(500) / 1_000;
     let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
@@ -87,57 +89,34 @@ fn seconds_of(time: &DateTime) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The record of a map as Lambda has it.
-fn record_of(map: BTreeMap<String, Value>) -> Result<Record> {
-    let text = |name: &str| map.get(name).and_then(Value::as_str);
+/// The log record of a map as Lambda passes it.
+fn record_of(payload: RecordPayload) -> Result<Record> {
+    let text = |name: &str| payload.as_map().get(name).and_then(Value::as_str);
     let id = text(EVENT_ID).ok_or_else(|| about("", "lacks eventID"))?;
     let source = text(SOURCE_ARN).ok_or_else(|| about(id, "lacks eventSourceARN"))?;
-    let arrival = match map.get(KINESIS) {
-        Some(Value::M(kinesis)) => kinesis.get(ARRIVAL).and_then(Value::as_number),
-        _ => None,
-    };
+    let arrival = inner(&payload, ARRIVAL).and_then(Value::as_number);
     let arrival = arrival.and_then(|number| number.to_string().parse::<f64>().ok());
-    let arrival = arrival.ok_or_else(|| about(id, "lacks its time of arrival"))?;
-    Ok(Record {
-        source: source.to_owned(),
-        event_id: id.parse()?,
-        time: Time::from_seconds(arrival)
-            .map_err(|cause| about(id, "has an odd time of arrival").because(cause))?,
-        payload: RecordPayload::new(map),
-    })
+    let arrival = arrival.ok_or_else(|| about(id, "lacks its arrival time"))?;
+    let time = Time::from_seconds(arrival)
+        .map_err(|cause| about(id, "has an arrival time out of range").because(cause))?;
+    let (source, id) = (source.to_owned(), id.parse()?);
+    Ok(Record::new(source, id, time, payload))
 }
 
-/// The record of one entry of the event that Lambda hands over.
+/// The log record of one entry of the event that Lambda passes.
 ///
 /// # Errors
-/// `Invalid` where it is not a record of a stream.
+/// `Invalid` if it is not a record of a stream.
 pub fn record_of_event(json: serde_json::Value) -> Result<Record> {
-    match value_of(json) {
-        Some(Value::M(map)) => record_of(map),
-        _ => Err(Error::invalid(
-            "an event for the pump has Records, each a record of a Kinesis stream; check what invokes the function",
-        )),
-    }
+    let payload = RecordPayload::from_object(json).ok_or_else(|| {
+        Error::invalid(
+            "an event for the pump must have Records, each a record of a Kinesis stream; check what invokes the function",
+        )
+    })?;
+    record_of(payload)
 }
 
-/// The value that JSON stands for; `None` where DynamoDB has no such number.
-fn value_of(json: serde_json::Value) -> Option<Value> {
-    use serde_json::Value as Json;
-    Some(match json {
-        Json::Null => Value::Null,
-        Json::Bool(truth) => Value::Bool(truth),
-        Json::String(text) => Value::S(text),
-        Json::Number(number) => Value::N(number.to_string().parse().ok()?),
-        Json::Array(list) => Value::L(list.into_iter().map(value_of).collect::<Option<_>>()?),
-        Json::Object(map) => {
-            let members = map.into_iter();
-            let members = members.map(|(name, member)| Some((name, value_of(member)?)));
-            Value::M(members.collect::<Option<_>>()?)
-        }
-    })
-}
-
-/// The same record without its data, and how long that is: for one that is too large for an item.
+/// The same record with the length of its data instead of the data, if it is too large for an item.
 pub(crate) fn without_data(record: &Record) -> Option<Record> {
     let mut map = record.payload.as_map().clone();
     let Some(Value::M(kinesis)) = map.get_mut(KINESIS) else {
@@ -146,26 +125,25 @@ pub(crate) fn without_data(record: &Record) -> Option<Record> {
     let data = kinesis.remove(DATA)?;
     let bytes = data.as_str().and_then(|text| BASE64.decode(text).ok())?;
     kinesis.insert("dataBytes".to_owned(), Value::from(bytes.len() as u64));
-    Some(Record {
-        payload: RecordPayload::new(map),
-        ..record.clone()
-    })
+    let mut record = record.clone();
+    record.payload = RecordPayload::new(map);
+    Some(record)
 }
 
-/// The partition key that a record had in its stream.
+/// The partition key of a record in its stream.
 pub(super) fn partition_key(payload: &RecordPayload) -> Option<&str> {
     inner(payload, PARTITION_KEY)
         .and_then(Value::as_str)
         .filter(|key| !key.is_empty())
 }
 
-/// The bytes of a record's data, where they are kept as they came.
+/// The original bytes of a record's data, if they are stored.
 pub(super) fn raw_data(payload: &RecordPayload) -> Option<Vec<u8>> {
     let text = inner(payload, DATA).and_then(Value::as_str)?;
     BASE64.decode(text).ok()
 }
 
-/// How long the text of a record's data is.
+/// The length of a record's data in base64.
 pub(super) fn data_bytes(payload: &RecordPayload) -> usize {
     inner(payload, DATA)
         .and_then(Value::as_str)
@@ -184,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arrival_has_the_digits_that_kinesis_gave_it() {
+    fn an_arrival_time_keeps_its_digits() {
         for text in ["1545084650.987", "1521230163.001", "1521230163", "0.5"] {
             let parsed = text.parse::<f64>().unwrap();
             assert_eq!(seconds_of(&DateTime::from_secs_f64(parsed)), text);

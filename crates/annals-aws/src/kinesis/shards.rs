@@ -1,10 +1,10 @@
-//! The shards of a stream, and which of them may be read. Pure.
+//! The shards of a stream, and which of them can be read. Pure.
 //!
-//! A split or a merge closes shards and opens others, their children. What is under one partition
-//! key goes on in a child, so a parent is read to its end before its children begin.
+//! A split or a merge closes shards and opens others, their children. The records of a partition key
+//! continue in a child, so a parent is read to its end before its children.
 //!
-//! Promises: no shard is ready before every parent that the stream still has is finished.
-//! Trusts: that a parent which the stream no longer has holds nothing any more.
+//! Guarantees: no shard is ready before every parent that the stream still has is finished.
+//! Relies on: a parent that the stream no longer has holding no records.
 
 use super::ShardId;
 
@@ -12,13 +12,13 @@ use super::ShardId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) id: ShardId,
-    /// One after a split, two after a merge, none at the beginning.
+    /// One after a split, two after a merge, otherwise none.
     pub(crate) parents: Vec<ShardId>,
-    /// Whether nothing more is put into it.
+    /// Whether it gets no more records.
     pub(crate) is_closed: bool,
 }
 
-/// The shards that may be read: not finished, and no parent is unfinished.
+/// The shards that can be read: not finished, and without an unfinished parent.
 pub(crate) fn ready(shards: &[Shard], is_finished: impl Fn(&ShardId) -> bool) -> Vec<&Shard> {
     let is_there = |id: &ShardId| shards.iter().any(|shard| shard.id == *id);
     let blocks = |parent: &ShardId| is_there(parent) && !is_finished(parent);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_is_gone_blocks_nobody() {
+    fn a_missing_parent_blocks_nothing() {
         let shards = [shard("b", &["a"]), shard("e", &["b", "d"])];
         check(&shards, &[], &["b"]);
         check(&shards, &["b"], &["e"]);

@@ -1,29 +1,29 @@
-//! What is sent next, so that the order of a partition key is kept whatever fails. Pure.
+//! The next request, such that every partition key keeps its order whatever fails. Pure.
 //!
-//! One request of Kinesis may put some of its records and refuse others, in any pattern. So a
-//! request has at most one record of each key, and the next of that key waits until it is known to
-//! be put: a record that was refused holds back its own key and no other.
+//! A request may put some of its records and refuse others, in any pattern. So a request has at most
+//! one record of each key, and the next one of that key waits until it is known to be put. A refused
+//! record blocks its own key and no other.
 //!
-//! Promises: records of one key are put in their order. At most 500 records and 5 MB go into one
-//! request. What is told as done is a whole beginning of what came in.
+//! Guarantees: records of one key are put in order. A request has at most 500 records and 5 MB.
+//! Everything before the returned position is put.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use annals::log::Place;
+use annals::log::LogPosition;
 use bytes::Bytes;
 
 /// The most records and bytes of one request.
 const REQUEST_RECORDS_MAX: usize = 500;
 const REQUEST_BYTES_MAX: usize = 5_000_000;
-/// How much is looked ahead for other keys.
+/// How much is read ahead for other keys.
 const WINDOW_RECORDS_MAX: usize = 5_000;
 const WINDOW_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// One event on its way.
+/// An event that is to be put.
 #[derive(Clone, Debug)]
 pub(super) struct Outgoing {
-    pub(super) place: Place,
+    pub(super) position: LogPosition,
     pub(super) key: Arc<str>,
     pub(super) data: Bytes,
 }
@@ -40,7 +40,7 @@ struct Entry {
     is_put: bool,
 }
 
-/// Events that are not known to be put yet, in their order.
+/// Events that are not known to be put, in order.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     entries: VecDeque<Entry>,
@@ -64,40 +64,41 @@ impl Window {
         });
     }
 
-    /// The places of what the next request carries: of each key the first that is not put.
+    /// The indexes of the records of the next request: of each key the first that is not put.
     pub(super) fn next(&self) -> Vec<usize> {
-        let (mut places, mut bytes) = (Vec::new(), 0);
+        let (mut indexes, mut bytes) = (Vec::new(), 0);
         let mut keys = HashSet::new();
-        let waiting = self.entries.iter().enumerate();
-        for (place, entry) in waiting.filter(|(_, entry)| !entry.is_put) {
+        let entries = self.entries.iter().enumerate();
+        for (index, entry) in entries.filter(|(_, entry)| !entry.is_put) {
             if !keys.insert(&*entry.outgoing.key) {
                 continue;
             }
             bytes += entry.outgoing.bytes();
-            let is_full = bytes > REQUEST_BYTES_MAX || places.len() == REQUEST_RECORDS_MAX;
-            if is_full && !places.is_empty() {
+            let is_full = bytes > REQUEST_BYTES_MAX || indexes.len() == REQUEST_RECORDS_MAX;
+            if is_full && !indexes.is_empty() {
                 break;
             }
-            places.push(place);
+            indexes.push(index);
         }
-        places
+        indexes
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<&Outgoing> {
-        self.entries.get(place).map(|entry| &entry.outgoing)
+    pub(super) fn get(&self, index: usize) -> Option<&Outgoing> {
+        self.entries.get(index).map(|entry| &entry.outgoing)
     }
 
-    /// Takes over which were put, and lets go of the beginning that is; answers where that ends.
-    pub(super) fn settle(&mut self, put: &[usize]) -> Option<Place> {
-        for place in put {
-            if let Some(entry) = self.entries.get_mut(*place) {
+    /// Marks records as put, and removes the first ones that are. Returns the position of the last one
+    /// removed.
+    pub(super) fn settle(&mut self, put: &[usize]) -> Option<LogPosition> {
+        for index in put {
+            if let Some(entry) = self.entries.get_mut(*index) {
                 entry.is_put = true;
             }
         }
         let mut last = None;
         while let Some(entry) = self.entries.pop_front_if(|entry| entry.is_put) {
             self.bytes = self.bytes.saturating_sub(entry.outgoing.bytes());
-            last = Some(entry.outgoing.place);
+            last = Some(entry.outgoing.position);
         }
         last
     }
@@ -109,7 +110,7 @@ mod tests {
 
     fn outgoing(n: usize, key: &str, bytes: usize) -> Outgoing {
         Outgoing {
-            place: format!("{n}/e").parse().unwrap(),
+            position: format!("{n}/e").parse().unwrap(),
             key: key.into(),
             data: vec![0; bytes].into(),
         }
@@ -123,15 +124,15 @@ mod tests {
         window
     }
 
-    fn time(place: Option<Place>) -> Option<u64> {
-        place.map(|place| place.time.ms())
+    fn time(position: Option<LogPosition>) -> Option<u64> {
+        position.map(|position| position.time.ms())
     }
 
     #[test]
     fn a_request_has_one_record_of_a_key() {
         let mut window = window("abaacb");
         assert_eq!(window.next(), [0, 1, 4]);
-        // The first of b is refused: it holds back the second, and nobody else.
+        // The first of b is refused: it blocks the second, and no other key.
         assert_eq!(time(window.settle(&[0, 4])), Some(0));
         assert_eq!(window.next(), [0, 1]);
         assert_eq!(time(window.settle(&[1])), None);
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_not_too_large() {
+    fn a_request_is_within_the_limits() {
         let mut many = Window::default();
         for n in 0..600 {
             many.push(outgoing(n, &n.to_string(), 1));
@@ -155,14 +156,14 @@ mod tests {
             large.push(outgoing(n, &n.to_string(), 1_000_000));
         }
         assert_eq!(large.next(), [0, 1, 2, 3]);
-        // One that is too large is Kinesis's to refuse; it does not stand in the way unseen.
+        // Kinesis refuses one that is too large; it is sent, so that the refusal is reported.
         let mut one = Window::default();
         one.push(outgoing(0, "a", REQUEST_BYTES_MAX + 1));
         assert_eq!(one.next(), [0]);
     }
 
     #[test]
-    fn what_is_looked_ahead_is_bounded() {
+    fn the_window_is_bounded() {
         let mut window = Window::default();
         for n in 0..16 {
             assert!(!window.is_full(), "{n}");

@@ -92,7 +92,7 @@ impl Template {
         set("AWSTemplateFormatVersion", json!("2010-09-09"));
         set("Description", json!("Annals: event-sourced persistence"));
         if let Some(log) = log {
-            let log_tables = LogTables::of(&log.settings)?;
+            let log_tables = LogTables::new(&log.settings)?;
             let mut taken = of_layout.iter();
             if let Some((_, spec)) = taken.find(|(_, spec)| {
                 let mut all = log_tables.all();

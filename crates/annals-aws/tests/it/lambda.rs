@@ -273,7 +273,7 @@ async fn a_playback_gets_through_years_of_slots_without_events() {
     .await;
     let items = crate::server::open_at(&script.endpoint, place.clock.clone()).await;
     // Without an index, as the original has them: every slot is asked.
-    let tables = LogTables::of(&LogSettings::default()).unwrap();
+    let tables = LogTables::new(&LogSettings::default()).unwrap();
     for table in [&tables.buffer, &tables.event] {
         items.create_table(table, Default::default()).await.unwrap();
     }
@@ -369,7 +369,7 @@ async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
     let items = Arc::new(crate::server::open_at(&script.endpoint, clock.clone()).await);
     let settings = LogSettings::default();
     // As CloudFormation makes them: there is nothing in them.
-    let tables = LogTables::of(&settings).unwrap();
+    let tables = LogTables::new(&settings).unwrap();
     for table in [&tables.buffer, &tables.event] {
         items.create_table(table, Default::default()).await.unwrap();
     }

@@ -72,7 +72,7 @@ async fn the_tables_of_a_template_are_those_that_are_opened() {
             }
         }
         let layout_tables = layout.tables(&settings).unwrap();
-        let log_tables = annals::log::LogTables::of(&settings.log).unwrap();
+        let log_tables = annals::log::LogTables::new(&settings.log).unwrap();
         let wanted: Vec<&TableSpec> = layout_tables.all().chain(log_tables.all()).collect();
         assert_eq!(made.len(), wanted.len(), "{layout:?}");
         for (made, wanted) in made.iter().zip(wanted) {

@@ -105,7 +105,7 @@ impl Import {
         let log = self.log(context, &store).await?;
         if let Some(log) = &log {
             // What comes may stand in slots that the index does not have.
-            log.doubt_index().await?;
+            log.mark_index_incomplete().await?;
         }
         let tally = if self.replace {
             replace_all(&*items, &table, lines).await
@@ -126,7 +126,7 @@ impl Import {
 
     /// The log whose events the table has, if it is a log's.
     async fn log(&self, context: &Context, store: &Store) -> Result<Option<Log>> {
-        let tables = LogTables::of(&context.settings.log)?;
+        let tables = LogTables::new(&context.settings.log)?;
         if *tables.event.name() != self.table {
             return Ok(None);
         }

@@ -83,7 +83,7 @@ pub(crate) enum Format {
 impl Tables {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let tables = context.settings.tables()?;
-        let of_log = LogTables::of(&context.settings.log)?;
+        let of_log = LogTables::new(&context.settings.log)?;
         let log = match &self {
             Self::Create { log, .. } | Self::Check { log } | Self::Drop { log, .. } => *log,
             Self::Template { .. } => false,

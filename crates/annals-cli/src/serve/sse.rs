@@ -105,7 +105,7 @@ pub(super) fn response(frames: impl Stream<Item = Result<Bytes>> + Send + 'stati
 mod tests {
     use super::*;
     use annals::ManualClock;
-    use annals::log::Place;
+    use annals::log::LogPosition;
     use futures::{FutureExt, StreamExt};
 
     fn with(name: HeaderName, value: &str) -> HeaderMap {
@@ -126,7 +126,7 @@ mod tests {
             " spaces ",
             "\u{2028}",
         ] {
-            let place: Place = format!("1000/{id}").parse().unwrap();
+            let place: LogPosition = format!("1000/{id}").parse().unwrap();
             let frame = frame(&place, "1");
             let text = std::str::from_utf8(&frame).unwrap();
             let lines: Vec<&str> = text.lines().collect();
@@ -134,7 +134,7 @@ mod tests {
             assert_eq!((lines[1], lines[2]), ("data: 1", ""));
             assert!(text.is_ascii() && !text.contains(['\r', '\0']), "{text:?}");
             let headers = with(LAST_EVENT_ID, lines[0].strip_prefix("id: ").unwrap());
-            let back: Option<Place> = last_id(&headers).unwrap();
+            let back: Option<LogPosition> = last_id(&headers).unwrap();
             assert_eq!(back, Some(place));
         }
         let plain = frame("1000/a|b,c", "1");

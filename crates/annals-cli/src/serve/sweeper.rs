@@ -69,7 +69,11 @@ async fn sweep_once(app: &App, log: &Log) {
     let report = sweeping.await;
     metrics::counter!(SWEPT).increment(report.moved);
     app.horizon().learn(report.horizon);
-    let (moved, late, aside) = (report.moved, report.late, report.set_aside + report.stuck);
+    let (moved, late, aside) = (
+        report.moved,
+        report.late,
+        report.dead_letters + report.stuck,
+    );
     match report.failure {
         Some(error) => {
             metrics::counter!(SWEEP_FAILURES).increment(1);

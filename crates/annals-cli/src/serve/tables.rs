@@ -26,7 +26,7 @@ fn specs(app: &App, which: Which) -> Result<Vec<TableSpec>> {
     let settings = app.settings();
     Ok(match which {
         Which::Layout => settings.tables()?.all().cloned().collect(),
-        Which::Log => LogTables::of(&settings.log)?.all().cloned().collect(),
+        Which::Log => LogTables::new(&settings.log)?.all().cloned().collect(),
     })
 }
 

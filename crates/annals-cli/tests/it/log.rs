@@ -1,4 +1,4 @@
-//! `annals log`: ingest, pump, sweep, link, stats, aside and playback, on every store.
+//! `annals log`: ingest, pump, sweep, link, stats, dead letters and playback, on every store.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -124,7 +124,7 @@ fn lines_that_are_wrong_are_named_and_keep_nobody_out() {
         let other = r#"{"event_id":"y","time":0,"payload":"other"}"#;
         annals
             .run_with(&["log", "ingest"], other)
-            .fails(3, "line is not ingested. line=`1`");
+            .fails(3, "line was not ingested. line=`1`");
         annals.run(&["log", "sweep"]);
         let played = annals.run(&["log", "playback", "--start", "0", "--end", "1"]);
         assert_eq!(
@@ -154,8 +154,8 @@ fn an_event_that_is_too_large_for_its_slot_is_refused_with_the_reason() {
         let text = "x".repeat(250_000);
         let line = format!(r#"{{"event_id":"big","time":0,"payload":"{text}"}}"#);
         let outcome = annals.run_with(&["log", "ingest"], line);
-        let outcome = outcome.fails(2, "line is not ingested. line=`1`");
-        assert!(outcome.err.contains("at most some 200 KB"), "{outcome:?}");
+        let outcome = outcome.fails(2, "line was not ingested. line=`1`");
+        assert!(outcome.err.contains("at most about 200 KB"), "{outcome:?}");
         assert!(outcome.err.contains("event id=`big`"), "{outcome:?}");
     });
 }
@@ -210,7 +210,7 @@ fn a_horizon_is_set_back() {
 }
 
 #[test]
-fn an_event_that_says_something_else_is_set_aside_with_the_reason() {
+fn a_record_with_other_content_becomes_a_dead_letter() {
     with_log(|annals| {
         let line = |n: u32| format!(r#"{{"event_id":"a","time":1000,"payload":{n}}}"#);
         annals.run_with(&["log", "ingest"], line(1)).ok();
@@ -218,20 +218,22 @@ fn an_event_that_says_something_else_is_set_aside_with_the_reason() {
         annals.run_with(&["log", "ingest"], line(2)).ok();
         let swept = annals.run(&["log", "sweep"]);
         assert_eq!(swept.json()[0]["set_aside"], 1, "{swept:?}");
-        let aside = annals.run(&["log", "aside"]).ok().json();
-        assert_eq!(aside.len(), 1);
+        let letters = annals.run(&["log", "dead-letters"]).ok().json();
+        assert_eq!(letters.len(), 1);
+        let reason = letters[0]["reason"].as_str().unwrap();
+        assert!(reason.contains("event id=`a`"), "{letters:?}");
+        // The old name of the command works, and help does not list it.
+        assert_eq!(annals.run(&["log", "aside"]).ok().json(), letters);
+        let help = annals.run(&["log", "--help"]).ok().out;
         assert!(
-            aside[0]["reason"]
-                .as_str()
-                .unwrap()
-                .contains("event id=`a`"),
-            "{aside:?}"
+            help.contains("dead-letters") && !help.contains("aside"),
+            "{help}"
         );
         let played = annals.run(&["log", "playback", "--start", "0"]).json();
-        assert_eq!(played[0]["payload"], 1, "what was there stays");
-        let name = aside[0]["name"].as_str().unwrap();
-        annals.run(&["log", "aside", "--forget", name]).ok();
-        assert_eq!(annals.run(&["log", "aside"]).ok().out, "");
+        assert_eq!(played[0]["payload"], 1, "the stored event stays");
+        let name = letters[0]["name"].as_str().unwrap();
+        annals.run(&["log", "dead-letters", "--forget", name]).ok();
+        assert_eq!(annals.run(&["log", "dead-letters"]).ok().out, "");
     });
 }
 
@@ -369,7 +371,10 @@ fn a_playback_goes_on_behind_a_place() {
         let played = annals.run(&playback).json();
         assert_eq!((&played[0]["event_id"], played.len()), (&json!("b"), 2));
         let wrong = annals.run(&["log", "playback", "--start", "0", "--after", "b"]);
-        assert!(wrong.err.contains("a place is milliseconds"), "{wrong:?}");
+        assert!(
+            wrong.err.contains("a position must be milliseconds"),
+            "{wrong:?}"
+        );
     });
 }
 

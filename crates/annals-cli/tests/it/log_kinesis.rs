@@ -155,7 +155,7 @@ fn a_pump_begins_at_the_time_it_is_told() {
     streams.put(&stream, 0..5);
     // Of a time to come nobody can read, and nothing is kept of it.
     let refused = read(&stream, "2100-01-01T00:00:00Z");
-    refused.fails(2, "a pump begins at a time that has been");
+    refused.fails(2, "a pump cannot start in the future");
     assert_eq!(records(&read(&stream, "2001-01-01T00:00:00Z").ok()), 5);
     let stream = streams.create(1);
     streams.put(&stream, 0..5);
@@ -201,7 +201,7 @@ fn wrong_arguments_are_named() {
     let pump = ["pump", "--kinesis", "claps", "--begin"];
     check(
         &[&pump[..], &["yesterday"]].concat(),
-        "a pump begins at trim-horizon",
+        "a pump starts at trim-horizon",
     );
     check(&["pump", "--journal", "--begin", "latest"], "--begin");
     check(&["pump", "--kinesis", "no such name"], "no such name");
@@ -209,7 +209,7 @@ fn wrong_arguments_are_named() {
     let playback = ["playback", "--start", "0", "--to"];
     check(
         &[&playback[..], &["sqs:claps"]].concat(),
-        "events go to stdout or to kinesis:STREAM",
+        "a playback goes to stdout or to kinesis:STREAM",
     );
     check(&[&playback[..], &["kinesis:"]].concat(), "kinesis:");
 }

@@ -1,31 +1,29 @@
-//! What a record carries: the map that both tables keep, and the data inside of it.
+//! The payload of a record: the map that both tables store, and the data inside it.
 //!
-//! The original keeps a whole Kinesis record, whose data stands under `kinesis`, `data`: base64 in
-//! the buffer, and in its slot the JSON it stands for where it is JSON. Records of other sources
-//! have that shape too, so that either side reads them.
+//! The original stores a whole Kinesis record with its data under `kinesis.data`: in base64 in the
+//! buffer, and decoded in the slot if it is JSON. Records of other sources have the same shape, so
+//! that both programs read them.
 //!
-//! Promises: data is decoded only where nothing is lost, and read back the same. A JSON text stays
-//! base64, so that a text under `data` is base64 in whatever was written here. The original decodes
-//! JSON texts as well: one that happens to be base64 cannot be told from base64.
+//! Guarantees: data is decoded only if nothing is lost, and reads back the same. A JSON string stays
+//! base64, so a string under `data` that we wrote is always base64. The original decodes JSON
+//! strings too; one that happens to be valid base64 is ambiguous.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt;
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
-use crate::items::{Number, Value};
+use crate::items::Value;
 
-/// What a map has.
+/// The members of a map.
 pub(super) type Members = BTreeMap<String, Value>;
 
 const KINESIS: &str = "kinesis";
 const DATA: &str = "data";
 
-/// What a source says happened.
+/// The data of a record, decoded.
 ///
 /// ```
 /// use annals::log::{Data, RecordPayload};
@@ -35,16 +33,14 @@ const DATA: &str = "data";
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
-    /// It is JSON, with numbers as far as a parser keeps them; [`RecordPayload::to_text`] has every
-    /// digit.
+    /// JSON, with numbers rounded to 64 bits; [`RecordPayload::to_text`] keeps every digit.
     Json(Json),
-    /// It is not.
+    /// Anything else.
     Bytes(Bytes),
 }
 
 impl Data {
-    /// Bytes as they came: JSON where they are.
-    fn of(bytes: Vec<u8>) -> Self {
+    fn from_bytes(bytes: Vec<u8>) -> Self {
         match serde_json::from_slice(&bytes) {
             Ok(json) => Self::Json(json),
             Err(_) => Self::Bytes(bytes.into()),
@@ -52,7 +48,7 @@ impl Data {
     }
 }
 
-/// The map of a record, as the tables keep it under `record_payload`.
+/// The payload of a record, as the tables store it under `record_payload`.
 ///
 /// ```
 /// use annals::log::{Data, RecordPayload};
@@ -65,18 +61,27 @@ impl Data {
 pub struct RecordPayload(Members);
 
 impl RecordPayload {
-    /// A map of one's own, such as a whole Kinesis record.
+    /// Any map, such as a whole Kinesis record.
     pub fn new(map: BTreeMap<String, Value>) -> Self {
         Self(map)
     }
 
-    /// Bytes, in the shape that a Kinesis record has them.
+    /// A JSON object, such as a whole Kinesis record; `None` if it is not an object, or a number is out
+    /// of DynamoDB's range.
+    pub fn from_object(json: Json) -> Option<Self> {
+        match from_json(json)? {
+            Value::M(map) => Some(Self(map)),
+            _ => None,
+        }
+    }
+
+    /// Bytes, in the shape of a Kinesis record.
     pub fn bytes(bytes: &[u8]) -> Self {
         let data = BTreeMap::from([(DATA.to_owned(), Value::S(BASE64.encode(bytes)))]);
         Self(BTreeMap::from([(KINESIS.to_owned(), Value::M(data))]))
     }
 
-    /// JSON, in the shape that a Kinesis record has it.
+    /// JSON, in the shape of a Kinesis record.
     pub fn json(json: &Json) -> Self {
         Self::bytes(json.to_string().as_bytes())
     }
@@ -86,22 +91,14 @@ impl RecordPayload {
         &self.0
     }
 
-    /// What the source says happened: the data, decoded, or the whole map as JSON where it has
-    /// none.
+    /// The data, decoded; the whole map as JSON if it has no data.
     pub fn data(&self) -> Data {
-        match inner(&self.0) {
-            None => Data::Json(members_to_json(&self.0)),
-            Some(Value::S(text)) => match BASE64.decode(text) {
-                Ok(bytes) => Data::of(bytes),
-                Err(_) => Data::Json(Json::from(text.as_str())),
-            },
-            Some(Value::B(bytes)) => Data::of(bytes.to_vec()),
-            Some(other) => Data::Json(to_json(other)),
-        }
+        let bytes = self.bytes_of_data();
+        Data::from_bytes(bytes.unwrap_or_else(|| self.to_json().into_bytes()))
     }
 
-    /// What the source says happened as the text of JSON, with every digit and member that it came
-    /// with; `None` where it is not JSON.
+    /// The data as JSON text, with every digit and member as the source wrote it; `None` if it is not
+    /// JSON.
     ///
     /// ```
     /// use annals::log::RecordPayload;
@@ -111,20 +108,32 @@ impl RecordPayload {
     /// assert_eq!(RecordPayload::bytes(&[0, 255]).to_text(), None);
     /// ```
     pub fn to_text(&self) -> Option<String> {
+        match self.bytes_of_data() {
+            Some(bytes) => json_text(bytes),
+            None => Some(self.to_json()),
+        }
+    }
+
+    /// The data as the source wrote it, if it is stored as bytes.
+    fn bytes_of_data(&self) -> Option<Vec<u8>> {
+        match inner(&self.0)? {
+            Value::S(text) => BASE64.decode(text).ok(),
+            Value::B(bytes) => Some(bytes.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// The data as JSON, or the whole map if it has no data.
+    fn to_json(&self) -> String {
         let mut text = String::new();
         match inner(&self.0) {
             None => write_members(&self.0, &mut text),
-            Some(Value::S(data)) => match BASE64.decode(data) {
-                Ok(bytes) => return json_text(bytes),
-                Err(_) => text.push_str(&Json::from(data.as_str()).to_string()),
-            },
-            Some(Value::B(bytes)) => return json_text(bytes.to_vec()),
-            Some(other) => write_json(other, &mut text),
+            Some(data) => write_json(data, &mut text),
         }
-        Some(text)
+        text
     }
 
-    /// Whether two say the same, one decoded and the other perhaps not.
+    /// Whether two payloads have the same content, decoded or not.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         is_same(&self.0, &other.0)
     }
@@ -134,7 +143,7 @@ impl RecordPayload {
     }
 }
 
-/// The text of bytes that are JSON, on one line: only between its tokens can JSON have ends of lines.
+/// JSON bytes as text on one line. JSON has line breaks only between tokens.
 fn json_text(bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes).ok()?;
     serde_json::from_str::<serde::de::IgnoredAny>(&text).ok()?;
@@ -148,7 +157,7 @@ fn inner(payload: &Members) -> Option<&Value> {
     }
 }
 
-/// The same map with other data, or with none.
+/// The same map with other data, or without data.
 fn with_data(payload: &Members, data: Option<Value>) -> Members {
     let mut data = data.map(|data| (DATA.to_owned(), data));
     let mut copied = |(name, value): (&String, &Value)| match value {
@@ -162,22 +171,22 @@ fn with_data(payload: &Members, data: Option<Value>) -> Members {
     payload.iter().map(&mut copied).collect()
 }
 
-/// The same map with its data as JSON; `None` where it stays as it is.
+/// The same map with its data decoded; `None` if it cannot be decoded without loss.
 pub(super) fn decoded(payload: &Members) -> Option<Members> {
     let text = inner(payload)?.as_str()?;
     let bytes = BASE64.decode(text).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;
-    let json = serde_json::from_str(text).ok();
-    let json = json.filter(|json: &Json| {
-        !json.is_string() && has_exact_numbers(text) && has_each_name_once(text)
-    })?;
+    let json: Json = serde_json::from_str(text).ok()?;
+    if json.is_string() || !is_lossless(text, &json) {
+        return None;
+    }
     Some(with_data(payload, Some(from_json(json)?)))
 }
 
-/// Whether two maps say the same, one decoded and the other perhaps not.
+/// Whether two maps have the same content, decoded or not.
 pub(super) fn is_same(one: &Members, other: &Members) -> bool {
     let in_full = |payload: &Members| decoded(payload).unwrap_or_else(|| payload.clone());
-    // As attribute values, since there `1.0` and `1` are one number.
+    // As attribute values `1.0` and `1` are the same number.
     if one == other || in_full(one) == in_full(other) {
         return true;
     }
@@ -185,10 +194,11 @@ pub(super) fn is_same(one: &Members, other: &Members) -> bool {
     have_data && have_same_data(one, other) && with_data(one, None) == with_data(other, None)
 }
 
-/// Whether the data of two says the same, of what a parser may have rounded digit by digit.
+/// Whether two maps have the same data. JSON that a parser would round is compared as text.
 fn have_same_data(one: &Members, other: &Members) -> bool {
     let [one, other] = [one, other].map(|payload| RecordPayload(payload.clone()));
-    let is_exact = |text: &String| has_exact_numbers(text) && has_each_name_once(text);
+    let is_exact =
+        |text: &str| serde_json::from_str(text).is_ok_and(|json| is_lossless(text, &json));
     match (one.to_text(), other.to_text()) {
         (Some(a), Some(b)) if is_exact(&a) && is_exact(&b) => one.data() == other.data(),
         (Some(a), Some(b)) => a == b,
@@ -197,75 +207,22 @@ fn have_same_data(one: &Members, other: &Members) -> bool {
     }
 }
 
-/// Whether no object of this JSON has two members of one name, of which a map keeps one.
-fn has_each_name_once(json: &str) -> bool {
-    serde_json::from_str::<EachOnce>(json).is_ok()
-}
-
-/// JSON whose objects have each name once, and nothing else of it.
-struct EachOnce;
-
-impl<'de> Deserialize<'de> for EachOnce {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        from.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for EachOnce {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON whose objects have each name once")
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Self, E> {
-        Ok(self)
-    }
-    fn visit_bool<E>(self, _: bool) -> std::result::Result<Self, E> {
-        Ok(self)
-    }
-    fn visit_u64<E>(self, _: u64) -> std::result::Result<Self, E> {
-        Ok(self)
-    }
-    fn visit_i64<E>(self, _: i64) -> std::result::Result<Self, E> {
-        Ok(self)
-    }
-    fn visit_f64<E>(self, _: f64) -> std::result::Result<Self, E> {
-        Ok(self)
-    }
-    fn visit_str<E>(self, _: &str) -> std::result::Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Self, A::Error> {
-        while list.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self, A::Error> {
-        let mut names = HashSet::new();
-        while let Some((name, _)) = map.next_entry::<String, Self>()? {
-            if !names.insert(name) {
-                return Err(serde::de::Error::custom("a name twice"));
-            }
-        }
-        Ok(self)
-    }
-}
-
-/// Whether a parser that keeps numbers of 64 bits loses nothing of this JSON.
-fn has_exact_numbers(json: &str) -> bool {
-    // Texts are passed over: a quote that no odd backslash precedes begins or ends one.
+/// Whether JSON loses nothing as attribute values: every number fits into 64 bits without rounding, and
+/// no object repeats a name, of which a map keeps one.
+fn is_lossless(text: &str, json: &Json) -> bool {
+    // Strings are skipped. A quote starts or ends one unless it is escaped. Outside strings there is
+    // one colon per member.
     let (mut is_outside, mut is_escaped) = (true, false);
-    let mut number = None;
-    for (at, byte) in json.bytes().enumerate() {
+    let (mut number, mut colons) = (None, 0);
+    for (at, byte) in text.bytes().enumerate() {
         let is_quote = byte == b'"' && !is_escaped;
         is_escaped = byte == b'\\' && !is_escaped;
+        colons += usize::from(is_outside && byte == b':');
         let is_of_number = byte.is_ascii_digit() || b"+-.eE".contains(&byte);
         match number {
             None if is_outside && is_of_number => number = Some(at),
             Some(from) if !is_of_number => {
-                if !is_exact(json.get(from..at).unwrap_or_default()) {
+                if !is_exact(text.get(from..at).unwrap_or_default()) {
                     return false;
                 }
                 number = None;
@@ -274,7 +231,17 @@ fn has_exact_numbers(json: &str) -> bool {
         }
         is_outside ^= is_quote;
     }
-    number.is_none_or(|from| is_exact(json.get(from..).unwrap_or_default()))
+    colons == members(json)
+        && number.is_none_or(|from| is_exact(text.get(from..).unwrap_or_default()))
+}
+
+/// The number of members of all objects.
+fn members(json: &Json) -> usize {
+    match json {
+        Json::Array(list) => list.iter().map(members).sum(),
+        Json::Object(map) => map.len() + map.values().map(members).sum::<usize>(),
+        _ => 0,
+    }
 }
 
 fn is_exact(number: &str) -> bool {
@@ -288,7 +255,7 @@ fn is_exact(number: &str) -> bool {
     }
 }
 
-/// The value that JSON stands for; `None` where DynamoDB has no such number.
+/// JSON as an attribute value; `None` if a number is out of DynamoDB's range.
 fn from_json(json: Json) -> Option<Value> {
     Some(match json {
         Json::Null => Value::Null,
@@ -300,50 +267,23 @@ fn from_json(json: Json) -> Option<Value> {
             Value::L(members.collect::<Option<_>>()?)
         }
         Json::Object(members) => {
-            let members = members
-                .into_iter()
-                .map(|(name, member)| Some((name, from_json(member)?)));
+            let members = members.into_iter();
+            let members = members.map(|(name, member)| Some((name, from_json(member)?)));
             Value::M(members.collect::<Option<_>>()?)
         }
     })
 }
 
-fn number_to_json(number: &Number) -> Json {
-    let text = number.to_string();
-    serde_json::from_str(&text).unwrap_or(Json::String(text))
-}
-
-/// What JSON can say of a value: bytes are base64, sets are lists.
-fn to_json(value: &Value) -> Json {
-    match value {
-        Value::S(text) => Json::from(text.as_str()),
-        Value::N(number) => number_to_json(number),
-        Value::B(bytes) => Json::from(BASE64.encode(bytes)),
-        Value::Bool(truth) => Json::from(*truth),
-        Value::Null => Json::Null,
-        Value::L(list) => list.iter().map(to_json).collect(),
-        Value::M(map) => members_to_json(map),
-        Value::Ss(set) => set.iter().map(|text| Json::from(text.as_str())).collect(),
-        Value::Ns(set) => set.iter().map(number_to_json).collect(),
-        Value::Bs(set) => set.iter().map(|bytes| BASE64.encode(bytes)).collect(),
-    }
-}
-
-fn members_to_json(map: &BTreeMap<String, Value>) -> Json {
-    let members = map
-        .iter()
-        .map(|(name, value)| (name.clone(), to_json(value)));
-    Json::Object(members.collect())
-}
-
-/// The same as text, with every digit of a number.
+/// Writes a value as JSON with every digit of its numbers. Bytes are base64, sets are lists.
 fn write_json(value: &Value, text: &mut String) {
+    let string = |text: &str| Json::from(text).to_string();
+    let base64 = |bytes: &Bytes| string(&BASE64.encode(bytes));
     match value {
+        Value::S(value) => text.push_str(&string(value)),
         Value::N(number) => text.push_str(&number.to_string()),
-        Value::Ns(set) => {
-            let numbers: Vec<String> = set.iter().map(ToString::to_string).collect();
-            text.push_str(&format!("[{}]", numbers.join(",")));
-        }
+        Value::B(bytes) => text.push_str(&base64(bytes)),
+        Value::Bool(value) => text.push_str(&value.to_string()),
+        Value::Null => text.push_str("null"),
         Value::L(list) => {
             text.push('[');
             for (n, member) in list.iter().enumerate() {
@@ -353,8 +293,15 @@ fn write_json(value: &Value, text: &mut String) {
             text.push(']');
         }
         Value::M(map) => write_members(map, text),
-        other => text.push_str(&to_json(other).to_string()),
+        Value::Ss(set) => write_list(set.iter().map(|value| string(value)), text),
+        Value::Ns(set) => write_list(set.iter().map(ToString::to_string), text),
+        Value::Bs(set) => write_list(set.iter().map(base64), text),
     }
+}
+
+fn write_list(members: impl Iterator<Item = String>, text: &mut String) {
+    let members: Vec<String> = members.collect();
+    text.push_str(&format!("[{}]", members.join(",")));
 }
 
 fn write_members(map: &Members, text: &mut String) {
@@ -389,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_decoded_where_nothing_is_lost() {
+    fn data_is_decoded_only_without_loss() {
         check(
             r#"{"a":[1,-2,2.5,true,null,"x\"9999999999999999999999"]}"#,
             true,
@@ -398,15 +345,15 @@ mod tests {
         check("18446744073709551615", true);
         check("-9223372036854775808", true);
         check("0.1", true);
-        // Larger than the parser keeps, or than DynamoDB does.
+        // Out of range of the parser, or of DynamoDB.
         check("18446744073709551616", false);
         check("[0.12345678901234567]", false);
         check("1e200", false);
-        // Of two members of one name a map keeps one.
+        // A map keeps one member of each name.
         check(r#"{"d":1,"d":2}"#, false);
         check(r#"[{"a":{"d":1,"e":[1.5,-1,null,"x",true],"d":2}}]"#, false);
         check(r#"{"d":{"d":1}}"#, true);
-        // Not JSON, or a text, which would be taken for base64.
+        // Not JSON, or a string, which would be read as base64.
         check("\"abcd\"", false);
         check("not JSON", false);
         check("", false);
@@ -414,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_every_digit_and_member() {
+    fn text_keeps_every_digit_and_member() {
         for text in [
             r#"{"wei":123456789012345678901,"d":1,"d":2}"#,
             "0.12345678901234567",
@@ -423,7 +370,7 @@ mod tests {
             let payload = RecordPayload::bytes(text.as_bytes());
             assert_eq!(payload.to_text().as_deref(), Some(text));
         }
-        // As the original stores it, which decodes all there is.
+        // As the original stores it, which decodes everything.
         let wei = Value::N("123456789012345678901".parse().unwrap());
         let data = Value::M(BTreeMap::from([("wei".to_owned(), Value::L(vec![wei]))]));
         let payload = with_data(&RecordPayload::bytes(b"").0, Some(data));
@@ -433,20 +380,20 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_the_same_however_it_is_written() {
+    fn numbers_are_compared_by_value() {
         let plain = RecordPayload::bytes(b"[1.0,1e3,-0]");
         let decoded = in_full(&plain).unwrap();
         assert!(plain.is_same(&decoded) && decoded.is_same(&plain));
         assert!(plain.is_same(&RecordPayload::bytes(b"[1,1000,0]")));
         assert!(!plain.is_same(&RecordPayload::bytes(b"[1,1000,2]")));
-        // One digit apart, and the same to a parser.
+        // One digit apart; equal after a parser has rounded them.
         let wei = |last: u8| RecordPayload::bytes(format!("12345678901234567890{last}").as_bytes());
         assert!(wei(1).is_same(&wei(1)) && !wei(1).is_same(&wei(2)));
         assert_eq!(decoded.data(), Data::Json(json!([1, 1000, 0])));
     }
 
     #[test]
-    fn what_the_original_decoded_is_read() {
+    fn data_decoded_by_the_original_is_read() {
         let text = |text: &str| {
             let data = BTreeMap::from([(DATA.to_owned(), Value::from(text))]);
             RecordPayload::new(BTreeMap::from([(KINESIS.to_owned(), Value::M(data))]))
@@ -458,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_without_data_is_shown_whole() {
+    fn a_map_without_data_is_returned_whole() {
         let map = BTreeMap::from([("a".to_owned(), Value::B(vec![0, 255].into()))]);
         let payload = RecordPayload::new(map);
         assert_eq!(payload.data(), Data::Json(json!({"a": "AP8="})));
@@ -467,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_the_data_counts() {
+    fn members_beside_the_data_are_compared() {
         let with = |key: &str| {
             let mut payload = RecordPayload::json(&json!({"a": 1}));
             payload.0.insert("key".to_owned(), Value::from(key));

@@ -1,18 +1,19 @@
-//! Ingest: records into the buffer.
+//! Ingest: records in, an outcome per record out. The first stage of the log.
 //!
-//! Promises: a record that was stored, or was there already, reaches its slot. A record that comes
-//! again changes nothing. One that says something else than what waits under its source and id is
-//! refused. One bad record does not keep the others out.
-//! Never: writes to the event table.
+//! Guarantees: a record that was stored or present reaches its slot. A retry changes nothing. A
+//! record that differs from the buffered one with its source and id is refused. A bad record does
+//! not affect the others. Ingest never writes to the event table.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use super::tables;
-use super::{EventId, Log, Record, Slot, Time};
-use crate::items::{Condition, Item, Key, Write, WriteError, check_item};
+use super::shared::{Put, Shared};
+use super::tables::{self, SlotFormat};
+use super::{EventId, Record, Time};
+use crate::items::{Condition, Item, Key, TableSpec, Write, check_item};
 use crate::{Error, ErrorKind, Result};
 
-/// What became of one record.
+/// The outcome of ingesting one record.
 ///
 /// ```
 /// use annals::Annals;
@@ -35,25 +36,25 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub enum Ingested {
-    /// It waits in the buffer.
+    /// The record was stored in the buffer.
     Stored,
-    /// The same waits there already.
+    /// The same record was in the buffer already.
     Present,
-    /// Something else waits there under its source and id. What was there stays.
+    /// A different record with this source and id is in the buffer, and stays there.
     Conflict(Error),
-    /// It cannot be an event; the error says why. It was not written.
+    /// The record cannot become an event, and was not written.
     Rejected(Error),
-    /// The store failed. Whether it was written is not known; ingesting it again is safe.
+    /// The store failed. The record may have been written; ingesting it again is safe.
     Unknown(Error),
 }
 
 impl Ingested {
     /// Whether the record is in the buffer.
-    pub fn is_in(&self) -> bool {
+    pub fn is_buffered(&self) -> bool {
         matches!(self, Self::Stored | Self::Present)
     }
 
-    /// Why it is not, or may not be, in the buffer.
+    /// Why the record is not, or may not be, in the buffer.
     pub fn error(&self) -> Option<&Error> {
         match self {
             Self::Stored | Self::Present => None,
@@ -62,35 +63,39 @@ impl Ingested {
     }
 }
 
-/// What became of each record, in their order.
+/// The outcome of every record of a batch, in order.
 ///
-/// See [`Log`] for an example.
+/// See [`Log`](super::Log) for an example.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct IngestReport {
-    /// One for each record.
+    /// One outcome per record.
     pub outcomes: Vec<Ingested>,
 }
 
 impl IngestReport {
-    /// How many were stored.
+    fn count(&self, is_counted: fn(&Ingested) -> bool) -> usize {
+        let outcomes = self.outcomes.iter();
+        outcomes.filter(|outcome| is_counted(outcome)).count()
+    }
+
+    /// The number of records that were stored.
     pub fn stored(&self) -> usize {
-        let stored = |outcome: &&Ingested| matches!(outcome, Ingested::Stored);
-        self.outcomes.iter().filter(stored).count()
+        self.count(|outcome| matches!(outcome, Ingested::Stored))
     }
 
-    /// How many were there already.
+    /// The number of records that were in the buffer already.
     pub fn present(&self) -> usize {
-        let present = |outcome: &&Ingested| matches!(outcome, Ingested::Present);
-        self.outcomes.iter().filter(present).count()
+        self.count(|outcome| matches!(outcome, Ingested::Present))
     }
 
-    /// The records that are not in the buffer, by their place among those given, and why.
+    /// The records that are not in the buffer, by index, and why.
     pub fn problems(&self) -> impl Iterator<Item = (usize, &Error)> {
         let outcomes = self.outcomes.iter().enumerate();
         outcomes.filter_map(|(n, outcome)| outcome.error().map(|error| (n, error)))
     }
 
-    /// Why the store failed, where it did: the same records are to be ingested again.
+    /// Why the store failed, if it did. Ingest the same records again.
     pub fn failure(&self) -> Option<&Error> {
         self.outcomes.iter().find_map(|outcome| match outcome {
             Ingested::Unknown(error) => Some(error),
@@ -99,176 +104,184 @@ impl IngestReport {
     }
 }
 
-/// The error of one record, which it names.
+/// The ingest stage.
+#[derive(Clone, Debug)]
+pub(super) struct Ingest {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Ingest {
+    /// Stores one record, with one conditional put.
+    pub(super) async fn one(&self, record: Record) -> Ingested {
+        let buffer = &self.shared.tables.buffer;
+        let accepted = match accept(buffer, &self.shared.format, record) {
+            Ok(accepted) => accepted,
+            Err(error) => return Ingested::Rejected(error),
+        };
+        let put = self
+            .shared
+            .put(buffer, accepted.item.clone(), Condition::Absent);
+        match put.await {
+            Ok(Put::Stored) => Ingested::Stored,
+            Ok(Put::Refused(existing)) => accepted.compare(existing.as_ref()),
+            Err(error) => Ingested::Unknown(error),
+        }
+    }
+
+    /// Stores records: reads what is buffered, then writes what is missing.
+    pub(super) async fn batch(&self, records: Vec<Record>) -> IngestReport {
+        let buffer = &self.shared.tables.buffer;
+        let mut plan = Plan::default();
+        for record in records {
+            plan.add(accept(buffer, &self.shared.format, record));
+        }
+        match self.shared.items.get(buffer, plan.keys()).await {
+            Err(error) => plan.settle(None, &error),
+            Ok(got) => {
+                let puts = plan.missing(got.items);
+                let batch = self.shared.write(buffer, puts).await;
+                if let Some(error) = &batch.failure {
+                    plan.settle(Some(&batch.unconfirmed), error);
+                }
+            }
+        }
+        IngestReport {
+            outcomes: plan.outcomes,
+        }
+    }
+}
+
+/// An error about one record.
 fn about(id: &EventId, kind: ErrorKind, message: &str) -> Error {
     Error::new(kind, format!("{message}. event id=`{id}`"))
 }
 
-fn conflict(id: &EventId) -> Error {
-    let message =
-        "another record waits under this source and id; it stays, give this one an id of its own";
-    about(id, ErrorKind::Conflict, message)
-}
-
-/// Below this an event fits its slot whatever its data becomes.
+/// An event of a smaller record fits its slot, whatever its data becomes.
 const SURELY_FITS_BYTES: usize = 64 * 1024;
 
-impl Log {
-    /// The item of a record and its key, if it can be an event.
-    fn accept(&self, record: Record) -> Result<(Key, Item)> {
-        let (id, time) = (record.event_id.clone(), record.time);
-        let refuse = |cause: Error| {
-            about(&id, ErrorKind::Invalid, "a record cannot be an event").because(cause)
-        };
-        if time >= Time::END {
-            return Err(refuse(Error::invalid(format!(
-                "its time is the end of time. time=`{time}`"
-            ))));
-        }
-        let item = tables::buffer_item(record);
-        let checked = check_item(&self.tables.buffer, &item).map_err(refuse)?;
-        if checked.size > SURELY_FITS_BYTES {
-            let buffered = tables::buffered_of(&item).map_err(refuse)?;
-            let slot = Slot::of(time, self.unit);
-            let partition = tables::partition(slot, Some(self.settings.slot_parts));
-            let is_decoded = self.settings.decode_payload;
-            tables::event_of(&self.tables.event, partition, &buffered, is_decoded)
-                .map_err(|cause| refuse(tables::too_large(checked.size).because(cause)))?;
-        }
-        Ok((checked.key, item))
-    }
-
-    /// Puts one record into the buffer, on the condition that no other is there: in one request.
-    ///
-    /// # Errors
-    /// [`Ingested`] has them all.
-    pub async fn ingest_one(&self, record: Record) -> Ingested {
-        let id = record.event_id.clone();
-        let item = match self.accept(record) {
-            Ok((_, item)) => item,
-            Err(error) => return Ingested::Rejected(error),
-        };
-        let table = &self.tables.buffer;
-        match self.items.put(table, item.clone(), Condition::Absent).await {
-            Ok(_) => Ingested::Stored,
-            Err(WriteError::Refused { existing, .. })
-                if existing
-                    .as_deref()
-                    .is_some_and(|found| tables::is_same_record(found, &item)) =>
-            {
-                Ingested::Present
-            }
-            Err(WriteError::Refused { .. }) => Ingested::Conflict(conflict(&id)),
-            Err(WriteError::Failed(error)) => Ingested::Unknown(error),
-        }
-    }
-
-    /// Puts records into the buffer: a read of a hundred, then writes of twenty-five.
-    ///
-    /// Of two writers that bring records with one source and id and different payloads at the very
-    /// same time, the later may replace the earlier. [`ingest_one`](Self::ingest_one) does not.
-    pub async fn ingest(&self, records: Vec<Record>) -> IngestReport {
-        let mut outcomes = Vec::with_capacity(records.len());
-        let mut batch = Fresh::default();
-        for record in records {
-            let id = record.event_id.clone();
-            outcomes.push(match self.accept(record) {
-                Err(error) => Ingested::Rejected(error),
-                Ok((key, item)) => batch.add(outcomes.len(), id, (key, item)),
-            });
-        }
-        let keys = batch.entries.iter().map(|entry| entry.key.clone());
-        let found = self.get_all(&self.tables.buffer, keys.collect()).await;
-        match found {
-            Ok(found) => self.put_fresh(batch, found, &mut outcomes).await,
-            Err(error) => {
-                for entry in &batch.entries {
-                    entry.tell(&mut outcomes, &Ingested::Unknown(error.clone()));
-                }
-            }
-        }
-        IngestReport { outcomes }
-    }
-
-    async fn put_fresh(
-        &self,
-        mut batch: Fresh,
-        found: Vec<Option<Item>>,
-        outcomes: &mut [Ingested],
-    ) {
-        let mut writes = Vec::with_capacity(found.len());
-        for (entry, found) in batch.entries.iter_mut().zip(found) {
-            match found {
-                None => writes.push(Write::Put(std::mem::take(&mut entry.item))),
-                Some(found) => {
-                    let outcome = match tables::is_same_record(&found, &entry.item) {
-                        true => Ingested::Present,
-                        false => Ingested::Conflict(conflict(&entry.id)),
-                    };
-                    entry.tell(outcomes, &outcome);
-                }
-            }
-        }
-        let ended = self.write_all(&self.tables.buffer, writes).await;
-        let Some(failure) = ended.failure else {
-            return;
-        };
-        for entry in &batch.entries {
-            if ended.remaining.contains(&entry.key) {
-                entry.tell(outcomes, &Ingested::Unknown(failure.clone()));
-            }
-        }
-    }
-}
-
-/// One item to be put, and the places of the records that it stands for.
+/// A record that can become an event, as a buffer item.
 #[derive(Debug)]
-struct Entry {
+struct Accepted {
     key: Key,
     id: EventId,
-    /// Until it is put.
     item: Item,
-    places: Vec<usize>,
 }
 
-impl Entry {
-    fn tell(&self, outcomes: &mut [Ingested], outcome: &Ingested) {
-        for place in &self.places {
-            if let Some(told) = outcomes.get_mut(*place) {
-                *told = outcome.clone();
+impl Accepted {
+    /// The outcome of a record whose key holds another item already.
+    fn compare(&self, existing: Option<&Item>) -> Ingested {
+        if existing.is_some_and(|existing| tables::is_same_record(existing, &self.item)) {
+            return Ingested::Present;
+        }
+        let message = "a different record with this source and id is in the buffer, and stays; use a new id for this one";
+        Ingested::Conflict(about(&self.id, ErrorKind::Conflict, message))
+    }
+}
+
+/// Checks that a record can become an event.
+fn accept(buffer: &TableSpec, format: &SlotFormat, record: Record) -> Result<Accepted> {
+    let (id, time) = (record.event_id.clone(), record.time);
+    let refuse = |cause: Error| {
+        about(&id, ErrorKind::Invalid, "a record cannot become an event").because(cause)
+    };
+    if time >= Time::END {
+        return Err(refuse(Error::invalid(format!(
+            "its time is after the year 2999. time=`{time}`"
+        ))));
+    }
+    let item = tables::buffer_item(record);
+    let checked = check_item(buffer, &item).map_err(refuse)?;
+    if checked.size > SURELY_FITS_BYTES {
+        let buffered = tables::buffered_of(&item).map_err(refuse)?;
+        // The longest partition key that the event can have.
+        let partition = format!("{}#{}", format.slot(time), format.parts);
+        let event = format.event(&partition, &buffered);
+        event.map_err(|cause| refuse(too_large(checked.size).because(cause)))?;
+    }
+    Ok(Accepted {
+        key: checked.key,
+        id,
+        item,
+    })
+}
+
+fn too_large(bytes: usize) -> Error {
+    Error::invalid(format!(
+        "an event has at most about 200 KB, because the time index stores it a second time; store the rest elsewhere. bytes=`{bytes}`"
+    ))
+}
+
+/// What is written for a batch, and the outcomes if every write succeeds. Pure.
+#[derive(Debug, Default)]
+struct Plan {
+    /// The distinct items, each with the indexes of its records.
+    entries: Vec<(Accepted, Vec<usize>)>,
+    by_key: HashMap<Key, usize>,
+    outcomes: Vec<Ingested>,
+}
+
+impl Plan {
+    /// Adds a record; one that repeats or contradicts another of the batch is not written.
+    fn add(&mut self, accepted: Result<Accepted>) {
+        let index = self.outcomes.len();
+        let outcome = match accepted {
+            Err(error) => Ingested::Rejected(error),
+            Ok(accepted) => {
+                let n = self.by_key.get(&accepted.key).copied();
+                match n.and_then(|n| self.entries.get_mut(n)) {
+                    None => {
+                        self.by_key.insert(accepted.key.clone(), self.entries.len());
+                        self.entries.push((accepted, vec![index]));
+                        Ingested::Stored
+                    }
+                    Some((first, indexes)) => {
+                        let outcome = accepted.compare(Some(&first.item));
+                        if outcome.is_buffered() {
+                            indexes.push(index);
+                        }
+                        outcome
+                    }
+                }
+            }
+        };
+        self.outcomes.push(outcome);
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let keys = self.entries.iter().map(|(accepted, _)| &accepted.key);
+        keys.cloned().collect()
+    }
+
+    /// Compares the items with those that were found, and returns the puts of the missing ones.
+    fn missing(&mut self, found: Vec<Option<Item>>) -> Vec<Write> {
+        let mut puts = Vec::with_capacity(found.len());
+        for ((accepted, indexes), found) in self.entries.iter_mut().zip(found) {
+            match found {
+                None => puts.push(Write::Put(std::mem::take(&mut accepted.item))),
+                found => {
+                    let outcome = accepted.compare(found.as_ref());
+                    set(&mut self.outcomes, indexes, &outcome);
+                }
+            }
+        }
+        puts
+    }
+
+    /// The store failed for these keys, or for all.
+    fn settle(&mut self, unconfirmed: Option<&HashSet<Key>>, error: &Error) {
+        for (accepted, indexes) in &self.entries {
+            if unconfirmed.is_none_or(|keys| keys.contains(&accepted.key)) {
+                let outcome = Ingested::Unknown(error.clone());
+                set(&mut self.outcomes, indexes, &outcome);
             }
         }
     }
 }
 
-/// The different items of a batch.
-#[derive(Debug, Default)]
-struct Fresh {
-    entries: Vec<Entry>,
-    by_key: HashMap<Key, usize>,
-}
-
-impl Fresh {
-    /// Adds an item, unless it is there or another is; answers what its record is told if all goes
-    /// well.
-    fn add(&mut self, place: usize, id: EventId, (key, item): (Key, Item)) -> Ingested {
-        let known = self.by_key.get(&key).and_then(|n| self.entries.get_mut(*n));
-        match known {
-            Some(entry) if tables::is_same_record(&entry.item, &item) => {
-                entry.places.push(place);
-                Ingested::Present
-            }
-            Some(_) => Ingested::Conflict(conflict(&id)),
-            None => {
-                self.by_key.insert(key.clone(), self.entries.len());
-                self.entries.push(Entry {
-                    key,
-                    id,
-                    item,
-                    places: vec![place],
-                });
-                Ingested::Stored
-            }
+fn set(outcomes: &mut [Ingested], indexes: &[usize], outcome: &Ingested) {
+    for index in indexes {
+        if let Some(slot) = outcomes.get_mut(*index) {
+            *slot = outcome.clone();
         }
     }
 }

@@ -5,82 +5,66 @@ use std::fmt;
 use super::Time;
 use crate::{Error, Result};
 
-/// How many milliseconds a day has.
+/// The milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
-/// How long a slot is: 1 ms to a day, and a day has a whole number of them.
-///
-/// ```
-/// use annals::log::TimeUnit;
-///
-/// assert!(TimeUnit::from_ms(1_000).is_ok());
-/// assert!(TimeUnit::from_ms(7_000).is_err());
-/// # Ok::<(), annals::Error>(())
-/// ```
+/// The length of a slot: 1 ms to a day, and a whole number of slots fills a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeUnit(u64);
+pub(crate) struct TimeUnit(u64);
 
 impl TimeUnit {
-    /// So many milliseconds.
+    /// A length in milliseconds.
     ///
     /// # Errors
-    /// `Invalid` where slots of that length do not fill a day.
-    pub fn from_ms(ms: u64) -> Result<Self> {
+    /// `Invalid` if slots of that length do not fill a day.
+    pub(crate) fn from_ms(ms: u64) -> Result<Self> {
         if ms == 0 || ms > DAY_MS || !DAY_MS.is_multiple_of(ms) {
             return Err(Error::invalid(format!(
-                "time-unit-ms is 1 to {DAY_MS}, and a day has a whole number of them; take 1000, 60000 or the like. time-unit-ms=`{ms}`"
+                "time-unit-ms must divide a day of {DAY_MS} ms; set it to 1000, 60000 or the like. time-unit-ms=`{ms}`"
             )));
         }
         Ok(Self(ms))
     }
 
-    /// Milliseconds.
-    pub const fn ms(self) -> u64 {
+    /// The length in milliseconds.
+    pub(crate) const fn ms(self) -> u64 {
         self.0
     }
 }
 
-/// A span of time, by its first time. Slots do not cross the end of a day.
+/// A span of time of the log's slot length, named by its start. Slots do not cross midnight (UTC).
 ///
-/// ```
-/// use annals::log::{Slot, TimeUnit};
-///
-/// let unit = TimeUnit::from_ms(1_000)?;
-/// let slot = Slot::of("2018-03-16T19:56:03.217Z".parse()?, unit);
-/// assert_eq!(slot.to_string(), "2018-03-16T19:56:03.000Z");
-/// assert_eq!(slot.next(unit).to_string(), "2018-03-16T19:56:04.000Z");
-/// # Ok::<(), annals::Error>(())
-/// ```
+/// See [`Log`](super::Log) for an example.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(Time);
 
 impl Slot {
-    /// The slot that a time lies in.
-    pub fn of(time: Time, unit: TimeUnit) -> Self {
+    /// The slot that contains a time.
+    pub(super) fn new(time: Time, unit: TimeUnit) -> Self {
         Self(time.floor(unit.0))
     }
 
-    /// Its first time.
+    /// The first time in the slot.
     pub fn start(self) -> Time {
         self.0
     }
 
-    /// The first time behind it.
-    pub fn end(self, unit: TimeUnit) -> Time {
+    /// The first time after the slot.
+    pub(super) fn end(self, unit: TimeUnit) -> Time {
         self.0.plus_ms(unit.0)
     }
 
-    /// The slot behind it.
-    pub fn next(self, unit: TimeUnit) -> Self {
+    /// The slot after this one.
+    pub(super) fn next(self, unit: TimeUnit) -> Self {
         Self(self.end(unit))
     }
 
-    /// The slot whose text this is, in the event table.
+    /// Parses a slot of the event table.
     pub(super) fn from_stored(text: &str) -> Option<Self> {
         Time::from_stored(text).map(Self)
     }
 
-    /// The day it lies in.
+    /// The day of the slot.
     pub(super) fn day(self) -> Day {
         Day(self.0.floor(DAY_MS))
     }
@@ -100,11 +84,11 @@ impl fmt::Debug for Slot {
 
 /// A day of UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Day(Time);
+pub(crate) struct Day(Time);
 
 impl Day {
-    /// The day whose text this is, in the index.
-    pub(super) fn from_stored(text: &str) -> Option<Self> {
+    /// Parses a day of the slot index.
+    pub(crate) fn from_stored(text: &str) -> Option<Self> {
         let start = Time::from_stored(&format!("{text}T00:00:00.000Z"))?;
         Some(Self(start))
     }
@@ -123,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_fill_a_day() {
+    fn slot_lengths_divide_a_day() {
         for ms in [1, 250, 1_000, 60_000, 3_600_000, DAY_MS] {
             assert!(TimeUnit::from_ms(ms).is_ok(), "{ms}");
         }
@@ -134,15 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_floored_and_follow_each_other() {
+    fn slots_are_floored_and_consecutive() {
         let unit = TimeUnit::from_ms(3_600_000).unwrap();
-        let slot = Slot::of("2018-03-16T23:59:59.999Z".parse().unwrap(), unit);
+        let slot = Slot::new("2018-03-16T23:59:59.999Z".parse().unwrap(), unit);
         assert_eq!(slot.to_string(), "2018-03-16T23:00:00.000Z");
         assert_eq!(slot.day().to_string(), "2018-03-16");
         assert_eq!(slot.next(unit).day().to_string(), "2018-03-17");
         assert_eq!(Day::from_stored("2018-03-16"), Some(slot.day()));
         assert_eq!(Slot::from_stored(&slot.to_string()), Some(slot));
-        let last = Slot::of(Time::END.minus_ms(1), unit);
+        let last = Slot::new(Time::END.minus_ms(1), unit);
         assert_eq!(last.end(unit), Time::END);
     }
 }

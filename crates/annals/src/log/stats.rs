@@ -1,14 +1,16 @@
-//! What a log holds and how far it has come, for an operator.
+//! Statistics of a log, for an operator.
 
 use std::collections::BTreeSet;
 
 use futures::TryStreamExt;
 
-use super::{Log, Slot, Time, TimeUnit, tables};
+use super::index::{Index, horizon};
+use super::shared::Shared;
+use super::{Slot, Time, tables};
 use crate::Result;
-use crate::items::{Query, Scan, query_pages, scan_pages};
+use crate::items::{Query, Scan};
 
-/// What a log holds and how far it has come.
+/// Statistics of a log.
 ///
 /// ```
 /// use annals::Annals;
@@ -20,92 +22,80 @@ use crate::items::{Query, Scan, query_pages, scan_pages};
 /// let annals = Annals::embedded(folder.path()).await?;
 /// let log = annals.create_log(&LogSettings::default()).await?;
 /// let stats = log.stats().await?;
-/// assert_eq!((stats.buffered, stats.slots), (0, None));
+/// assert_eq!((stats.buffered, stats.first_slot), (0, None));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogStats {
-    /// Records that wait in the buffer.
+    /// Records in the buffer.
     pub buffered: u64,
-    /// The oldest of them, of those that parse.
+    /// The time of the oldest of those that parse.
     pub oldest_buffered: Option<Time>,
-    /// Records that were set aside.
-    pub set_aside: u64,
-    /// The time before which nothing more arrives.
+    /// Dead letters.
+    pub dead_letters: u64,
+    /// The time before which no more events arrive, except late ones.
     pub horizon: Option<Time>,
-    /// How many days have slots, by the index.
+    /// Days with slots in the index.
     pub days: u64,
-    /// The first slot of the index, and the last.
-    pub slots: Option<(Slot, Slot)>,
-    /// Whether a slot that is not in the index is known to be empty.
+    /// The first slot of the index.
+    pub first_slot: Option<Slot>,
+    /// The last slot of the index.
+    pub last_slot: Option<Slot>,
+    /// Whether every slot with events is in the index.
     pub is_indexed: bool,
-    /// How long slots are.
-    pub time_unit: TimeUnit,
-    /// Over how many parts slots are or were spread.
+    /// The length of a slot in milliseconds.
+    pub time_unit_ms: u64,
+    /// The numbers of parts that slots are or were spread over.
     pub slot_parts: BTreeSet<u32>,
 }
 
-impl Log {
-    /// What it holds. Reads the whole buffer, and of the event table what we keep for ourselves.
-    ///
-    /// # Errors
-    /// As the store fails.
-    pub async fn stats(&self) -> Result<LogStats> {
-        let written = self.written().await?;
-        let (mut buffered, mut oldest_buffered) = (0, None::<Time>);
-        let mut pages = scan_pages(
-            self.items.clone(),
-            self.tables.buffer.clone(),
-            Scan::whole(),
-        );
-        while let Some(page) = pages.try_next().await? {
-            buffered += page.items.len() as u64;
-            let records = page
-                .items
-                .iter()
-                .filter_map(|item| tables::buffered_of(item).ok());
-            let oldest = records.map(|record| record.time).min();
-            oldest_buffered = match (oldest, oldest_buffered) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-        }
-        let first = self.slot_at(Query::of(tables::days())).await?;
-        let last = self.slot_at(Query::of(tables::days()).descending()).await?;
-        Ok(LogStats {
-            buffered,
-            oldest_buffered,
-            set_aside: self.count(tables::aside()).await?,
-            horizon: self.horizon().await?,
-            days: self.count(tables::days()).await?,
-            slots: first.zip(last),
-            is_indexed: written.is_indexed,
-            time_unit: self.unit,
-            slot_parts: written.all_parts(),
-        })
+/// Reads the statistics: the whole buffer, and the system items of the event table.
+pub(super) async fn read(shared: &Shared, index: &Index) -> Result<LogStats> {
+    let metadata = index.metadata().await?;
+    let (mut buffered, mut oldest_buffered) = (0, None::<Time>);
+    let mut pages = shared.scan(&shared.tables.buffer, Scan::whole());
+    while let Some(page) = pages.try_next().await? {
+        buffered += page.items.len() as u64;
+        let records = page.items.iter().map(tables::buffered_of);
+        let times = records.filter_map(|record| record.ok().map(|record| record.time));
+        oldest_buffered = times.chain(oldest_buffered).min();
     }
+    let days = || Query::of(tables::DAYS);
+    Ok(LogStats {
+        buffered,
+        oldest_buffered,
+        dead_letters: count(shared, tables::DEAD_LETTERS).await?,
+        horizon: horizon::read(shared).await?,
+        days: count(shared, tables::DAYS).await?,
+        first_slot: first_slot(shared, days()).await?,
+        last_slot: first_slot(shared, days().descending()).await?,
+        is_indexed: metadata.is_indexed,
+        time_unit_ms: shared.format.unit.ms(),
+        slot_parts: metadata.all_parts(),
+    })
+}
 
-    /// How many items one of our partitions has.
-    async fn count(&self, partition: &str) -> Result<u64> {
-        let query = Query::of(partition);
-        let pages = query_pages(self.items.clone(), self.tables.event.clone(), query);
-        let count =
-            |count, page: crate::items::Page| async move { Ok(count + page.items.len() as u64) };
-        pages.try_fold(0, count).await
-    }
+/// The number of items in a partition.
+async fn count(shared: &Shared, partition: &str) -> Result<u64> {
+    let items = shared.query(Query::of(partition));
+    items
+        .try_fold(0, |count, _| async move { Ok(count + 1) })
+        .await
+}
 
-    /// The first slot of the first day that a query of days finds, by the same direction.
-    async fn slot_at(&self, days: Query) -> Result<Option<Slot>> {
-        let direction = days.direction;
-        let page = self.items.query(&self.tables.event, days.limit(1)).await?;
-        let Some(day) = page.items.first() else {
-            return Ok(None);
-        };
-        let mut slots = Query::of(tables::slots(tables::day_of(day)?)).limit(1);
-        slots.direction = direction;
-        let page = self.items.query(&self.tables.event, slots).await?;
-        let slot = page.items.first().map(tables::slot_of).transpose()?;
-        Ok(slot.map(|(slot, _)| slot))
-    }
+/// The first slot of the first day, both in the direction of the query.
+async fn first_slot(shared: &Shared, days: Query) -> Result<Option<Slot>> {
+    let direction = days.direction;
+    let table = &shared.tables.event;
+    let page = shared.items.query(table, days.limit(1)).await?;
+    let Some(day) = page.items.first() else {
+        return Ok(None);
+    };
+    let mut slots = Query::of(tables::slots(tables::day_of(day)?)).limit(1);
+    slots.direction = direction;
+    let page = shared.items.query(table, slots).await?;
+    let slot = page.items.first().map(tables::slot_of).transpose()?;
+    Ok(slot.map(|(slot, _)| slot))
 }

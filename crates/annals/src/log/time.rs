@@ -1,7 +1,7 @@
-//! Times of events: milliseconds since the Unix epoch, and the text they have in the event table.
+//! Times of events: milliseconds since the Unix epoch, and their text in the event table.
 //!
-//! Promises: a [`Time`] is one whose text has four digits for the year, so texts sort as times do.
-//! Never: reads a clock.
+//! Guarantees: the text of a [`Time`] has a year of four digits, so texts sort as times do.
+//! This code reads no clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use jiff::Timestamp;
 
 use crate::{Error, Result};
 
-/// When an event happened: from 1970 up to the year 2999, in milliseconds.
+/// The time of an event, in milliseconds, in the years 1970 to 2999.
 ///
-/// Anything else is a wrong unit or a placeholder such as the years 1 and 9999, and is refused.
+/// Any other time is a wrong unit or a placeholder such as the years 1 and 9999, and is refused.
 ///
 /// ```
 /// use annals::log::Time;
@@ -27,46 +27,46 @@ use crate::{Error, Result};
 pub struct Time(u64);
 
 impl Time {
-    /// The beginning of 1970.
+    /// The start of 1970.
     pub const FIRST: Self = Self(0);
-    /// The beginning of the year 3000: behind every event, and no event's time itself.
+    /// The start of the year 3000, later than every event.
     pub const END: Self = Self(32_503_680_000_000);
 
-    /// So many milliseconds after the beginning of 1970.
+    /// A time in milliseconds since 1970.
     ///
     /// # Errors
-    /// `Invalid` where that is past the year 2999.
+    /// `Invalid` if that is after the year 2999.
     pub fn from_ms(ms: u64) -> Result<Self> {
         match Self(ms) {
             time if time < Self::END => Ok(time),
-            _ => Err(outside(&ms.to_string())),
+            _ => Err(out_of_range(&ms.to_string())),
         }
     }
 
-    /// So many seconds after the beginning of 1970, rounded up to a millisecond: the time of arrival
-    /// that a Kinesis record has.
+    /// A time in seconds since 1970, rounded up to a millisecond: the arrival time of a Kinesis
+    /// record.
     ///
     /// # Errors
-    /// `Invalid` where that is before 1970, past the year 2999, or no number.
+    /// `Invalid` if that is before 1970, after the year 2999, or not a number.
     pub fn from_seconds(seconds: f64) -> Result<Self> {
         let ms = (seconds * 1_000.0).ceil();
         if !(0.0..Self::END.0 as f64).contains(&ms) {
-            return Err(outside(&format!("{seconds} s")));
+            return Err(out_of_range(&format!("{seconds} s")));
         }
         Self::from_ms(ms as u64)
     }
 
-    /// Milliseconds since the beginning of 1970.
+    /// Milliseconds since 1970.
     pub const fn ms(self) -> u64 {
         self.0
     }
 
-    /// So many milliseconds later, and at most the end.
+    /// This time plus some milliseconds, at most [`END`](Self::END).
     pub(super) fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms)).min(Self::END)
     }
 
-    /// So many milliseconds earlier, and at least the first.
+    /// This time minus some milliseconds, at least [`FIRST`](Self::FIRST).
     pub(super) fn minus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(ms))
     }
@@ -76,12 +76,12 @@ impl Time {
         Self(self.0 - self.0 % unit_ms)
     }
 
-    /// The time of a clock; one that stands past the end is taken to stand there.
-    pub(super) fn of_clock(now_ms: u64) -> Self {
+    /// The time of a clock, at most [`END`](Self::END).
+    pub(super) fn from_clock(now_ms: u64) -> Self {
         Self(now_ms).min(Self::END)
     }
 
-    /// The time that a text of the event table stands for; `None` where it is not in that form.
+    /// Parses a time of the event table; `None` if it has another form.
     pub(super) fn from_stored(text: &str) -> Option<Self> {
         const FORM: &[u8] = b"0000-00-00T00:00:00.000Z";
         let fits = |(byte, form): (&u8, &u8)| match form {
@@ -99,26 +99,25 @@ impl Time {
     }
 }
 
-fn outside(time: &str) -> Error {
+fn out_of_range(time: &str) -> Error {
     Error::invalid(format!(
-        "an event's time lies in the years 1970 to 2999, in milliseconds or RFC 3339. time=`{time}`"
+        "a time must be in the years 1970 to 2999, in milliseconds or RFC 3339. time=`{time}`"
     ))
 }
 
-/// Milliseconds since 1970 as a whole number, or RFC 3339. What is finer than a millisecond is cut
-/// off.
+/// Milliseconds since 1970 as a whole number, or RFC 3339, truncated to milliseconds.
 impl FromStr for Time {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text.parse::<u64>() {
             Ok(ms) => Self::from_ms(ms),
-            Err(_) => Self::from_rfc3339(text).ok_or_else(|| outside(text)),
+            Err(_) => Self::from_rfc3339(text).ok_or_else(|| out_of_range(text)),
         }
     }
 }
 
-/// As the event table has it, `2018-03-16T19:56:03.000Z`.
+/// As in the event table, `2018-03-16T19:56:03.000Z`.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = i64::try_from(self.0).unwrap_or(i64::MAX);
@@ -133,7 +132,7 @@ impl fmt::Debug for Time {
     }
 }
 
-/// A span of time: its start belongs to it, its end does not.
+/// A span of time, from its start (included) to its end (excluded).
 ///
 /// ```
 /// use annals::log::Span;
@@ -150,7 +149,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the beginning of time to its end.
+    /// All of time.
     pub const ALL: Self = Self {
         start: Time::FIRST,
         end: Time::END,
@@ -159,32 +158,32 @@ impl Span {
     /// From `start` to before `end`.
     ///
     /// # Errors
-    /// `Invalid` where the end is before the start.
+    /// `Invalid` if the end is before the start.
     pub fn new(start: Time, end: Time) -> Result<Self> {
         if end < start {
             return Err(Error::invalid(format!(
-                "a span ends before it starts; change them over. start=`{start}`, end=`{end}`"
+                "a span ends before it starts; swap start and end. start=`{start}`, end=`{end}`"
             )));
         }
         Ok(Self { start, end })
     }
 
-    /// Its first time.
+    /// The first time in the span.
     pub fn start(self) -> Time {
         self.start
     }
 
-    /// The first time behind it.
+    /// The first time after the span.
     pub fn end(self) -> Time {
         self.end
     }
 
-    /// Whether nothing can be in it.
+    /// Whether the span contains no time.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Its last time. Not for an empty one.
+    /// The last time in the span, which must not be empty.
     pub(super) fn last(self) -> Time {
         self.end.minus_ms(1)
     }
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_texts_have_one_form() {
+    fn a_stored_time_has_one_form() {
         let time = Time(1_521_230_163_007);
         assert_eq!(time.to_string(), "2018-03-16T19:56:03.007Z");
         assert_eq!(Time::from_stored(&time.to_string()), Some(time));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_rounded_up() {
+    fn seconds_are_rounded_up() {
         let ms = |seconds| Time::from_seconds(seconds).ok().map(Time::ms);
         assert_eq!(ms(1_521_230_163.123_1), Some(1_521_230_163_124));
         assert_eq!(ms(1_521_230_163.0), Some(1_521_230_163_000));

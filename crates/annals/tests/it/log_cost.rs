@@ -1,9 +1,9 @@
-//! What ingest, sweep and playback cost per 1,000 events, in requests and units, beside the
-//! original's own requests. `--nocapture` prints the table.
+//! The cost of ingest, sweep and playback per 1,000 events, in requests and units, compared with the
+//! original. `--nocapture` prints the table.
 //!
-//! The events are those of one minute, 60 slots, each with a payload of about 200 bytes. Playback is
-//! of the quarter of an hour that the original plays by default. Reads of the original's playback
-//! are eventually consistent; ours are strongly consistent, at twice the units for a page.
+//! The events are in one minute, 60 slots, each with a payload of about 200 bytes. Playback is of 15
+//! minutes, the original's default. The original's playback reads eventually consistent; ours reads
+//! strongly consistent, at twice the units per page.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Bed {
         let log = Log::create(Store::from(items.clone()).with_clock(clock), &settings)
             .await
             .unwrap();
-        let tables = LogTables::of(&settings).unwrap();
+        let tables = LogTables::new(&settings).unwrap();
         counting.take_counts();
         Self {
             counting,
@@ -70,7 +70,7 @@ impl Bed {
     }
 }
 
-/// One step by both.
+/// Prints one step of both.
 fn print(step: &str, ours: Cost, original: Cost) {
     println!(
         "{step:<22} {:>8} {:>6} {:>7.1} {:>10} {:>6} {:>7.1} {:>7.3}",
@@ -88,10 +88,10 @@ async fn of_original() -> [Cost; 3] {
     let bed = Bed::new(LogSettings::default()).await;
     bed.log.ingest(records()).await;
     let table = bed.log.tables().buffer.clone();
-    let waiting = scan_all(bed.original.items.clone(), table, Scan::whole());
-    let waiting: Vec<Item> = waiting.try_collect().await.unwrap();
+    let buffered = scan_all(bed.original.items.clone(), table, Scan::whole());
+    let buffered: Vec<Item> = buffered.try_collect().await.unwrap();
     let bed = Bed::new(LogSettings::default()).await;
-    bed.original.pump(&waiting).await;
+    bed.original.pump(&buffered).await;
     let pumped = bed.spent();
     bed.original.scan().await;
     let swept = bed.spent();
@@ -121,8 +121,8 @@ async fn a_thousand_events_take_at_most_a_tenth_of_the_requests() {
         print(step, ours, original);
         assert!(ours.requests * 10 <= original.requests, "{step}");
     }
-    // Never more write units for the events themselves: the index of slots and the claims, 16 bytes an
-    // event that are written and deleted, are what is added.
+    // Only the slot index and the claims, 16 bytes per event written and deleted, are added to the
+    // original's write units.
     let (slots, claims) = (60 + 1, 2 * (16 + 4));
     assert!(ours[0].write_units <= original[0].write_units);
     assert!(
@@ -131,7 +131,7 @@ async fn a_thousand_events_take_at_most_a_tenth_of_the_requests() {
     );
 }
 
-/// Days without an event are not even asked for.
+/// Days without events are not read.
 #[tokio::test]
 async fn an_empty_day_costs_nothing() {
     let bed = Bed::new(LogSettings::default()).await;

@@ -1,10 +1,9 @@
-//! Tables as the original leaves them: what it wrote is swept and played back here, and what we
-//! write it finds.
+//! Tables shared with the original: we sweep and play back what it wrote, and it finds what we wrote.
 //!
-//! `buffer.jsonl` and `events.jsonl` are items made by hand as its steps make them: two shards in
-//! one slot, a record that is in both tables because its scan died in between, data that is not
-//! JSON, and a link that a later record made wrong. `swept.jsonl` is the event table afterwards,
-//! `expected.jsonl` the playback.
+//! `buffer.jsonl` and `events.jsonl` are handmade items in its format: two shards in one slot, a record
+//! that is in both tables because its scan died in between, data that is not JSON, and a link that a
+//! later record made wrong. `swept.jsonl` is the event table after a sweep, `expected.jsonl` the
+//! playback.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ fn items(name: &str) -> Vec<Item> {
 
 /// The original's tables, filled.
 async fn original(buffer: Vec<Item>, events: Vec<Item>) -> Original {
-    let tables = LogTables::of(&LogSettings::default()).unwrap();
+    let tables = LogTables::new(&LogSettings::default()).unwrap();
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     for (table, filled) in [(&tables.buffer, buffer), (&tables.event, events)] {
         items.create_table(table, Default::default()).await.unwrap();
@@ -81,7 +80,7 @@ async fn played(log: &Log, span: Span) -> Vec<Json> {
     events.collect()
 }
 
-/// The slots of the event table, without what we keep for ourselves.
+/// The events of the event table, without system items.
 async fn slots(original: &Original) -> Vec<String> {
     let table = original.tables.event.clone();
     let all = scan_all(original.items.clone(), table, Scan::whole());
@@ -96,7 +95,7 @@ async fn slots(original: &Original) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_the_original_wrote_is_swept_and_played_back() {
+async fn records_of_the_original_are_swept_and_played_back() {
     let original = original(items("buffer.jsonl"), items("events.jsonl")).await;
     let log = open(&original, |_| ()).await;
     let report = log.sweep().await;
@@ -109,7 +108,7 @@ async fn what_the_original_wrote_is_swept_and_played_back() {
     want.sort();
     assert_eq!(slots(&original).await, want);
 
-    // Without an index each slot is asked; with it all of time can be.
+    // Without an index every slot of a short span is read; with it a playback can span all of time.
     let expected = lines("expected.jsonl");
     let in_span = expected
         .iter()
@@ -123,7 +122,7 @@ async fn what_the_original_wrote_is_swept_and_played_back() {
 }
 
 #[tokio::test]
-async fn what_we_wrote_the_original_finds() {
+async fn the_original_finds_our_events() {
     let theirs = original(items("buffer.jsonl"), items("events.jsonl")).await;
     theirs.scan().await;
     let ours = original(items("buffer.jsonl"), items("events.jsonl")).await;
@@ -131,13 +130,13 @@ async fn what_we_wrote_the_original_finds() {
     let found = ours.playback(days()).await;
     assert_eq!(found, theirs.playback(days()).await);
     assert_eq!(found, 6);
-    // The original puts over what is there, and with it over the link of a first item; the one
-    // record that it meets twice here has none.
+    // The original overwrites a stored event, and with it the link of a first item; the one record
+    // that it finds twice here has no link.
     assert_eq!(slots(&ours).await, slots(&theirs).await);
 }
 
 #[tokio::test]
-async fn the_original_sweeps_what_we_ingested() {
+async fn the_original_sweeps_our_records() {
     let original = original(Vec::new(), Vec::new()).await;
     let log = open(&original, |settings| settings.original_writes = true).await;
     let time = "2018-03-16T19:56:03.217Z".parse().unwrap();
@@ -149,7 +148,7 @@ async fn the_original_sweeps_what_we_ingested() {
     assert_eq!(played(&log, days()).await, [want]);
 }
 
-/// Both sweep one buffer: whoever comes second finds it done.
+/// Both sweep one buffer; the second one finds the events stored.
 #[tokio::test]
 async fn both_sweep_one_buffer() {
     let original = original(items("buffer.jsonl"), items("events.jsonl")).await;
@@ -159,7 +158,7 @@ async fn both_sweep_one_buffer() {
     original.pump(&before).await;
     let report = log.sweep().await;
     assert_eq!(
-        (report.moved, report.repeated, report.set_aside),
+        (report.moved, report.repeated, report.dead_letters),
         (0, 5, 0),
         "{report:?}"
     );

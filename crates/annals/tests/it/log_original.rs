@@ -1,15 +1,15 @@
-//! The original's steps as requests on the waist, for tests that compare or share tables with it:
-//! one put a record; a scan of 500, then a put and a delete each; a query a slot.
+//! The original's steps as item requests, for tests that compare or share tables with it: a put per
+//! record; a scan of 500, then a put and a delete per record; a query per slot.
 
 use std::sync::Arc;
 
 use annals::items::{Condition, Cursor, Item, Items, Query, Scan, Value, item_to_json};
-use annals::log::{LogTables, Slot, Span, Time, TimeUnit};
+use annals::log::{LogTables, Span, Time};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value as Json;
 
-/// How many items the original asks for at once.
+/// The page size of the original.
 const LIMIT: u32 = 500;
 
 pub(crate) struct Original {
@@ -17,8 +17,11 @@ pub(crate) struct Original {
     pub(crate) tables: LogTables,
 }
 
-fn unit() -> TimeUnit {
-    TimeUnit::from_ms(1_000).unwrap()
+const TIME_UNIT_MS: u64 = 1_000;
+
+/// The slot of a time.
+fn slot_of(time: Time) -> Time {
+    Time::from_ms(time.ms() - time.ms() % TIME_UNIT_MS).unwrap()
 }
 
 impl Original {
@@ -32,7 +35,7 @@ impl Original {
         }
     }
 
-    /// Moves what the buffer has, one record after the other.
+    /// Moves the buffer, one record at a time.
     pub(crate) async fn scan(&self) {
         let mut after: Option<Cursor> = None;
         loop {
@@ -56,11 +59,11 @@ impl Original {
         }
     }
 
-    /// Asks every slot; answers how many events there were.
+    /// Reads every slot. Returns the number of events.
     pub(crate) async fn playback(&self, span: Span) -> usize {
-        let mut slot = Slot::of(span.start(), unit());
+        let mut slot = slot_of(span.start());
         let mut count = 0;
-        while slot.start() < span.end() {
+        while slot < span.end() {
             let mut after = None;
             loop {
                 let mut query = Query::of(slot.to_string()).limit(LIMIT).eventually();
@@ -72,13 +75,13 @@ impl Original {
                     break;
                 }
             }
-            slot = slot.next(unit());
+            slot = Time::from_ms(slot.ms() + TIME_UNIT_MS).unwrap();
         }
         count
     }
 }
 
-/// The event that the original makes of a record.
+/// The event that a record becomes in the original.
 fn event_of(item: &Item) -> Item {
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap().to_owned();
     let time = item
@@ -96,7 +99,7 @@ fn event_of(item: &Item) -> Item {
         *data = value_of(&json);
     }
     Item::new()
-        .with("event_time_slot", Slot::of(time, unit()).to_string())
+        .with("event_time_slot", slot_of(time).to_string())
         .with("event_id", text("event_id"))
         .with("event_time_stamp", time.to_string())
         .with("record_payload", payload)
@@ -118,7 +121,7 @@ fn value_of(json: &Json) -> Value {
     }
 }
 
-/// An item in words, for comparing lists of them.
+/// An item as text, to compare lists of them.
 pub(crate) fn line(item: &Item) -> String {
     item_to_json(item).to_string()
 }

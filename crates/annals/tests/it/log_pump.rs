@@ -1,4 +1,4 @@
-//! The journal's pump: events without a time, ids that cannot be read, ids that begin anew.
+//! The journal pump: events without a time, persistence ids that cannot be read or were purged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Bed {
         appended.await.unwrap();
     }
 
-    /// A pass of a pump that has just started, with its log on this store.
+    /// A pass of a new pump, with its log on this store.
     async fn pass(&self, items: Arc<dyn Items>) -> PumpReport {
         let settings = LogSettings::default();
         let log = Log::open(Store::from(items).with_clock(self.clock.clone()), &settings);
@@ -80,7 +80,7 @@ impl Bed {
 
     async fn played(&self) -> Vec<LogEvent> {
         let report = self.log.sweep().await;
-        assert_eq!((report.left, report.set_aside), (0, 0), "{report:?}");
+        assert_eq!((report.left, report.dead_letters), (0, 0), "{report:?}");
         self.log.playback(Span::ALL).try_collect().await.unwrap()
     }
 
@@ -91,7 +91,7 @@ impl Bed {
     }
 }
 
-/// What Pekko's plugin wrote.
+/// A journal that Pekko's plugin wrote.
 async fn pekko() -> Bed {
     let bed = Bed::new(LayoutName::Akka).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pekko");
@@ -106,10 +106,10 @@ async fn pekko() -> Bed {
     bed
 }
 
-/// Events that the plugin wrote without a time have that of their first pumping: however often they
-/// are pumped, wherever a pump dies, and whoever else pumps.
+/// Events without a time get the time of their first pumping, however often they are pumped, wherever
+/// a pump dies, and whoever else pumps.
 #[tokio::test]
-async fn events_without_a_time_are_given_one_once() {
+async fn events_without_a_time_get_one_once() {
     let bed = pekko().await;
     let expected = {
         let bed = pekko().await;
@@ -124,7 +124,7 @@ async fn events_without_a_time_are_given_one_once() {
     );
     assert!(expected.iter().all(|event| event.time.ms() > 0));
     let faulty = Arc::new(Faulty::scripted(bed.items.clone()));
-    // Each pass dies a few requests later than the one before, with another time on the clock.
+    // Each pass dies a few requests later than the one before, at another time.
     for nth in 0..40 {
         for verb in [Verb::Put, Verb::Write] {
             faulty.spare_next(verb, nth);
@@ -155,9 +155,9 @@ async fn events_without_a_time_are_given_one_once() {
     assert_eq!(ids(&played), ids(&expected), "each of them once");
 }
 
-/// What is wrong with one id is told; the others are pumped.
+/// A problem with one persistence id is reported; the others are pumped.
 #[tokio::test]
-async fn an_id_that_cannot_be_read_keeps_no_other_out() {
+async fn an_unreadable_id_does_not_affect_the_others() {
     let bed = Bed::new(LayoutName::Annals).await;
     for id in ["Cart|1", "Cart|2", "Cart|3"] {
         bed.append(id, 3).await;
@@ -165,7 +165,7 @@ async fn an_id_that_cannot_be_read_keeps_no_other_out() {
     let table = bed.settings.tables().unwrap().journal;
     let mut damaged = 0;
     for mut item in bed.all().await {
-        let is_his = item
+        let is_of_cart_2 = item
             .iter()
             .any(|(_, value)| value.as_str().is_some_and(|text| text.contains("Cart|2")));
         let names: Vec<String> = item
@@ -173,7 +173,7 @@ async fn an_id_that_cannot_be_read_keeps_no_other_out() {
             .filter(|(_, value)| matches!(value, Value::B(_)))
             .map(|(name, _)| name.to_owned())
             .collect();
-        if is_his {
+        if is_of_cart_2 {
             for name in names {
                 item.insert(name, Value::B(vec![0xff; 9].into()));
                 damaged += 1;
@@ -192,9 +192,9 @@ async fn an_id_that_cannot_be_read_keeps_no_other_out() {
     assert!(failure.to_string().contains("Cart|2"), "{failure}");
 }
 
-/// An id that was purged begins anew, below its checkpoint.
+/// A purged persistence id restarts at 1, below its checkpoint.
 #[tokio::test]
-async fn an_id_that_begins_anew_is_pumped_again() {
+async fn a_purged_id_is_pumped_from_its_start() {
     let bed = Bed::new(LayoutName::Annals).await;
     bed.append("Cart|1", 5).await;
     assert_eq!(bed.pass(bed.items.clone()).await.events, 5);
@@ -208,7 +208,7 @@ async fn an_id_that_begins_anew_is_pumped_again() {
     assert_eq!(bed.played().await.len(), 7);
 }
 
-/// A payload that is JSON reaches the log with every digit, and with members of one name.
+/// A JSON payload reaches the log with every digit, and with repeated names.
 #[tokio::test]
 async fn numbers_keep_their_digits() {
     let bed = Bed::new(LayoutName::Annals).await;

@@ -1,4 +1,4 @@
-//! The races that the log's promises rest on, one by one, as a script has them happen.
+//! The races that the log's guarantees depend on, one by one, each scripted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Bed {
         Self { clock, items, log }
     }
 
-    /// The same log on a store that does as it is told.
+    /// The same log on a store that follows a script.
     async fn scripted(&self) -> (Arc<Faulty>, Log) {
         let faulty = Arc::new(Faulty::scripted(self.items.clone()));
         let settings = settings();
@@ -78,14 +78,14 @@ impl Bed {
     }
 }
 
-/// One sweep holds an event that has come late while another publishes a horizon past it: the first
-/// one tells, although the horizon was not there when it began.
+/// One sweep is about to store a late event while another publishes a later horizon: the first one
+/// reports it, although that horizon did not exist when it started.
 #[tokio::test]
-async fn a_horizon_that_overtakes_a_store_makes_it_late() {
+async fn an_event_stored_after_a_later_horizon_is_late() {
     let bed = Bed::new().await;
     let (faulty, slow) = bed.scripted().await;
     bed.log.ingest_one(bed.record("late", 20_000)).await;
-    // The other one's scan passed before the record came: it sees nothing of it.
+    // The other sweep's scan was over before the record arrived.
     faulty.hold(Verb::Write);
     let swept = tokio::spawn(async move { slow.sweep().await });
     faulty.until_held(1).await;
@@ -100,8 +100,8 @@ async fn a_horizon_that_overtakes_a_store_makes_it_late() {
     assert_eq!((report.moved, report.late), (1, 1), "{report:?}");
 }
 
-/// A sweep of an empty buffer, as one is whose scan passed before a record came: over the same event
-/// table, with a buffer of its own.
+/// A sweep whose scan was over before a record arrived: on the same event table, with an empty buffer
+/// of its own.
 async fn publish(bed: &Bed) {
     let settings = LogSettings {
         buffer_table: Some("another-buffer".parse().unwrap()),
@@ -117,13 +117,13 @@ async fn publish(bed: &Bed) {
 
 /// A record that could not be stored holds the horizon at its time.
 #[tokio::test]
-async fn what_is_left_holds_the_horizon() {
+async fn the_horizon_does_not_pass_a_record_that_is_left() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
     bed.log.ingest_one(bed.record("a", 0)).await;
     let time = bed.log.now();
     bed.advance(60_000);
-    // The index is entered; the event's own write fails.
+    // The index entry is written; the write of the event fails.
     faulty.spare_next(Verb::Write, 1);
     faulty.fail_next(Verb::Write, 1, ErrorKind::Unavailable);
     let report = log.sweep().await;
@@ -139,9 +139,9 @@ async fn what_is_left_holds_the_horizon() {
     assert!(report.horizon > Some(time));
 }
 
-/// A scan that breaks off has not told what is left: no horizon.
+/// A scan that fails does not know what is left, so there is no horizon.
 #[tokio::test]
-async fn a_scan_that_breaks_off_publishes_nothing() {
+async fn a_failed_scan_publishes_no_horizon() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
     bed.log.ingest_one(bed.record("a", 0)).await;
@@ -155,7 +155,7 @@ async fn a_scan_that_breaks_off_publishes_nothing() {
 /// Wherever a sweep dies, the record is in the buffer or its event is stored, and the next sweep
 /// makes one event of it.
 #[tokio::test]
-async fn a_sweep_that_dies_anywhere_loses_and_doubles_nothing() {
+async fn a_sweep_that_dies_anywhere_neither_loses_nor_duplicates() {
     for verb in [Verb::Get, Verb::Put, Verb::Write, Verb::Scan] {
         for nth in 0..4 {
             for is_lost in [false, true] {
@@ -182,14 +182,14 @@ async fn a_sweep_that_dies_anywhere_loses_and_doubles_nothing() {
     }
 }
 
-/// The slot is in the index before its event is stored: a playback between the two finds no gap that
-/// closes behind it.
+/// The slot is in the index before its event is stored, so a playback that finds the event has found
+/// the slot.
 #[tokio::test]
 async fn a_slot_is_in_the_index_before_its_first_event() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
     bed.log.ingest_one(bed.record("a", 0)).await;
-    // Index, event, deletion: nothing behind the event is written.
+    // Index entry and event are written, and nothing after that.
     faulty.spare_next(Verb::Write, 2);
     faulty.fail_next(Verb::Write, 100, ErrorKind::Unavailable);
     log.sweep().await;
@@ -199,17 +199,17 @@ async fn a_slot_is_in_the_index_before_its_first_event() {
     assert_eq!(stats.days, 1);
 }
 
-/// A put whose answer was lost is known again by its content.
+/// A put with a lost response is recognised by its content.
 #[tokio::test]
-async fn a_record_whose_answer_was_lost_is_ingested_again() {
+async fn a_record_with_a_lost_response_can_be_ingested_again() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
     let record = bed.record("a", 0);
     faulty.lose_next(Verb::Put, 1);
-    let told = log.ingest_one(record.clone()).await;
-    assert!(matches!(told, Ingested::Unknown(_)), "{told:?}");
-    let told = log.ingest_one(record.clone()).await;
-    assert!(matches!(told, Ingested::Present), "{told:?}");
+    let outcome = log.ingest_one(record.clone()).await;
+    assert!(matches!(outcome, Ingested::Unknown(_)), "{outcome:?}");
+    let outcome = log.ingest_one(record.clone()).await;
+    assert!(matches!(outcome, Ingested::Present), "{outcome:?}");
     faulty.lose_next(Verb::Write, 1);
     let report = log.ingest(vec![bed.record("b", 0)]).await;
     assert!(report.failure().is_some());
@@ -217,9 +217,9 @@ async fn a_record_whose_answer_was_lost_is_ingested_again() {
     assert_eq!((report.stored(), report.present()), (0, 2));
 }
 
-/// Settings that cannot be are refused with their name.
+/// Settings that are out of range are refused by name.
 #[tokio::test]
-async fn settings_that_cannot_be_are_refused() {
+async fn settings_out_of_range_are_refused() {
     type Alter = fn(&mut LogSettings);
     let wrong: [(&str, Alter); 7] = [
         ("time-unit-ms", |s| s.time_unit_ms = 7_000),
@@ -251,10 +251,10 @@ async fn settings_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn a_table_that_somebody_else_made_is_indexed_while_it_is_empty() {
+async fn the_index_of_an_empty_table_is_complete_whoever_created_it() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let settings = LogSettings::default();
-    for table in annals::log::LogTables::of(&settings).unwrap().all() {
+    for table in annals::log::LogTables::new(&settings).unwrap().all() {
         items.create_table(table, Default::default()).await.unwrap();
     }
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
@@ -269,11 +269,11 @@ async fn a_table_that_somebody_else_made_is_indexed_while_it_is_empty() {
     assert!(log.stats().await.unwrap().is_indexed);
 }
 
-/// Where the index is not complete every slot is asked that has begun, and none that has not.
+/// Without a complete index every slot up to now is read, and no future one.
 #[tokio::test]
-async fn a_walk_ends_with_what_has_happened() {
+async fn a_playback_without_an_index_reads_no_future_slots() {
     let counting = Store::from(Arc::new(Memory::new()));
-    for table in LogTables::of(&settings()).unwrap().all() {
+    for table in LogTables::new(&settings()).unwrap().all() {
         let created = counting.create_table(table, Default::default());
         created.await.unwrap();
     }
@@ -285,26 +285,26 @@ async fn a_walk_ends_with_what_has_happened() {
     );
     let log = log.await.unwrap();
     let start = Time::from_ms(clock.now_ms() - 3_000).unwrap();
-    let asked = async |playback: Playback| {
+    let requests = async |playback: Playback| {
         counting.take_counts();
         let events = log.playback(playback).try_collect::<Vec<_>>().await;
         assert_eq!(events.unwrap().len(), 0);
         counting.take_counts().total().cost.requests
     };
-    // Three slots that are over, the one that is now, those that a clock may be ahead, what the table
-    // says of itself, twice, and a look at how long its slots are.
+    // Three past slots, the current one, those within the clock skew, the table metadata, and a sample
+    // for the length of its slots.
     let slots = 3 + LATENESS / 1_000;
-    assert_eq!(asked(Playback::since(start)).await, slots + 3);
+    assert_eq!(requests(Playback::since(start)).await, slots + 2);
     let whole = Span::new(start, Time::END).unwrap();
-    assert_eq!(asked(whole.into()).await, slots + 3);
+    assert_eq!(requests(whole.into()).await, slots + 2);
     let later = Time::from_ms(clock.now_ms() + 10 * LATENESS).unwrap();
-    assert_eq!(asked(Playback::since(later)).await, 0);
+    assert_eq!(requests(Playback::since(later)).await, 0);
 }
 
-/// An event of a clock that is far ahead holds up nobody: it is stored, and given when its time comes
-/// or to whoever asks for that time.
+/// An event from a clock that is far ahead is stored and blocks nothing. It is played when its time
+/// comes, or by a playback of that time.
 #[tokio::test]
-async fn an_event_of_the_far_future_holds_nobody_up() {
+async fn an_event_in_the_far_future_blocks_nothing() {
     let bed = Bed::new().await;
     let future = Time::from_ms(bed.clock.now_ms() + 1_000_000_000).unwrap();
     let ahead = Record::json("test", "ahead".parse().unwrap(), future, &json!({"id": 1}));
@@ -320,10 +320,9 @@ async fn an_event_of_the_far_future_holds_nobody_up() {
     assert_eq!(bed.ids().await, ["a", "ahead"]);
 }
 
-/// A horizon that a wrong clock has published makes everything late, and is told, until it is set
-/// back.
+/// A horizon from a wrong clock makes every event late, and is reported until it is set back.
 #[tokio::test]
-async fn a_horizon_of_a_wrong_clock_is_told_and_set_back() {
+async fn a_horizon_from_a_wrong_clock_is_reported_and_set_back() {
     let bed = Bed::new().await;
     let wrong = Arc::new(ManualClock::at_ms(bed.clock.now_ms() + 1_000_000_000));
     let settings = settings();
@@ -342,12 +341,12 @@ async fn a_horizon_of_a_wrong_clock_is_told_and_set_back() {
     assert_eq!(report.horizon_ahead_ms, 0);
 }
 
-/// Two sources with the same ids and times: pages of one sweep hold them at the same time. One is the
-/// event and the other is set aside; nobody's is lost.
+/// Two sources with the same ids and times, in different pages of one sweep. One record becomes the
+/// event and the other a dead letter; none is lost.
 #[tokio::test]
 async fn sources_that_share_ids_lose_nothing_in_one_sweep() {
     const EVENTS: usize = 2_000;
-    // Every call gives way, so that the pages of a sweep take turns.
+    // Every call yields, so that the pages of a sweep alternate.
     let delayed = Faults {
         delay: 1_000,
         ..Faults::none()
@@ -372,37 +371,37 @@ async fn sources_that_share_ids_lose_nothing_in_one_sweep() {
         assert_eq!(report.stored(), EVENTS);
     }
     let report = log.sweep().await;
-    let (moved, aside) = (report.moved as usize, report.set_aside as usize);
+    let (moved, dead) = (report.moved as usize, report.dead_letters as usize);
     assert_eq!(
-        (moved, aside, report.left),
+        (moved, dead, report.left),
         (EVENTS, EVENTS, 0),
         "{:?}",
         report.failure
     );
     let events: Vec<_> = log.playback(Span::ALL).try_collect().await.unwrap();
-    let kept: Vec<_> = log.set_aside().try_collect().await.unwrap();
+    let kept: Vec<_> = log.dead_letters().try_collect().await.unwrap();
     assert_eq!((events.len(), kept.len()), (EVENTS, EVENTS));
-    // What is set aside is the other one.
+    // The dead letter is the other record.
     let of_a = events
         .iter()
         .filter(|event| event.data() == annals::log::Data::Json(json!({"from": "a"})));
     let a = annals::log::RecordPayload::json(&json!({"from": "a"}));
     let a = annals::items::Value::M(a.as_map().clone());
-    let aside_of_a = kept
+    let dead_of_a = kept
         .iter()
-        .filter(|aside| aside.record.get("record_payload") == Some(&a));
-    assert_eq!(of_a.count() + aside_of_a.count(), EVENTS);
+        .filter(|letter| letter.record.get("record_payload") == Some(&a));
+    assert_eq!(of_a.count() + dead_of_a.count(), EVENTS);
 }
 
-/// Another sweep is about to store something else under the key: the record stays for the next sweep.
+/// If another sweep is about to store a different event under the key, the record is left.
 #[tokio::test]
-async fn what_another_sweep_claims_is_left() {
+async fn a_record_contested_by_another_sweep_is_left() {
     let bed = Bed::new().await;
     let (faulty, slow) = bed.scripted().await;
     let of =
         |source: &str| Record::json(source, "x".parse().unwrap(), bed.log.now(), &json!(source));
     bed.log.ingest_one(of("a")).await;
-    // It has looked, and found nothing; now it is about to store.
+    // It found nothing stored, and is about to store.
     faulty.spare_next(Verb::Write, 1);
     faulty.hold(Verb::Write);
     let swept = tokio::spawn(async move { slow.sweep().await });
@@ -413,7 +412,7 @@ async fn what_another_sweep_claims_is_left() {
         .await
         .unwrap();
     bed.log.ingest_one(of("b")).await;
-    // As one whose scan meets only the other record.
+    // Like a sweep whose scan finds only the other record.
     let key = buffer.key_of(&mine[0]).unwrap();
     let always = annals::items::Condition::Always;
     bed.items
@@ -429,13 +428,13 @@ async fn what_another_sweep_claims_is_left() {
     faulty.release(Verb::Write);
     assert_eq!(swept.await.unwrap().moved, 1);
     let report = bed.log.sweep().await;
-    assert_eq!((report.moved, report.set_aside), (0, 1), "{report:?}");
+    assert_eq!((report.moved, report.dead_letters), (0, 1), "{report:?}");
     assert_eq!(bed.ids().await, ["x"]);
 }
 
-/// A claim of a sweep that has died holds up nobody who has the same record, and nobody for long.
+/// The claim of a dead sweep does not block the same record, and expires.
 #[tokio::test]
-async fn a_claim_of_a_dead_sweep_holds_nobody_up() {
+async fn the_claim_of_a_dead_sweep_blocks_nothing() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
     bed.log.ingest_one(bed.record("x", 0)).await;
@@ -449,27 +448,23 @@ async fn a_claim_of_a_dead_sweep_holds_nobody_up() {
     assert_eq!(claims().await, 1);
     let report = bed.log.sweep().await;
     assert_eq!((report.moved, report.left), (1, 0), "{report:?}");
-    assert_eq!(
-        claims().await,
-        1,
-        "nobody knows whether its put may still land"
-    );
+    assert_eq!(claims().await, 1, "its put may still land");
     bed.advance(11 * 60 * 1_000);
     bed.log.ingest_one(bed.record("y", 0)).await;
     assert_eq!(bed.log.sweep().await.moved, 1);
     assert_eq!(claims().await, 0);
 }
 
-/// By a follower's clock the horizon may be in the future: it asks every slot of it all the same.
+/// The horizon may be in the future by a follower's clock; it reads every slot up to it.
 #[tokio::test]
-async fn a_follower_without_an_index_passes_no_event_by() {
+async fn a_follower_without_an_index_misses_no_event() {
     let bed = Bed::new().await;
     let slow_clock = Arc::new(ManualClock::at_ms(bed.clock.now_ms() - 600_000));
     bed.log.ingest_one(bed.record("a", 0)).await;
     let (start, end) = (bed.record("a", 0).time, bed.log.now().ms() + 1);
     bed.advance(60_000);
     bed.log.sweep().await;
-    bed.log.doubt_index().await.unwrap();
+    bed.log.mark_index_incomplete().await.unwrap();
     let settings = settings();
     let log = Log::open(
         Store::from(bed.items.clone()).with_clock(slow_clock),
@@ -483,15 +478,15 @@ async fn a_follower_without_an_index_passes_no_event_by() {
     assert_eq!(events.len(), 1);
 }
 
-/// Slots of another length than the settings say would not be found: it is told.
+/// Slots of another length than in the settings would not be found, so they are an error.
 #[tokio::test]
-async fn slots_of_another_length_are_told() {
+async fn slots_of_another_length_are_an_error() {
     let bed = Bed::new().await;
     let times = [1_234, 2_345, 63_456];
     let records = times.map(|ms| bed.record(&format!("{ms}"), ms));
     bed.log.ingest(records.to_vec()).await;
     bed.log.sweep().await;
-    // As the original leaves its table: nothing says how it was written.
+    // As the original leaves its table: without metadata.
     let table = bed.log.tables().event.clone();
     let ours = scan_all(bed.items.clone(), table.clone(), Scan::whole());
     for item in ours.try_collect::<Vec<_>>().await.unwrap() {
@@ -513,8 +508,8 @@ async fn slots_of_another_length_are_told() {
     .unwrap();
     let played = log.playback(Span::ALL).try_collect::<Vec<_>>().await;
     let linked = log.link(Span::ALL).await.map(|_| Vec::new());
-    for told in [played, linked] {
-        let error = told.unwrap_err();
+    for result in [played, linked] {
+        let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("time-unit-ms"), "{error}");
     }

@@ -30,6 +30,7 @@ mod log_fixtures;
 mod log_original;
 mod log_pump;
 mod log_races;
+mod log_refusals;
 mod log_sim;
 mod module_graph;
 mod properties;

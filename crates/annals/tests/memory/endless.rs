@@ -69,7 +69,7 @@ fn page(items: Vec<Item>, next: Option<Item>) -> Page {
 
 impl Endless {
     pub(crate) fn new(events: u64) -> Self {
-        let tables = LogTables::of(&LogSettings::default()).unwrap();
+        let tables = LogTables::new(&LogSettings::default()).unwrap();
         Self { tables, events }
     }
 

@@ -206,7 +206,7 @@ impl Place {
         let log = self.log().await;
         let report = log.sweep().await;
         assert!(report.failure.is_none(), "{report:?}");
-        assert_eq!((report.set_aside, report.stuck), (0, 0), "{report:?}");
+        assert_eq!((report.dead_letters, report.stuck), (0, 0), "{report:?}");
         log.playback(Span::ALL).try_collect().await.unwrap()
     }
 

@@ -208,10 +208,12 @@ async fn events_of_other_sources_go_under_their_persistence_id_or_their_own() {
             &json!({"persistence_id": "Cart|1"}),
         ),
         Record::json("web", id(&long), time, &json!(2)),
-        Record {
-            payload: RecordPayload::bytes(b"18446744073709551616.0"),
-            ..Record::json("web", id("d"), time, &json!(null))
-        },
+        Record::new(
+            "web",
+            id("d"),
+            time,
+            RecordPayload::bytes(b"18446744073709551616.0"),
+        ),
     ];
     log.ingest(records).await;
     log.sweep().await;

@@ -341,7 +341,7 @@ async fn a_stream_that_is_not_there_or_another_is_refused() {
         .unwrap();
     place.create(1).await;
     let error = open().await.unwrap_err();
-    assert!(error.to_string().contains("made again"), "{error}");
+    assert!(error.to_string().contains("created again"), "{error}");
 }
 
 #[tokio::test]

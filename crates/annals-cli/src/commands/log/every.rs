@@ -1,11 +1,11 @@
-//! How often something is done again: `60s`, `500ms`, `5m`, `1h`.
+//! The interval of a repeated command: `60s`, `500ms`, `5m`, `1h`.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use annals::{Clock, Error, Result, SystemClock};
 
-/// How often something is done again.
+/// The interval of a repeated command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Every(Duration);
 
@@ -15,7 +15,7 @@ impl FromStr for Every {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid(format!(
-                "how often is a number with ms, s, m or h, at least 1ms. every=`{text}`"
+                "an interval must be a number with ms, s, m or h, at least 1ms. every=`{text}`"
             ))
         };
         let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_has_a_unit() {
+    fn an_interval_has_a_unit() {
         let ms = |text: &str| text.parse::<Every>().ok().map(|every| every.0.as_millis());
         assert_eq!(ms("500ms"), Some(500));
         assert_eq!(ms("60s"), Some(60_000));

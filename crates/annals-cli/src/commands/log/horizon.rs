@@ -1,4 +1,4 @@
-//! `annals log horizon`: the time before which nothing more arrives, and the way out where it is wrong.
+//! `annals log horizon`: the time before which no more events arrive, and a way to set it back.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::super::{Context, Purpose};
 
-/// The time before which nothing more arrives but what is told as late.
+/// Print the time before which no more events arrive, except those reported as late.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Horizon {
-    /// Set it back to this time, where a sweeper's clock was ahead; first set that clock right
+    /// Set it back to this time, after the clock of a sweeper was ahead; correct that clock first
     #[arg(long, value_name = "T")]
     set_back: Option<Time>,
 }
@@ -26,7 +26,7 @@ impl Horizon {
         };
         let horizon = log.horizon().await?.map(|time| time.to_string());
         let object = json!({"horizon": horizon, "is_set_back": is_set_back});
-        let text = horizon.unwrap_or_else(|| "none: nothing has been swept yet".to_owned());
+        let text = horizon.unwrap_or_else(|| "none; run annals log sweep".to_owned());
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
 //! `annals log ingest`: records from JSON lines.
 //!
-//! Promises: a line that is wrong is named and does not keep the others out; what it says was
-//! stored reaches its slot. A line that is too long ends the input: what came before it is brought in
-//! and counted first. Memory is bounded, whatever the input.
+//! Guarantees: a bad line is reported by its number and does not affect the others; a line that is
+//! counted as stored reaches its slot. A line that is too long ends the input, after the lines before
+//! it are ingested and counted. Memory is bounded, whatever the input.
 
 use std::process::ExitCode;
 
@@ -17,35 +17,38 @@ use crate::output::{exit_code, print_error};
 use crate::progress;
 use crate::records::record;
 
-/// How many records are brought in at once.
+/// How many records are ingested at once.
 const AT_ONCE: usize = 500;
 
-/// Bring records into the buffer: JSON lines on standard input.
+/// Store records in the buffer: JSON lines on standard input.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each line is an object: {\"event_id\":\"…\",\"time\":…,\"payload\":…}. The time is milliseconds since
 1970 or RFC 3339 [default: now]; the event id is any text [default: the SHA-256 of the line].
-A line that comes again is the same record where source, id, time and payload are the same.")]
+A retried line is recognised if source, id, time and payload are the same.")]
 pub(crate) struct Ingest {
-    /// Where the records come from. Ids are told apart by it
+    /// The source of the records. Different sources may use the same ids
     #[arg(long, value_name = "S", default_value = "lines")]
     source: String,
 }
 
-/// How many lines came to what.
+/// The outcomes of the lines.
 #[derive(Default)]
 struct Counts {
     stored: usize,
     present: usize,
     refused: usize,
-    /// The worst that happened.
+    /// The error to exit with.
     worst: Option<Error>,
 }
 
 impl Counts {
-    /// A line is not in the buffer, or nobody knows.
+    /// Reports a line that is not, or may not be, in the buffer.
     fn refuse(&mut self, line: u64, cause: &Error, bar: &ProgressBar) {
-        let (kind, text) = (cause.kind(), format!("line is not ingested. line=`{line}`"));
+        let (kind, text) = (
+            cause.kind(),
+            format!("line was not ingested. line=`{line}`"),
+        );
         let error = Error::new(kind, text).because(cause.clone());
         bar.suspend(|| print_error(&error));
         self.refused += 1;
@@ -68,7 +71,7 @@ impl Ingest {
         let input = tokio::io::BufReader::new(tokio::io::stdin());
         let mut lines = Lines::new(input, ProgressBar::hidden());
         let (mut counts, mut batch) = (Counts::default(), Vec::new());
-        // An input that breaks off does so behind the records that it brought.
+        // The records before a read error are ingested first.
         let ended = loop {
             let line = match lines.next().await {
                 Ok(Some(line)) => line,
@@ -83,10 +86,10 @@ impl Ingest {
                 Err(error) => counts.refuse(lines.number(), &error, &bar),
             }
             if batch.len() == AT_ONCE {
-                bring(&log, &mut batch, &mut counts, &bar).await;
+                ingest(&log, &mut batch, &mut counts, &bar).await;
             }
         };
-        bring(&log, &mut batch, &mut counts, &bar).await;
+        ingest(&log, &mut batch, &mut counts, &bar).await;
         bar.finish_and_clear();
         let Counts {
             stored,
@@ -95,7 +98,7 @@ impl Ingest {
             worst,
         } = counts;
         let object = json!({"stored": stored, "present": present, "refused": refused});
-        let text = format!("{stored} stored, {present} there already, {refused} refused");
+        let text = format!("{stored} stored, {present} already present, {refused} refused");
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
         ended?;
@@ -103,8 +106,8 @@ impl Ingest {
     }
 }
 
-/// Brings a batch in, and forgets it.
-async fn bring(log: &Log, batch: &mut Vec<(u64, Record)>, counts: &mut Counts, bar: &ProgressBar) {
+/// Ingests a batch, and empties it.
+async fn ingest(log: &Log, batch: &mut Vec<(u64, Record)>, counts: &mut Counts, bar: &ProgressBar) {
     let (numbers, records): (Vec<u64>, Vec<Record>) = batch.drain(..).unzip();
     bar.inc(records.len() as u64);
     let report = log.ingest(records).await;

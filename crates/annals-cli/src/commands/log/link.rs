@@ -1,4 +1,4 @@
-//! `annals log link`: the index of slots, and the original's links.
+//! `annals log link`: completes the index of slots, and writes the original's links.
 
 use std::process::ExitCode;
 
@@ -8,14 +8,14 @@ use annals::log::{Span, Time};
 use super::super::{Context, Purpose};
 use crate::wire;
 
-/// Make the index of slots complete where it is not, which reads the whole table, and write the
-/// links of a span that the original's playback reads.
+/// Complete the index of slots, which reads the whole table, and write the links of a span, which the
+/// original's playback reads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Link {
-    /// The first time whose slots are linked: milliseconds since 1970 or RFC 3339 [default: all]
+    /// The first time to link: milliseconds since 1970 or RFC 3339 [default: all]
     #[arg(long, value_name = "T", default_value = "0", hide_default_value = true)]
     start: Time,
-    /// The first time whose slots are not [default: all]
+    /// The first time not to link [default: all]
     #[arg(long, value_name = "T")]
     end: Option<Time>,
 }

@@ -1,6 +1,6 @@
-//! `annals log`: events of every source by time.
+//! `annals log`: the time-ordered log.
 
-mod aside;
+mod dead_letters;
 mod every;
 mod horizon;
 mod ingest;
@@ -11,36 +11,35 @@ mod stats;
 mod sweep;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use crate::settings::StoreKind;
+use annals::Result;
 use annals::log::Log;
 use annals::store::Store;
-use annals::{Result, SystemClock};
 use clap::Subcommand;
 
 use super::{Context, Purpose};
 pub(crate) use every::Every;
 
-/// What to do with the log.
+/// The commands of the log.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
-    /// Bring records into the buffer: JSON lines {"event_id":…,"time":…,"payload":…} on standard
-    /// input
+    /// Store records in the buffer: JSON lines {"event_id":…,"time":…,"payload":…} on standard input
     Ingest(ingest::Ingest),
-    /// Bring the events of the journals, or of a Kinesis stream, into the buffer
+    /// Copy the events of the journal, or of a Kinesis stream, into the buffer
     Pump(pump::Pump),
-    /// Move what waits in the buffer into slots of time
+    /// Move the buffer into slots of time
     Sweep(sweep::Sweep),
-    /// Make the index of slots complete, and write the links that the original reads
+    /// Complete the index of slots, and write the links that the original reads
     Link(link::Link),
-    /// What the log holds, and how far it is
+    /// Print statistics
     Stats(stats::Stats),
-    /// The time before which nothing more arrives; set back where a sweeper's clock was wrong
+    /// Print the time before which no more events arrive, or set it back
     Horizon(horizon::Horizon),
-    /// The records that could not become events, with the reason
-    Aside(aside::Aside),
-    /// Play a span of time back, in order
+    /// List the records that could not become events, with the reason
+    #[command(alias = "aside")]
+    DeadLetters(dead_letters::DeadLetters),
+    /// Play back a span of time, in order
     Playback(playback::Playback),
 }
 
@@ -53,15 +52,15 @@ impl LogCommand {
             Self::Link(command) => command.run(context).await,
             Self::Stats(command) => command.run(context).await,
             Self::Horizon(command) => command.run(context).await,
-            Self::Aside(command) => command.run(context).await,
+            Self::DeadLetters(command) => command.run(context).await,
             Self::Playback(command) => command.run(context).await,
         }
     }
 }
 
 impl Context {
-    /// The log, and the store to ask for the cost: on this machine with its tables, made where they
-    /// are missing and something is to be written. On DynamoDB somebody has to want them.
+    /// The log, and its store, which counts the cost. A command that writes creates missing tables in
+    /// the embedded store. On DynamoDB run `annals tables create` first.
     pub(crate) async fn log(&self, purpose: Purpose) -> Result<(Log, Store)> {
         let store = match purpose {
             Purpose::Read => self.existing_store().await?,
@@ -72,7 +71,7 @@ impl Context {
         Ok((log, store))
     }
 
-    /// The log in a store that is open.
+    /// The log in an open store.
     pub(crate) async fn log_on(&self, store: &Store, purpose: Purpose) -> Result<Log> {
         let settings = &self.settings.log;
         match (purpose, self.settings.store) {

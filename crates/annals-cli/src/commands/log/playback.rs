@@ -1,15 +1,15 @@
-//! `annals log playback`: a span of time, in order.
+//! `annals log playback`: plays back a span of time, in order.
 //!
-//! Promises: events on standard output, in order, as JSON lines; on standard error a line for each
-//! slot that has any: `<slot>: <time of its first event> [<count>]`.
+//! Guarantees: standard output has the events, in order, as JSON lines. Standard error has a line per
+//! slot with events: `<slot>: <time of its first event> [<count>]`.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use annals::log::{LogEvent, LogStream, Place, Playback as Plan, Slot, Speed, Time};
-use annals::{Clock, Error, Random, Result, SystemClock};
+use annals::log::{LogEvent, LogPosition, Playback as Plan, Slot, Speed, Time};
+use annals::{Clock, Error, Result, SystemClock};
 use annals_aws::kinesis::{Kinesis, Played, StreamName};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -18,34 +18,34 @@ use crate::interrupt::Interrupts;
 use crate::output::{print_line, print_note};
 use crate::{progress, wire};
 
-/// How many lines are printed at once at the most.
+/// The most lines that are printed at once.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// Play a span of time back, in order: JSON lines {"time","event_id","payload"}, and on standard
-/// error a line for each slot.
+/// Play back a span of time, in order: JSON lines {"time","event_id","payload"}, and on standard error
+/// a line per slot.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Playback {
-    /// The first time that is played: milliseconds since 1970 or RFC 3339
+    /// The first time to play: milliseconds since 1970 or RFC 3339
     #[arg(long, value_name = "T")]
     start: Time,
-    /// The first time that is not [default: now, and as much as clocks may differ]
+    /// The first time not to play [default: now plus the allowed clock skew]
     #[arg(long, value_name = "T")]
     end: Option<Time>,
-    /// Only what comes behind this place, where a playback before ended: what it told as `last`
-    #[arg(long, value_name = "PLACE")]
-    after: Option<Place>,
-    /// Where to: stdout, or kinesis:STREAM
+    /// Only events after this position, to resume: the `last` of an earlier playback
+    #[arg(long, value_name = "POSITION")]
+    after: Option<LogPosition>,
+    /// The target: stdout, or kinesis:STREAM
     #[arg(long, value_name = "SINK", default_value = "stdout")]
     to: Sink,
-    /// How fast: max, or times as fast as it happened
+    /// The speed: max, or a multiple of real time
     #[arg(long, value_name = "S", default_value = "max")]
     speed: Speed,
-    /// Then every event that comes, as soon as nothing earlier can, until this is ended
+    /// Then play new events, each as soon as no earlier one can arrive, until stopped
     #[arg(long)]
     follow: bool,
 }
 
-/// Where events go.
+/// The target of a playback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sink {
     Stdout,
@@ -61,7 +61,7 @@ impl std::str::FromStr for Sink {
             _ => match text.strip_prefix("kinesis:") {
                 Some(stream) => Ok(Self::Kinesis(stream.parse()?)),
                 None => Err(Error::invalid(format!(
-                    "events go to stdout or to kinesis:STREAM. sink=`{text}`"
+                    "a playback goes to stdout or to kinesis:STREAM. sink=`{text}`"
                 ))),
             },
         }
@@ -79,13 +79,13 @@ impl Playback {
             false => log.playback(plan),
         };
         let slots = Arc::new(Mutex::new(SlotReport::new(self.span())));
-        let passed = slots.clone();
-        let events = events.inspect_ok(move |event| reported(&passed).pass(event));
+        let counted = slots.clone();
+        let events = events.inspect_ok(move |event| reported(&counted).count(event));
         let interrupts = Interrupts::listen()?;
         let work = async {
             match &self.to {
-                Sink::Stdout => print_all(Box::pin(events), &slots).await,
-                Sink::Kinesis(stream) => put_all(context, stream, Box::pin(events), &slots).await,
+                Sink::Stdout => print_all(events, &slots).await,
+                Sink::Kinesis(stream) => put_all(context, stream, events, &slots).await,
             }
         };
         let played = interrupts.or(work).await;
@@ -93,13 +93,13 @@ impl Playback {
         let code = match played {
             Ok(played) => {
                 if played.is_err() && self.to == Sink::Stdout {
-                    reported(&slots).tell_last();
+                    reported(&slots).print_last();
                 }
                 played?;
                 ExitCode::SUCCESS
             }
             Err(code) => {
-                reported(&slots).tell_last();
+                reported(&slots).print_last();
                 code
             }
         };
@@ -107,7 +107,7 @@ impl Playback {
         Ok(code)
     }
 
-    /// From when to when is played; none where that has no end.
+    /// The span of the progress bar; `None` if the playback has no end.
     fn span(&self) -> Option<(Time, Time)> {
         if self.follow {
             return None;
@@ -121,14 +121,14 @@ fn reported(slots: &Mutex<SlotReport>) -> MutexGuard<'_, SlotReport> {
     slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The slot that is being played.
+/// The report per slot, and the progress.
 struct SlotReport {
     slot: Option<(Slot, Time, u64)>,
-    /// The place up to which everything is printed, or in the stream.
-    last: Option<Place>,
-    /// How many events have passed.
+    /// Everything up to this position is printed, or in the stream.
+    last: Option<LogPosition>,
+    /// How many events were played.
     events: u64,
-    /// The first time of all, where there is a last one: how far it is on the way there is shown.
+    /// The start of the progress bar, if the playback has an end.
     start: Option<Time>,
     bar: ProgressBar,
 }
@@ -148,7 +148,7 @@ impl SlotReport {
         }
     }
 
-    fn pass(&mut self, event: &LogEvent) {
+    fn count(&mut self, event: &LogEvent) {
         self.events += 1;
         if self.start.is_none() {
             self.bar.inc(1);
@@ -156,61 +156,64 @@ impl SlotReport {
         match &mut self.slot {
             Some((slot, _, count)) if *slot == event.slot => *count += 1,
             _ => {
-                self.tell();
-                self.show(event.time);
+                self.print_slot();
+                self.move_bar(event.time);
                 self.slot = Some((event.slot, event.time, 1));
             }
         }
     }
 
-    /// Shows how far it is, once a slot.
-    fn show(&self, time: Time) {
+    /// Moves the progress bar, once a slot.
+    fn move_bar(&self, time: Time) {
         if let Some(start) = self.start {
             self.bar.set_message(format!("{} events", self.events));
             self.bar.set_position(time.ms().saturating_sub(start.ms()));
         }
     }
 
-    fn tell(&mut self) {
+    fn print_slot(&mut self) {
         if let Some((slot, first, count)) = self.slot.take() {
             let line = format!("{slot}: {first} [{count}]");
             self.bar.suspend(|| print_note(&line));
         }
     }
 
-    /// Tells where to go on, where it ended early.
-    fn tell_last(&self) {
+    /// Prints where to resume after a playback that ended early.
+    fn print_last(&self) {
         if let Some(last) = &self.last {
-            print_note(&format!("annals: go on with --after. last=`{last}`"));
+            print_note(&format!("annals: resume with --after. last=`{last}`"));
         }
     }
 
     fn end(&mut self) {
-        self.tell();
+        self.print_slot();
         self.bar.finish_and_clear();
     }
 }
 
-/// Puts events into a stream, and prints how many.
+/// A stream of events.
+trait Events: Stream<Item = Result<LogEvent>> + Send + Unpin {}
+impl<S: Stream<Item = Result<LogEvent>> + Send + Unpin> Events for S {}
+
+/// Puts events into a Kinesis stream, and prints how many.
 async fn put_all(
     context: &Context,
     stream: &StreamName,
-    events: LogStream,
+    events: impl Events,
     slots: &Mutex<SlotReport>,
 ) -> Result<()> {
-    let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
     let kinesis = Kinesis::open(&context.settings.aws()).await?;
     let note = |played: &Played| reported(slots).last = played.last.clone();
     let played = kinesis.play(stream, events, note).await;
     let (events, requests, resent) = (played.events, played.requests, played.resent);
     let last = played.last.as_ref().map(ToString::to_string);
     let object = json!({"events": events, "requests": requests, "resent": resent, "last": last});
-    let text = format!("{events} events in {requests} requests, {resent} sent again");
+    let text = format!("{events} events in {requests} requests, {resent} resent");
     context.output.line(&object, &text)?;
     played.failure.map_or(Ok(()), Err)
 }
 
-async fn print_all(events: LogStream, slots: &Mutex<SlotReport>) -> Result<()> {
+async fn print_all(events: impl Events, slots: &Mutex<SlotReport>) -> Result<()> {
     let mut chunks = events.ready_chunks(LINES_AT_ONCE);
     while let Some(chunk) = chunks.next().await {
         let (mut lines, mut failure) = (Vec::with_capacity(chunk.len()), None);

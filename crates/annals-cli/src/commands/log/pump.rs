@@ -1,10 +1,10 @@
-//! `annals log pump`: events of the journals, or of a Kinesis stream, into the buffer.
+//! `annals log pump`: copies the events of the journal, or of a Kinesis stream, into the buffer.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals::Result;
 use annals::log::{JournalPump, PumpReport};
-use annals::{Random, Result, SystemClock};
 use annals_aws::kinesis::{Begin, Kinesis, Pump as KinesisPump, PumpStep, StreamName};
 use serde_json::json;
 
@@ -14,16 +14,16 @@ use crate::interrupt::Interrupts;
 use crate::output::{exit_code, print_error, print_note};
 use crate::wire;
 
-/// Bring events into the buffer.
+/// Copy events into the buffer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pump {
-    /// The events of every persistence id, of whatever layout is chosen
+    /// The events of every persistence id, on any layout
     #[arg(long, required_unless_present = "kinesis", conflicts_with = "kinesis")]
     journal: bool,
-    /// The records of this Kinesis stream, all of its shards, until it is caught up
+    /// The records of this Kinesis stream, from all of its shards, until caught up
     #[arg(long, value_name = "STREAM")]
     kinesis: Option<StreamName>,
-    /// Where a stream begins that was never pumped: trim-horizon, latest, or a time
+    /// Where to start a stream that was never pumped: trim-horizon, latest, or a time
     #[arg(
         long,
         value_name = "WHERE",
@@ -32,7 +32,7 @@ pub(crate) struct Pump {
         conflicts_with = "journal"
     )]
     begin: Begin,
-    /// Look again so often, until this is ended: 60s, 500ms, 5m [default: once]
+    /// Repeat at this interval until stopped: 60s, 500ms, 5m [default: once]
     #[arg(long, value_name = "T")]
     every: Option<Every>,
 }
@@ -52,10 +52,9 @@ impl Pump {
         }
     }
 
-    /// Pumps a stream until it is caught up, and again so often as is said.
+    /// Pumps a stream until caught up, once or at an interval.
     async fn stream(&self, context: &Context, stream: StreamName) -> Result<ExitCode> {
         let (log, store) = context.log(Purpose::Write).await?;
-        let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
         let kinesis = Kinesis::open(&context.settings.aws()).await?;
         let mut pump = KinesisPump::open(Arc::new(kinesis), stream, log, self.begin).await?;
         loop {
@@ -77,11 +76,11 @@ impl Pump {
         }
     }
 
-    /// Pumps the journals once, or again so often as is said, whatever goes wrong in between.
+    /// Pumps the journal, once or at an interval, also after errors.
     async fn journals(&self, context: &Context) -> Result<ExitCode> {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let log = context.log_on(&store, Purpose::Write).await?;
-        // Journals of other tables are other journals, whose ids may be the same.
+        // Journals in other tables may have the same ids.
         let tables = context.settings.tables()?;
         let pump = JournalPump::new(journal, log, tables.journal.name().as_str());
         store.take_counts();
@@ -111,7 +110,7 @@ fn print_step(context: &Context, step: &PumpStep) -> Result<()> {
     for shard in &step.dropped {
         let shard = shard.as_str();
         print_note(&format!(
-            "annals: a shard is gone before all of it was read. shard=`{shard}`"
+            "annals: the stream dropped a shard before all of it was read; pump more often. shard=`{shard}`"
         ));
     }
     let (records, stored, present) = (step.records, step.stored, step.present);
@@ -125,14 +124,14 @@ fn print_step(context: &Context, step: &PumpStep) -> Result<()> {
         "is_caught_up": step.is_caught_up,
     });
     let text = format!(
-        "{records} records read, {stored} stored, {present} there already, {without} without their data, {behind} ms behind"
+        "{records} records read, {stored} stored, {present} already present, {without} without data, {behind} ms behind"
     );
     context.output.line(&object, &text)
 }
 
 fn print(context: &Context, report: &PumpReport) -> Result<()> {
     for problem in &report.problems {
-        print_note(&format!("annals: an event is passed over: {problem}"));
+        print_note(&format!("annals: an event is skipped: {problem}"));
     }
     for failure in &report.failures {
         print_error(failure);
@@ -140,7 +139,7 @@ fn print(context: &Context, report: &PumpReport) -> Result<()> {
     let (ids, events, without) = (report.ids, report.events, report.without_payload);
     let (problems, failed) = (report.problems.len(), report.failures.len());
     let text = format!(
-        "{events} events of {ids} ids in the buffer, {without} without their payload, {problems} passed over, {failed} ids not to their end"
+        "{events} events of {ids} ids pumped, {without} without payload, {problems} skipped, {failed} ids incomplete"
     );
     context.output.line(&wire::Pumped::new(report), &text)
 }

@@ -1,4 +1,4 @@
-//! `annals log stats`: what the log holds, and how far it is.
+//! `annals log stats`: statistics of the log.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use annals::Result;
 use super::super::{Context, Purpose};
 use crate::wire;
 
-/// What the log holds, and how far it is. Reads the whole buffer.
+/// Print statistics. Reads the whole buffer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stats {}
 
@@ -16,32 +16,29 @@ impl Stats {
         let (log, store) = context.log(Purpose::Read).await?;
         let stats = log.stats().await?;
         let text = |time: Option<_>| time.map(|time: annals::log::Time| time.to_string());
-        let (first, last) = stats.slots.unzip();
+        let slot = |slot: Option<_>| slot.map(|slot: annals::log::Slot| slot.to_string());
         let none = || "none".to_owned();
         let lines = [
-            ("waiting in the buffer", stats.buffered.to_string()),
+            ("records in the buffer", stats.buffered.to_string()),
             (
-                "the oldest of them",
+                "oldest of them",
                 text(stats.oldest_buffered).unwrap_or_else(none),
             ),
-            ("set aside", stats.set_aside.to_string()),
+            ("dead letters", stats.dead_letters.to_string()),
             ("horizon", text(stats.horizon).unwrap_or_else(none)),
             ("days with events", stats.days.to_string()),
-            (
-                "first slot",
-                first.map_or_else(none, |slot| slot.to_string()),
-            ),
-            ("last slot", last.map_or_else(none, |slot| slot.to_string())),
+            ("first slot", slot(stats.first_slot).unwrap_or_else(none)),
+            ("last slot", slot(stats.last_slot).unwrap_or_else(none)),
             (
                 "index",
                 if stats.is_indexed {
                     "complete"
                 } else {
-                    "not complete; run annals log link"
+                    "incomplete; run annals log link"
                 }
                 .to_owned(),
             ),
-            ("a slot has", format!("{} ms", log.time_unit().ms())),
+            ("slot length", format!("{} ms", stats.time_unit_ms)),
         ];
         let lines = lines.map(|(name, value)| format!("{name:<22} {value}"));
         let object = wire::LogStats::new(&log, &stats);

@@ -1,4 +1,4 @@
-//! `annals log sweep`: the buffer into slots.
+//! `annals log sweep`: moves the buffer into slots.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::interrupt::Interrupts;
 use crate::output::{exit_code, print_error, print_note};
 use crate::wire;
 
-/// Move what waits in the buffer into slots of time. Safe to run twice, at once, and to end anywhere.
+/// Move the buffer into slots of time. Can be repeated, can run concurrently and can be stopped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sweep {
-    /// Sweep again so often, until this is ended: 60s, 500ms, 5m [default: once]
+    /// Repeat at this interval until stopped: 60s, 500ms, 5m [default: once]
     #[arg(long, value_name = "T")]
     every: Option<Every>,
 }
@@ -51,7 +51,7 @@ fn print(context: &Context, report: &SweepReport) -> Result<()> {
     }
     if let (Some(horizon), 1..) = (report.horizon, report.horizon_ahead_ms) {
         print_note(&format!(
-            "annals: the horizon is ahead of this clock: a sweeper's clock is or was wrong, and until then every event is late; set it right, then run annals log horizon --set-back. horizon=`{horizon}`, ahead ms=`{}`",
+            "annals: the horizon is ahead of this clock, so every event is late: the clock of a sweeper is or was wrong; correct it, then run annals log horizon --set-back. horizon=`{horizon}`, ahead ms=`{}`",
             report.horizon_ahead_ms
         ));
     }
@@ -59,11 +59,11 @@ fn print(context: &Context, report: &SweepReport) -> Result<()> {
         print_error(failure);
     }
     let (moved, repeated, late) = (report.moved, report.repeated, report.late);
-    let (aside, left) = (report.set_aside + report.stuck, report.left);
+    let (dead, left) = (report.dead_letters + report.stuck, report.left);
     let horizon = report.horizon.map(|time| time.to_string());
-    let horizon = horizon.as_deref().unwrap_or("as before");
+    let horizon = horizon.as_deref().unwrap_or("unchanged");
     let text = format!(
-        "{moved} moved, {repeated} there already, {late} late, {aside} cannot be moved, {left} left; horizon {horizon}"
+        "{moved} moved, {repeated} already present, {late} late, {dead} dead letters, {left} left; horizon {horizon}"
     );
     context.output.line(&wire::Swept::new(report), &text)
 }

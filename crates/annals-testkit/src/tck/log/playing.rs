@@ -154,7 +154,7 @@ pub async fn a_slot_of_many_pages_is_read_to_its_end(setup: Setup) {
         stage.fill(records.collect()).await;
         let events = played(&stage.log, Span::ALL).await;
         assert_eq!(events.len(), 50);
-        let places: Vec<_> = events.iter().map(LogEvent::place).collect();
+        let places: Vec<_> = events.iter().map(LogEvent::position).collect();
         assert!(places.is_sorted(), "{places:?}");
     })
     .await;
@@ -293,7 +293,7 @@ pub async fn a_reader_goes_on_behind_its_place(setup: Setup) {
             .await;
         let all = played(&stage.log, Span::ALL).await;
         for (n, event) in all.iter().enumerate() {
-            let place = event.place().to_string().parse().expect("a place");
+            let place = event.position().to_string().parse().expect("a place");
             let rest = Playback::since(at(0)).after(place);
             let want: Vec<_> = all
                 .iter()

@@ -7,7 +7,7 @@ use super::{at, ids, numbered, on_stage, played, record, sweep};
 use crate::tck::{Setup, properties};
 use annals::items::{Condition, Item, Value};
 use annals::journal::{Expected, Journal};
-use annals::log::{Data, Ingested, JournalPump, Log, LogEvent, Span, Time};
+use annals::log::{Data, Ingested, JournalPump, Log, LogEvent, Slot, Span, Time};
 use annals::settings::LogSettings;
 use annals::store::Store;
 use annals::{Codec, ErrorKind, NewEvent};
@@ -39,7 +39,10 @@ pub async fn a_record_that_comes_again_is_stored_once(setup: Setup) {
         assert_eq!(sweep(&stage.log).await.moved, 2);
         stage.ingest(vec![one()]).await;
         let report = sweep(&stage.log).await;
-        assert_eq!((report.moved, report.repeated, report.set_aside), (0, 1, 0));
+        assert_eq!(
+            (report.moved, report.repeated, report.dead_letters),
+            (0, 1, 0)
+        );
         assert_eq!(ids(&stage.log, Span::ALL).await, ["a", "b"]);
         assert_eq!(stage.buffered().await, 0);
     })
@@ -63,22 +66,27 @@ pub async fn other_content_under_one_id_is_refused_and_set_aside(setup: Setup) {
         // The buffer knows nothing any more; the sweep finds out.
         stage.ingest(vec![saying("second")]).await;
         let report = sweep(&stage.log).await;
-        assert_eq!((report.moved, report.set_aside, report.left), (0, 1, 0));
+        assert_eq!((report.moved, report.dead_letters, report.left), (0, 1, 0));
         assert!(report.problems[0].to_string().contains("event id=`a`"));
         assert_eq!(stage.buffered().await, 0);
         let events = played(&stage.log, Span::ALL).await;
         assert_eq!(events.len(), 2);
         assert_eq!(events[0].data(), Data::Json(json!({"says": "first"})));
-        let aside: Vec<_> = stage.log.set_aside().try_collect().await.expect("a list");
+        let aside: Vec<_> = stage
+            .log
+            .dead_letters()
+            .try_collect()
+            .await
+            .expect("a list");
         assert_eq!(aside.len(), 1);
         assert!(aside[0].reason.contains("other content"), "{aside:?}");
         assert_eq!(aside[0].record.get("event_id"), Some(&Value::from("a")));
         stage
             .log
-            .forget_aside(&aside[0].name)
+            .delete_dead_letter(&aside[0].name)
             .await
             .expect("forgotten");
-        assert!(stage.log.set_aside().next().await.is_none());
+        assert!(stage.log.dead_letters().next().await.is_none());
     })
     .await;
 }
@@ -94,7 +102,10 @@ pub async fn two_sources_with_one_id_in_one_slot_are_told_apart(setup: Setup) {
         sweep(&stage.log).await;
         stage.ingest(vec![other, same]).await;
         let report = sweep(&stage.log).await;
-        assert_eq!((report.moved, report.repeated, report.set_aside), (0, 1, 1));
+        assert_eq!(
+            (report.moved, report.repeated, report.dead_letters),
+            (0, 1, 1)
+        );
         let events = played(&stage.log, Span::ALL).await;
         assert_eq!(events.len(), 1);
         assert_eq!(events[0].data(), Data::Json(json!(1)));
@@ -124,7 +135,7 @@ pub async fn one_bad_record_keeps_no_other_out(setup: Setup) {
             assert!(told.contains(&format!("event id=`{id}`")), "{told}");
         }
         let report = sweep(&stage.log).await;
-        assert_eq!((report.moved, report.set_aside), (3, 0));
+        assert_eq!((report.moved, report.dead_letters), (3, 0));
         assert_eq!(ids(&stage.log, Span::ALL).await, ["a", "fits", "z"]);
     })
     .await;
@@ -155,9 +166,14 @@ pub async fn what_does_not_parse_is_set_aside_whole(setup: Setup) {
             put.await.expect("a put");
         }
         let report = sweep(&stage.log).await;
-        assert_eq!((report.moved, report.set_aside, report.left), (1, 3, 0));
+        assert_eq!((report.moved, report.dead_letters, report.left), (1, 3, 0));
         assert!(report.horizon.is_some());
-        let aside: Vec<_> = stage.log.set_aside().try_collect().await.expect("a list");
+        let aside: Vec<_> = stage
+            .log
+            .dead_letters()
+            .try_collect()
+            .await
+            .expect("a list");
         for item in &odd {
             assert!(aside.iter().any(|aside| aside.record == *item), "{item:?}");
         }
@@ -186,7 +202,7 @@ pub async fn late_events_are_stored_and_counted(setup: Setup) {
         assert_eq!(stage.log.horizon().await.expect("a read"), Some(horizon));
         stage.ingest(vec![numbered("late", 500)]).await;
         let report = sweep(&stage.log).await;
-        assert_eq!((report.late, report.repeated_behind), (0, 1));
+        assert_eq!((report.late, report.repeated_late), (0, 1));
     })
     .await;
 }
@@ -281,7 +297,7 @@ pub async fn what_a_table_holds_is_told(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let stats = stage.log.stats().await.expect("stats");
         assert_eq!(
-            (stats.buffered, stats.horizon, stats.slots),
+            (stats.buffered, stats.horizon, stats.first_slot),
             (0, None, None)
         );
         assert!(stats.is_indexed);
@@ -291,9 +307,9 @@ pub async fn what_a_table_holds_is_told(setup: Setup) {
         stage.ingest(vec![numbered("c", 7), numbered("d", 8)]).await;
         let stats = stage.log.stats().await.expect("stats");
         assert_eq!((stats.buffered, stats.oldest_buffered), (2, Some(at(7))));
-        assert_eq!((stats.days, stats.set_aside), (2, 0));
-        let (first, last) = stats.slots.expect("slots");
-        assert_eq!((first.start(), last.start()), (at(0), at(90_000_000)));
+        assert_eq!((stats.days, stats.dead_letters), (2, 0));
+        let slots = [stats.first_slot, stats.last_slot].map(|slot| slot.map(Slot::start));
+        assert_eq!(slots, [Some(at(0)), Some(at(90_000_000))]);
         let made = stage
             .setup
             .items

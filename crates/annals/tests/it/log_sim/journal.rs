@@ -1,4 +1,4 @@
-//! A journal that others append to while two pumps bring it into the log.
+//! A journal with two writers, and two pumps that copy it into the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn id(n: u64) -> PersistenceId {
     format!("Cart|{n}").parse().unwrap()
 }
 
-/// What names an event of the journal in the log.
+/// The id of an event of the journal in the log.
 fn event_id(id: &PersistenceId, number: u64) -> String {
     format!("{id}:{number:019}")
 }
@@ -39,7 +39,7 @@ async fn opened(world: &World, handle: &Handle, random: &Random) -> Journal {
     }
 }
 
-/// A journal on the store itself, and its tables where they are missing.
+/// A journal without faults, with its tables.
 pub(super) async fn create(world: &World) -> Journal {
     let tables = world.journals.tables().unwrap();
     let created = world
@@ -54,7 +54,7 @@ pub(super) async fn create(world: &World) -> Journal {
     journal
 }
 
-/// Appends events, some of them in one append; what failed may have landed.
+/// Appends events, some of them in one append. A failed append may have landed.
 pub(super) async fn append(world: Arc<World>, handle: Handle, random: Random, writer: u32) {
     let mut journal = opened(&world, &handle, &random).await;
     for step in 0..STEPS {
@@ -74,17 +74,17 @@ pub(super) async fn append(world: Arc<World>, handle: Handle, random: Random, wr
 }
 
 fn note(world: &World, id: &PersistenceId, appended: Option<Appended>) {
-    let mut told = world.told();
+    let mut observed = world.observed();
     let Some(done) = appended else {
-        told.met.unknown += 1;
+        observed.counts.unknown += 1;
         return;
     };
     for number in done.first.get()..=done.last.get() {
-        told.appended.insert(event_id(id, number), done.time_ms);
+        observed.appended.insert(event_id(id, number), done.time_ms);
     }
 }
 
-/// Pumps what is new, now and then twice; some passes are dropped half done.
+/// Pumps new events, sometimes twice; some passes are dropped half done.
 pub(super) async fn pump(world: Arc<World>, handle: Handle, random: Random) {
     let mut pump = start(&world, &handle, &random).await;
     for _ in 0..STEPS {
@@ -96,7 +96,7 @@ pub(super) async fn pump(world: Arc<World>, handle: Handle, random: Random) {
             tokio::select! {
                 biased;
                 _ = pump.pass() => {}
-                () = wait_all(turns) => world.told().met.dropped_passes += 1,
+                () = wait_all(turns) => world.observed().counts.dropped_passes += 1,
             }
         } else {
             pass(&world, &pump).await;
@@ -114,32 +114,32 @@ async fn start(world: &World, handle: &Handle, random: &Random) -> JournalPump {
     JournalPump::new(journal, world.open(handle, 1).await, "sim")
 }
 
-/// What was appended before a pass that came through is in the buffer, or further.
+/// Every event that was appended before a successful pass is in the buffer, or in its slot.
 async fn pass(world: &World, pump: &JournalPump) {
-    let before = world.told().appended.clone();
+    let before = world.observed().appended.clone();
     let passed = pump.pass().await;
     let now = world.clock.now_ms();
-    let mut told = world.told();
+    let mut observed = world.observed();
     match passed {
-        Err(_) => told.met.failed_passes += 1,
-        Ok(report) if !report.failures.is_empty() => told.met.failed_passes += 1,
+        Err(_) => observed.counts.failed_passes += 1,
+        Ok(report) if !report.failures.is_empty() => observed.counts.failed_passes += 1,
         Ok(report) => {
-            told.met.passes += 1;
-            told.met.pumped += report.events;
+            observed.counts.passes += 1;
+            observed.counts.pumped += report.events;
             if !report.problems.is_empty() {
-                told.violations.push(format!("{report:?}"));
+                observed.violations.push(format!("{report:?}"));
             }
             for (id, time_ms) in before {
                 if now <= time_ms + LATENESS {
-                    told.in_time.insert(id.clone());
+                    observed.in_time.insert(id.clone());
                 }
-                told.acked.insert(id);
+                observed.acked.insert(id);
             }
         }
     }
 }
 
-/// What the journal holds when all is over, by what names it in the log: when, and what.
+/// The time and payload of the events of the journal at the end, by their ids in the log.
 pub(super) async fn events(journal: &Journal) -> BTreeMap<String, (u64, Json)> {
     let mut all = BTreeMap::new();
     for n in 0..IDS {
@@ -155,7 +155,7 @@ pub(super) async fn events(journal: &Journal) -> BTreeMap<String, (u64, Json)> {
     all
 }
 
-/// Whether an event of the log says what the journal does.
+/// Whether an event of the log has the content of the journal.
 pub(super) fn is_same(event: &LogEvent, (time_ms, payload): &(u64, Json)) -> bool {
     let annals::log::Data::Json(data) = event.data() else {
         return false;
@@ -169,7 +169,7 @@ pub(super) fn is_same(event: &LogEvent, (time_ms, payload): &(u64, Json)) -> boo
     event.time.ms() == *time_ms && data["payload"] == *payload && name == event.event_id.as_str()
 }
 
-/// The last pass, when everything is well.
+/// The last pass, without faults.
 pub(super) async fn pump_the_rest(journal: Journal, log: Log) -> annals::Result<()> {
     let report = JournalPump::new(journal, log, "sim").pass().await?;
     if let Some(failure) = report.failures.into_iter().next() {

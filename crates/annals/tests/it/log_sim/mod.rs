@@ -1,15 +1,16 @@
-//! The log on a bad day, from one seed: two sources, a journal with two writers, two pumps of it, two
-//! sweepers and a follower over one store, with faults before and after a write landed, unprocessed
-//! items, crashes between any two requests, work that is dropped half done or done twice, records
-//! twice, out of order and late, and ids that both sources use for different things at one time.
+//! The log under faults, simulated by seed: two sources, a journal with two writers, two pumps of it,
+//! two sweepers and a follower on one store, with failures before and after a write landed,
+//! unprocessed items, crashes between any two requests, work that is dropped half done or done twice,
+//! records that are repeated, out of order or late, and ids that both sources use for different events
+//! at the same time.
 //!
-//! Checked after each run: every record that was acknowledged, and every event of the journal, is
-//! played back once, in order, and nothing else; the follower had every event once, in order, and
-//! never one at or behind the horizon; what it missed was told as late, and was not in time: every
-//! record that was acknowledged within the allowed lateness of its time reached the follower, also
-//! where sweeps were dropped. With a guard taken away (`tamper.rs`) some run fails.
+//! Checked after each run: every acknowledged record, and every event of the journal, is played back
+//! once, in order, and nothing else. The follower got every event once, in order, and never one at or
+//! after the horizon. Every event that it missed was reported as late, and was late: a record that was
+//! acknowledged within the allowed lateness of its time reached the follower, even if sweeps were
+//! dropped. Without one of the guards (`tamper.rs`) some run fails.
 //!
-//! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` runs so many.
+//! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` runs `n` seeds.
 
 mod journal;
 mod process;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use annals::items::Items;
 use annals::journal::Journal;
-use annals::log::{Log, LogEvent, Place, Record, Span, Time};
+use annals::log::{Log, LogEvent, LogPosition, Record, Span, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
 use annals::store::Store;
@@ -36,32 +37,32 @@ const SEEDS: u64 = 100;
 const START: u64 = 1_700_000_000_000;
 const LATENESS: u64 = 5_000;
 
-/// What the processes were told.
+/// What the processes observed.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// Every record that was ever brought.
-    brought: BTreeMap<String, Record>,
-    /// Every event that was appended to the journal for sure, and when.
+pub(crate) struct Observed {
+    /// Every record that was ever sent.
+    sent: BTreeMap<String, Record>,
+    /// Every event that was surely appended to the journal, and when.
     appended: BTreeMap<String, u64>,
-    /// Those that are known to be in.
+    /// The acknowledged ones.
     acked: BTreeSet<String>,
-    /// Those of them that were in before the allowed lateness was over.
+    /// Those that were acknowledged within the allowed lateness.
     in_time: BTreeSet<String>,
-    /// Events that sweeps told as late.
+    /// Events that sweeps reported as late.
     late: BTreeSet<String>,
-    /// What is known to be in of the ids that both sources use.
+    /// The acknowledged records with ids that both sources use.
     shared: shared::Acked,
-    followed: Vec<Place>,
+    followed: Vec<LogPosition>,
     violations: Vec<String>,
-    met: Met,
+    counts: Counts,
 }
 
-/// How often what the simulation is about has happened.
+/// How often each thing happened that the simulation is about.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Met {
+pub(crate) struct Counts {
     acked: u64,
     shared: u64,
-    aside: u64,
+    dead_letters: u64,
     left: u64,
     unknown: u64,
     moved: u64,
@@ -80,7 +81,7 @@ pub(crate) struct Met {
     pumped: u64,
 }
 
-/// The store as one process has it: with faults of its own, and perhaps without a guard.
+/// The store of one process, with its own faults, and perhaps without a guard.
 #[derive(Clone)]
 pub(crate) struct Handle {
     faulty: Arc<Faulty>,
@@ -90,16 +91,16 @@ pub(crate) struct Handle {
 pub(crate) struct World {
     items: Arc<dyn Items>,
     clock: Arc<ManualClock>,
-    /// Where the journal is.
+    /// The layout of the journal.
     journals: AnyLayout,
-    /// Whether sweeps are dropped half done: then nobody hears what they found late.
+    /// Whether sweeps are dropped half done: their reports of late events are lost then.
     drops_sweeps: bool,
-    told: Mutex<Told>,
+    observed: Mutex<Observed>,
 }
 
 impl World {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap()
+    fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.observed.lock().unwrap()
     }
 
     fn settings(parts: u32) -> LogSettings {
@@ -114,7 +115,7 @@ impl World {
         }
     }
 
-    /// A process that starts: it tries until it has opened the log.
+    /// A process that starts: it retries until it has opened the log.
     async fn open(&self, handle: &Handle, parts: u32) -> Log {
         let settings = Self::settings(parts);
         loop {
@@ -136,7 +137,7 @@ fn end() -> Time {
     Time::from_ms(START + 1_000_000_000).unwrap()
 }
 
-async fn run(seed: u64, guard: Guard) -> (Vec<String>, Met) {
+async fn run(seed: u64, guard: Guard) -> (Vec<String>, Counts) {
     let random = Random::seeded(seed);
     let parts = [1, 1, 3][random.below(3) as usize];
     let layouts = [
@@ -153,7 +154,7 @@ async fn run(seed: u64, guard: Guard) -> (Vec<String>, Met) {
             ..AnyLayout::default()
         },
         drops_sweeps: random.below(4) == 0,
-        told: Mutex::default(),
+        observed: Mutex::default(),
     });
     let settings = World::settings(parts);
     let healthy = Log::create(
@@ -169,20 +170,20 @@ async fn run(seed: u64, guard: Guard) -> (Vec<String>, Met) {
     ));
     for task in processes(&world, &random, parts, guard) {
         if let Err(panic) = task.await {
-            world.told().violations.push(format!("{panic}"));
+            world.observed().violations.push(format!("{panic}"));
         }
     }
     settle(&world, &healthy, &journal).await;
-    if !world.told().violations.is_empty() {
-        // It might wait for ever for what went wrong.
+    if !world.observed().violations.is_empty() {
+        // It might wait forever for an event that was lost.
         follower.abort();
     }
     if let Err(panic) = follower.await {
-        world.told().violations.push(format!("{panic}"));
+        world.observed().violations.push(format!("{panic}"));
     }
     check(&world, &healthy, &journal).await;
-    let told = std::mem::take(&mut *world.told());
-    (told.violations, told.met)
+    let observed = std::mem::take(&mut *world.observed());
+    (observed.violations, observed.counts)
 }
 
 fn handle(world: &World, random: &Random, guard: Guard) -> Handle {
@@ -199,7 +200,7 @@ fn handle(world: &World, random: &Random, guard: Guard) -> Handle {
     Handle { faulty, items }
 }
 
-/// Everybody but the follower. The guard is taken away where it guards.
+/// Every process but the follower. The guard is removed from those that it protects.
 fn processes(
     world: &Arc<World>,
     random: &Random,
@@ -222,7 +223,7 @@ fn processes(
         let handle = handle(world, random, of_pump);
         tasks.push(tokio::spawn(journal::pump(world.clone(), handle, draw())));
     }
-    // In some worlds the sweepers do not agree over how many parts a slot is spread.
+    // In some worlds the sweepers have different settings for slot parts.
     let other = [parts, parts, 2][random.below(3) as usize];
     for parts in [parts, other] {
         let handle = handle(world, random, of_sweep);
@@ -232,20 +233,21 @@ fn processes(
     tasks
 }
 
-/// Pumps and sweeps what is left, and lets the horizon pass everything.
+/// Pumps and sweeps the rest, and moves the horizon past everything.
 async fn settle(world: &World, healthy: &Log, journal: &Journal) {
     world.clock.advance(std::time::Duration::from_millis(
         1_000_000_000 + 2 * LATENESS,
     ));
     let pumped = journal::pump_the_rest(journal.clone(), healthy.clone()).await;
     let report = healthy.sweep().await;
-    let mut told = world.told();
+    let mut observed = world.observed();
     if pumped.is_err() || report.failure.is_some() || report.left > 0 {
-        told.violations.push(format!(
-            "the last pass and sweep get through: {pumped:?}, {report:?}"
+        observed.violations.push(format!(
+            "the last pass and sweep complete: {pumped:?}, {report:?}"
         ));
     }
-    told.late
+    observed
+        .late
         .extend(report.late_events.iter().map(ToString::to_string));
 }
 
@@ -254,64 +256,67 @@ async fn check(world: &World, healthy: &Log, journal: &Journal) {
     let stats = healthy.stats().await.unwrap();
     let journaled = journal::events(journal).await;
     shared::check(world, healthy, &played).await;
-    let mut told = world.told();
+    let mut observed = world.observed();
     let mut violations = Vec::new();
     if stats.buffered != 0 {
-        violations.push(format!("everything is moved: {stats:?}"));
+        violations.push(format!("the buffer is not empty: {stats:?}"));
     }
-    let places: Vec<Place> = played.iter().map(LogEvent::place).collect();
-    if !places.is_sorted_by(|a, b| a < b) {
-        violations.push(format!("played back once each, in order: {places:?}"));
+    let positions: Vec<LogPosition> = played.iter().map(LogEvent::position).collect();
+    if !positions.is_sorted_by(|a, b| a < b) {
+        violations.push(format!("played back twice, or out of order: {positions:?}"));
     }
     for event in &played {
         let id = event.event_id.as_str();
-        let is_brought = match (told.brought.get(id), journaled.get(id)) {
+        let is_sent = match (observed.sent.get(id), journaled.get(id)) {
             (Some(record), _) => record.time == event.time && record.payload.data() == event.data(),
             (None, Some(journaled)) => journal::is_same(event, journaled),
-            (None, None) => shared::is_shared(id) && shared::is_brought(&told, event),
+            (None, None) => shared::is_shared(id) && shared::is_sent(&observed, event),
         };
-        if !is_brought {
-            violations.push(format!("{event:?} was not brought, or not so"));
+        if !is_sent {
+            violations.push(format!("was not sent, or not with this content: {event:?}"));
         }
     }
     let ids: BTreeSet<String> = played.iter().map(|e| e.event_id.to_string()).collect();
-    let due = told.acked.iter().chain(journaled.keys());
+    let due = observed.acked.iter().chain(journaled.keys());
     let lost: Vec<_> = due.filter(|id| !ids.contains(*id)).collect();
     if !lost.is_empty() {
         violations.push(format!(
-            "acknowledged or in the journal, and lost: {lost:?}"
+            "acknowledged or in the journal, but lost: {lost:?}"
         ));
     }
-    let vanished = told.appended.keys().find(|id| !journaled.contains_key(*id));
+    let vanished = observed
+        .appended
+        .keys()
+        .find(|id| !journaled.contains_key(*id));
     if let Some(id) = vanished {
         violations.push(format!("the journal lost an event: {id}"));
     }
-    let followed: BTreeSet<Place> = told.followed.iter().cloned().collect();
-    if !told.followed.is_sorted_by(|a, b| a < b) {
-        violations.push("the follower had each event once, in order".to_owned());
+    let followed: BTreeSet<LogPosition> = observed.followed.iter().cloned().collect();
+    if !observed.followed.is_sorted_by(|a, b| a < b) {
+        violations.push("followed twice, or out of order".to_owned());
     }
-    let missed = places.iter().filter(|place| !followed.contains(place));
-    let missed: Vec<String> = missed.map(|place| place.event_id.to_string()).collect();
-    let untold: Vec<_> = missed
+    let missed = positions.iter().filter(|event| !followed.contains(event));
+    let missed: Vec<String> = missed.map(|event| event.event_id.to_string()).collect();
+    let unreported: Vec<_> = missed
         .iter()
-        .filter(|id| !told.late.contains(*id))
+        .filter(|id| !observed.late.contains(*id))
         .collect();
-    if !untold.is_empty() && !world.drops_sweeps {
-        violations.push(format!("missed, and not told as late: {untold:?}"));
+    if !unreported.is_empty() && !world.drops_sweeps {
+        violations.push(format!("missed, and not reported as late: {unreported:?}"));
     }
     let in_time: Vec<_> = missed
         .iter()
-        .filter(|id| told.in_time.contains(*id))
+        .filter(|id| observed.in_time.contains(*id))
         .collect();
     if !in_time.is_empty() {
         violations.push(format!("missed, although in time: {in_time:?}"));
     }
-    told.met.in_time = told.in_time.len() as u64;
-    told.met.missed = missed.len() as u64;
-    told.met.late = told.late.len() as u64;
-    told.met.acked = told.acked.len() as u64;
-    told.met.followed = told.followed.len() as u64;
-    told.violations.extend(violations);
+    observed.counts.in_time = observed.in_time.len() as u64;
+    observed.counts.missed = missed.len() as u64;
+    observed.counts.late = observed.late.len() as u64;
+    observed.counts.acked = observed.acked.len() as u64;
+    observed.counts.followed = observed.followed.len() as u64;
+    observed.violations.extend(violations);
 }
 
 fn setting(name: &str) -> Option<u64> {
@@ -320,30 +325,30 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn every_promise_of_the_log_is_kept() {
+fn the_log_keeps_its_guarantees() {
     let seeds = match setting("ANNALS_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..setting("ANNALS_SEEDS").unwrap_or(SEEDS),
     };
     let runs = seeds.end - seeds.start;
-    let mut all = Met::default();
+    let mut all = Counts::default();
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let (violations, met) = runtime.unwrap().block_on(run(seed, Guard::Kept));
+        let (violations, counts) = runtime.unwrap().block_on(run(seed, Guard::Kept));
         let violations = violations.join("\n");
         assert!(violations.is_empty(), "ANNALS_SEED={seed}:\n{violations}");
-        all.add(met);
+        all.add(counts);
     }
     println!("{all:?}");
-    // A simulation that meets nothing proves nothing.
+    // A simulation in which nothing happens proves nothing.
     assert!(runs < 100 || all.is_enough(runs), "{all:?}");
 }
 
-impl Met {
+impl Counts {
     fn add(&mut self, other: Self) {
         self.acked += other.acked;
         self.shared += other.shared;
-        self.aside += other.aside;
+        self.dead_letters += other.dead_letters;
         self.left += other.left;
         self.unknown += other.unknown;
         self.moved += other.moved;
@@ -367,7 +372,7 @@ impl Met {
             && self.followed > 20 * runs
             && self.unknown > runs
             && self.shared > 10 * runs
-            && self.aside > runs
+            && self.dead_letters > runs
             && self.repeated > runs
             && self.failed_sweeps > runs
             && self.crashes > runs
@@ -383,39 +388,39 @@ impl Met {
     }
 }
 
-/// The guard is there for something: without it some promise does not hold.
-fn check_missed(guard: Guard) {
+/// Without the guard some guarantee does not hold.
+fn check_fails_without(guard: Guard) {
     let breaks = |seed: &u64| {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let (violations, _) = runtime.unwrap().block_on(run(*seed, guard));
         !violations.is_empty()
     };
     let found = (0..SEEDS).find(breaks);
-    println!("{guard:?} is missed by seed {found:?}");
+    println!("without {guard:?} seed {found:?} fails");
     assert!(found.is_some(), "{guard:?}");
 }
 
 #[test]
-fn a_record_that_is_deleted_before_its_event_is_stored_is_missed() {
-    check_missed(Guard::DeletedFirst);
+fn deleting_a_record_before_its_event_is_stored_fails() {
+    check_fails_without(Guard::DeletedFirst);
 }
 
 #[test]
-fn an_event_that_is_stored_before_its_slot_is_in_the_index_is_missed() {
-    check_missed(Guard::StoredFirst);
+fn storing_an_event_before_its_index_entry_fails() {
+    check_fails_without(Guard::StoredFirst);
 }
 
 #[test]
-fn a_checkpoint_that_is_saved_before_its_events_are_in_is_missed() {
-    check_missed(Guard::SavedFirst);
+fn saving_a_checkpoint_before_its_events_fails() {
+    check_fails_without(Guard::SavedFirst);
 }
 
 #[test]
-fn a_claim_that_nobody_sees_is_missed() {
-    check_missed(Guard::Unclaimed);
+fn sweeping_without_claims_fails() {
+    check_fails_without(Guard::Unclaimed);
 }
 
 #[test]
-fn a_horizon_that_was_not_reached_is_missed() {
-    check_missed(Guard::HorizonAhead);
+fn publishing_a_horizon_that_was_not_reached_fails() {
+    check_fails_without(Guard::HorizonAhead);
 }

@@ -1,9 +1,9 @@
-//! What each process does: bring records, sweep, follow; with faults of its own.
+//! The processes: each ingests, sweeps or follows, with its own faults.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::log::{Ingested, Log, Place, Playback, Record, Span, Time};
+use annals::log::{Ingested, Log, LogPosition, Playback, Record, Span, Time};
 use annals::{Clock, Random};
 use futures::TryStreamExt;
 use serde_json::json;
@@ -12,11 +12,11 @@ use super::{Handle, LATENESS, START, World, end, shared};
 
 pub(super) const STEPS: usize = 14;
 
-/// A process that crashed starts again; answers whether it had.
+/// Restarts a process that crashed. Returns whether it had.
 pub(super) fn restart(world: &World, handle: &Handle) -> bool {
     let is_crashed = handle.faulty.is_crashed();
     if is_crashed {
-        world.told().met.crashes += 1;
+        world.observed().counts.crashes += 1;
         handle.faulty.revive();
     }
     is_crashed
@@ -28,7 +28,7 @@ pub(super) async fn wait(random: &Random, turns: u64) {
     }
 }
 
-/// Brings records: mostly new ones of just now, some late, some that it or the other brought before.
+/// Ingests records: mostly new ones, some late, some that either source sent before.
 pub(super) async fn ingest(world: Arc<World>, handle: Handle, random: Random, source: u32) {
     let log = world.open(&handle, 1).await;
     for step in 0..STEPS {
@@ -49,27 +49,28 @@ pub(super) async fn ingest(world: Arc<World>, handle: Handle, random: Random, so
             let grain = [1, 50][random.below(2) as usize];
             let time = Time::from_ms(time.ms() - time.ms() % grain).unwrap();
             let record = Record::json("sim", id.parse().unwrap(), time, &json!({"n": n}));
-            world.told().brought.insert(id, record.clone());
+            world.observed().sent.insert(id, record.clone());
             records.push(record);
         }
         again(&world, &random, &mut records);
         if random.below(3) > 0 {
-            bring(&world, &log, records).await;
+            ingest_batch(&world, &log, records).await;
         } else {
             for record in records.into_iter().take(3) {
                 let outcome = log.ingest_one(record.clone()).await;
                 note(&world, &record, &outcome);
             }
         }
-        shared::bring(&world, &log, &random, (source, step)).await;
+        let step = shared::Step { source, step };
+        shared::ingest(&world, &log, &random, step).await;
         wait(&random, 60).await;
     }
 }
 
-/// Adds records that were brought before, and mixes all of them.
+/// Adds records that were sent before, and shuffles all of them.
 fn again(world: &World, random: &Random, records: &mut Vec<Record>) {
-    let told = world.told();
-    let known: Vec<&Record> = told.brought.values().collect();
+    let observed = world.observed();
+    let known: Vec<&Record> = observed.sent.values().collect();
     for _ in 0..random.below(6) {
         let record = known[random.below(known.len() as u64) as usize];
         records.push(record.clone());
@@ -79,7 +80,7 @@ fn again(world: &World, random: &Random, records: &mut Vec<Record>) {
     }
 }
 
-async fn bring(world: &World, log: &Log, records: Vec<Record>) {
+async fn ingest_batch(world: &World, log: &Log, records: Vec<Record>) {
     let report = log.ingest(records.clone()).await;
     for (record, outcome) in records.iter().zip(&report.outcomes) {
         note(world, record, outcome);
@@ -87,20 +88,20 @@ async fn bring(world: &World, log: &Log, records: Vec<Record>) {
 }
 
 fn note(world: &World, record: &Record, outcome: &Ingested) {
-    let mut told = world.told();
+    let mut observed = world.observed();
     match outcome {
         Ingested::Stored | Ingested::Present => {
-            told.acked.insert(record.event_id.to_string());
+            observed.acked.insert(record.event_id.to_string());
             if world.clock.now_ms() <= record.time.ms() + LATENESS {
-                told.in_time.insert(record.event_id.to_string());
+                observed.in_time.insert(record.event_id.to_string());
             }
         }
-        Ingested::Unknown(_) => told.met.unknown += 1,
-        other => told.violations.push(format!("{record:?}: {other:?}")),
+        Ingested::Unknown(_) => observed.counts.unknown += 1,
+        other => observed.violations.push(format!("{record:?}: {other:?}")),
     }
 }
 
-/// Sweeps, and links now and then; some sweeps are dropped half done.
+/// Sweeps, and sometimes links; some sweeps are dropped half done.
 pub(super) async fn sweep(world: Arc<World>, handle: Handle, random: Random, parts: u32) {
     let log = world.open(&handle, parts).await;
     for _ in 0..STEPS {
@@ -110,23 +111,24 @@ pub(super) async fn sweep(world: Arc<World>, handle: Handle, random: Random, par
             tokio::select! {
                 biased;
                 _ = log.sweep() => {}
-                () = wait_all(turns) => world.told().met.dropped += 1,
+                () = wait_all(turns) => world.observed().counts.dropped += 1,
             }
         } else {
             let report = log.sweep().await;
-            let mut told = world.told();
-            told.met.moved += report.moved;
-            told.met.repeated += report.repeated;
-            told.met.left += report.left;
-            told.met.failed_sweeps += u64::from(report.failure.is_some());
-            told.late
+            let mut observed = world.observed();
+            observed.counts.moved += report.moved;
+            observed.counts.repeated += report.repeated;
+            observed.counts.left += report.left;
+            observed.counts.failed_sweeps += u64::from(report.failure.is_some());
+            observed
+                .late
                 .extend(report.late_events.iter().map(ToString::to_string));
             if report.stuck > 0 {
-                told.violations.push(format!("{report:?}"));
+                observed.violations.push(format!("{report:?}"));
             }
         }
         if random.below(4) == 0 {
-            // It may fail; it is repeated some other time.
+            // It may fail; it is repeated later.
             let _ = log.link(Span::ALL).await;
         }
         wait(&random, 80).await;
@@ -140,29 +142,31 @@ pub(super) async fn wait_all(turns: u64) {
     }
 }
 
-/// Follows to the end, going on behind its place whenever something fails.
+/// Follows to the end, resuming after its position when something fails.
 pub(super) async fn follow(world: Arc<World>, handle: Handle, healthy: Log) {
     let log = world.open(&handle, 1).await;
-    let mut place: Option<Place> = None;
+    let mut position: Option<LogPosition> = None;
     loop {
         restart(&world, &handle);
         let mut playback = Playback::since(Time::from_ms(START).unwrap()).until(end());
-        playback.after = place.clone();
+        playback.after = position.clone();
         let mut events = log.follow(playback);
         loop {
             match events.try_next().await {
                 Ok(None) => return,
                 Ok(Some(event)) => {
                     let horizon = healthy.horizon().await.unwrap();
-                    let mut told = world.told();
+                    let mut observed = world.observed();
                     if horizon.is_none_or(|horizon| event.time >= horizon) {
-                        told.violations.push(format!("past the horizon: {event:?}"));
+                        observed
+                            .violations
+                            .push(format!("past the horizon: {event:?}"));
                     }
-                    place = Some(event.place());
-                    told.followed.push(event.place());
+                    position = Some(event.position());
+                    observed.followed.push(event.position());
                 }
                 Err(_) => {
-                    world.told().met.reopened += 1;
+                    world.observed().counts.reopened += 1;
                     break;
                 }
             }

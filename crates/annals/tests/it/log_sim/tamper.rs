@@ -1,7 +1,7 @@
-//! A store that takes one of the log's guards away, to show what each is for.
+//! A store that removes one of the log's guards, to show that each is needed.
 //!
-//! What is acknowledged before it is stored is stored with the next call, if that comes through: the
-//! same as a deletion or a checkpoint that does not wait for what it stands for.
+//! A batch that is acknowledged before it is stored is stored with the next call, if that succeeds. It
+//! has the effect of a deletion or a checkpoint that does not wait for the write before it.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,21 +16,21 @@ use super::LATENESS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// Nothing is taken away.
+    /// Nothing is removed.
     Kept,
     /// A record leaves the buffer before its event is known to be stored.
     DeletedFirst,
     /// An event is stored before its slot is in the index.
     StoredFirst,
-    /// A checkpoint is saved before the events it stands for are in the buffer.
+    /// A checkpoint is saved before its events are in the buffer.
     SavedFirst,
-    /// What a sweep is about to store is not written down.
+    /// Sweeps store no claims.
     Unclaimed,
     /// A horizon is published that the sweep did not reach.
     HorizonAhead,
 }
 
-/// The store as one process has it.
+/// The store of one process.
 #[derive(Debug)]
 pub(super) struct Tampered {
     inner: Arc<Faulty>,
@@ -38,7 +38,7 @@ pub(super) struct Tampered {
     late: Mutex<Option<(TableSpec, Vec<Write>)>>,
 }
 
-fn is_ours(item: &Item) -> bool {
+fn is_system(item: &Item) -> bool {
     let partition = item.get("event_time_slot").and_then(Value::as_str);
     partition.is_some_and(|partition| partition.starts_with("annals#"))
 }
@@ -52,15 +52,15 @@ impl Tampered {
         }
     }
 
-    /// Whether this is acknowledged before it is stored.
+    /// Whether a batch is acknowledged before it is stored.
     fn is_hasty(&self, table: &TableSpec, writes: &[Write]) -> bool {
         let is_event_table = table.name().as_str() == "annals-log";
-        let ours = |write: &Write| matches!(write, Write::Put(item) if is_ours(item));
+        let system = |write: &Write| matches!(write, Write::Put(item) if is_system(item));
         let is_put = writes.iter().all(|write| matches!(write, Write::Put(_)));
         match self.guard {
             Guard::Kept | Guard::HorizonAhead | Guard::Unclaimed => false,
-            Guard::DeletedFirst => is_event_table && is_put && !writes.iter().any(ours),
-            Guard::StoredFirst => is_event_table && writes.iter().all(ours),
+            Guard::DeletedFirst => is_event_table && is_put && !writes.iter().any(system),
+            Guard::StoredFirst => is_event_table && writes.iter().all(system),
             Guard::SavedFirst => table.name().as_str() == "annals-buffer" && is_put,
         }
     }
@@ -92,7 +92,7 @@ impl Items for Tampered {
             return Ok(Cost::request());
         }
         let sort = item.get("event_id").and_then(Value::as_str);
-        if self.guard == Guard::HorizonAhead && is_ours(&item) && sort == Some("horizon") {
+        if self.guard == Guard::HorizonAhead && is_system(&item) && sort == Some("horizon") {
             let time = item.get("time").and_then(Value::as_u64).unwrap();
             item.insert("time", time + 3 * LATENESS);
         }
@@ -114,7 +114,7 @@ impl Items for Tampered {
             *self.late.lock().unwrap() = Some((table.clone(), writes));
             return Ok(Cost::request());
         }
-        // First what was asked, then what was asked before.
+        // This batch first, then the one before it.
         let written = self.inner.write(table, writes).await;
         self.catch_up().await;
         written

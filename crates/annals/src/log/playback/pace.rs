@@ -1,14 +1,14 @@
-//! How fast a playback goes: as fast as it is read, as time went, or some factor of that.
+//! The speed of a playback: as fast as possible, real time, or a factor.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::StreamExt;
+use futures::stream::{Stream, StreamExt};
 
-use super::{LogStream, Time};
+use super::super::{LogEvent, LogStream, Time};
 use crate::{Clock, Error, Result};
 
-/// How fast a playback goes.
+/// The speed of a playback.
 ///
 /// ```
 /// use annals::log::Speed;
@@ -20,22 +20,22 @@ use crate::{Clock, Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Speed {
-    /// As fast as it is read.
+    /// As fast as possible.
     #[default]
     Max,
-    /// So many times as fast as it happened. More than zero; anything else is as [`Max`](Self::Max).
+    /// A multiple of real time, greater than zero; any other number means [`Max`](Self::Max).
     Times(f64),
 }
 
 impl Speed {
-    /// As fast as it happened.
+    /// Real time.
     pub const REAL_TIME: Self = Self::Times(1.0);
 
-    /// How long after the first event another one is due.
+    /// The delay of an event after the first one.
     fn due(self, since_first_ms: u64) -> Duration {
         match self {
             Self::Times(factor) if factor > 0.0 && factor.is_finite() => {
-                // Longer than that nobody waits.
+                // Bounded, so that the duration does not overflow.
                 let seconds = (since_first_ms as f64 / 1_000.0 / factor).min(1e9);
                 Duration::from_secs_f64(seconds)
             }
@@ -55,16 +55,20 @@ impl std::str::FromStr for Speed {
         let factor = factor.filter(|factor| *factor > 0.0 && factor.is_finite());
         factor.map(Self::Times).ok_or_else(|| {
             Error::invalid(format!(
-                "a speed is `max`, or a number above zero: 1 is as it happened. speed=`{text}`"
+                "a speed must be `max` or a number greater than zero; 1 is real time. speed=`{text}`"
             ))
         })
     }
 }
 
 /// The events, none before it is due. The first one is due at once.
-pub(super) fn paced(events: LogStream, speed: Speed, clock: Arc<dyn Clock>) -> LogStream {
+pub(super) fn paced(
+    events: impl Stream<Item = Result<LogEvent>> + Send + 'static,
+    speed: Speed,
+    clock: Arc<dyn Clock>,
+) -> LogStream {
     if speed == Speed::Max {
-        return events;
+        return LogStream::new(events);
     }
     let mut first: Option<(Time, Duration)> = None;
     let paced = events.then(move |event| {
@@ -82,7 +86,7 @@ pub(super) fn paced(events: LogStream, speed: Speed, clock: Arc<dyn Clock>) -> L
             event
         }
     });
-    Box::pin(paced)
+    LogStream::new(paced)
 }
 
 #[cfg(test)]
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_divides_the_time_that_passed() {
+    fn a_factor_divides_the_delay() {
         assert_eq!(Speed::Max.due(5_000), Duration::ZERO);
         assert_eq!(Speed::REAL_TIME.due(5_000), Duration::from_secs(5));
         assert_eq!(Speed::Times(10.0).due(5_000), Duration::from_millis(500));

@@ -1,24 +1,25 @@
-//! One slot, read in order: by time, then by id, over all the parts it is spread over.
+//! One slot, read in order: by time, then by id, over all parts that it is spread over.
 //!
-//! Promises: holds a page of each part and the events of one millisecond, no more. Every page is
-//! read. An event that stands under two numbers of parts, because the setting changed while a sweep
-//! died, is given once.
-//! Trusts: the index by time for the order of times, not for the order of ties.
+//! Guarantees: memory is bounded by a page of each part and the events of one millisecond. Every page
+//! is read. An event that is stored under two numbers of parts, because the setting changed while a
+//! sweep died, is returned once.
+//! Relies on: the time index for the order of times, not for the order of ties.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
 
 use futures::future::try_join_all;
-use futures::stream::{Stream, TryStreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use super::index::Indexed;
-use super::{Log, LogEvent, Slot, Span, Time, tables};
+use super::super::index::IndexedSlot;
+use super::super::shared::Shared;
+use super::super::{LogEvent, Slot, Span, Time, tables};
+use super::Read;
 use crate::items::{KeyPart, Page, Query, SortRange, query_pages};
 use crate::{Error, Result};
 
 /// One part of a slot.
 struct Part {
-    pages: Pin<Box<dyn Stream<Item = Result<Page>> + Send>>,
+    pages: BoxStream<'static, Result<Page>>,
     slot: Slot,
     end: Time,
     ahead: VecDeque<LogEvent>,
@@ -26,7 +27,7 @@ struct Part {
 }
 
 impl Part {
-    /// Reads pages until an event is ahead, or all are read.
+    /// Reads pages until an event is ahead, or to the end.
     async fn fill(&mut self) -> Result<()> {
         while self.ahead.is_empty() {
             let Some(page) = self.pages.try_next().await? else {
@@ -37,7 +38,7 @@ impl Part {
                 let event = tables::log_event_of(self.slot, item)?;
                 if event.time < self.slot.start() || event.time >= self.end {
                     return Err(Error::corrupt(format!(
-                        "an event stands in a slot that its time is not in; set time-unit-ms as the table was written. event id=`{}`, time=`{}`, slot=`{}`",
+                        "the time of an event is outside its slot; set time-unit-ms to the length that the table was written with. event id=`{}`, time=`{}`, slot=`{}`",
                         event.event_id, event.time, self.slot
                     )));
                 }
@@ -52,7 +53,7 @@ impl Part {
         self.ahead.front().map(|event| event.time)
     }
 
-    /// Takes every event of a time that is the next one.
+    /// Takes the next events if they have this time.
     async fn take_all(&mut self, time: Time, into: &mut Vec<LogEvent>) -> Result<()> {
         while self.next_time() == Some(time) {
             into.extend(self.ahead.pop_front());
@@ -69,16 +70,55 @@ fn earlier(a: Option<Slot>, b: Option<Slot>) -> Option<Slot> {
     }
 }
 
-/// A slot being read.
+/// An open slot.
 pub(super) struct SlotReader {
     parts: Vec<Part>,
-    /// Events of one time, the first one last.
+    /// Events of one millisecond, in reverse.
     ties: Vec<LogEvent>,
 }
 
 impl SlotReader {
-    /// The next event.
-    pub(super) async fn next(&mut self) -> Result<Option<LogEvent>> {
+    /// Opens the events of a slot that are in the span, with a request per part.
+    pub(super) async fn open(shared: &Shared, indexed: IndexedSlot, span: Span) -> Result<Self> {
+        let (slot, format) = (indexed.slot, &shared.format);
+        format.check(slot)?;
+        let end = slot.end(format.unit);
+        let range = range(slot, end, span);
+        let partitions = indexed
+            .parts
+            .iter()
+            .flat_map(|parts| tables::slot_partitions(slot, *parts));
+        let opening = partitions.map(|partition| async {
+            let query = Query::of(partition)
+                .on(tables::BY_TIME)
+                .within(range.clone());
+            let (items, table) = (shared.items.clone(), shared.tables.event.clone());
+            let mut part = Part {
+                pages: query_pages(items, table, query).boxed(),
+                slot,
+                end,
+                ahead: VecDeque::new(),
+                link: None,
+            };
+            part.fill().await?;
+            Ok::<_, Error>(part)
+        });
+        Ok(Self {
+            parts: try_join_all(opening).await?,
+            ties: Vec::new(),
+        })
+    }
+
+    /// The nearest slot that the events read so far link to.
+    pub(super) fn link(&self) -> Option<Slot> {
+        self.parts
+            .iter()
+            .fold(None, |link, part| earlier(link, part.link))
+    }
+}
+
+impl Read for SlotReader {
+    async fn next(&mut self) -> Result<Option<LogEvent>> {
         if let Some(event) = self.ties.pop() {
             return Ok(Some(event));
         }
@@ -97,16 +137,9 @@ impl SlotReader {
         }
         Ok(self.ties.pop())
     }
-
-    /// The nearest slot that the events read so far say is the next.
-    pub(super) fn link(&self) -> Option<Slot> {
-        self.parts
-            .iter()
-            .fold(None, |link, part| earlier(link, part.link))
-    }
 }
 
-/// Which times of a slot are in the span.
+/// The times of a slot that are in the span.
 fn range(slot: Slot, end: Time, span: Span) -> SortRange {
     let text = |time: Time| KeyPart::from(time.to_string());
     match (span.start() > slot.start(), span.end() < end) {
@@ -114,38 +147,5 @@ fn range(slot: Slot, end: Time, span: Span) -> SortRange {
         (true, false) => SortRange::AtLeast(text(span.start())),
         (false, true) => SortRange::Below(text(span.end())),
         (true, true) => SortRange::Between(text(span.start()), text(span.last())),
-    }
-}
-
-impl Log {
-    /// Opens a slot for what of it lies in the span: a request for each of its parts.
-    pub(super) async fn open_slot(&self, indexed: Indexed, span: Span) -> Result<SlotReader> {
-        let slot = indexed.slot;
-        self.check_slot(slot)?;
-        let end = slot.end(self.unit);
-        let range = range(slot, end, span);
-        let partitions = indexed
-            .parts
-            .iter()
-            .flat_map(|parts| tables::partitions(slot, *parts));
-        let opening = partitions.map(|partition| async {
-            let query = Query::of(partition)
-                .on(tables::BY_TIME)
-                .within(range.clone());
-            let (items, table) = (self.items.clone(), self.tables.event.clone());
-            let mut part = Part {
-                pages: Box::pin(query_pages(items, table, query)),
-                slot,
-                end,
-                ahead: VecDeque::new(),
-                link: None,
-            };
-            part.fill().await?;
-            Ok::<_, Error>(part)
-        });
-        Ok(SlotReader {
-            parts: try_join_all(opening).await?,
-            ties: Vec::new(),
-        })
     }
 }

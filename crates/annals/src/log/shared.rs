@@ -1,0 +1,219 @@
+//! What every stage of the log shares: the store, the clock, the tables and the settings, with the
+//! few ways in which stages read and write.
+//!
+//! The store splits a batch into requests and bounds how many are in flight. One call for a whole
+//! batch lets the embedded store make it durable with one sync.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::stream::Stream;
+
+use super::slot::TimeUnit;
+use super::tables::{self, SlotFormat};
+use super::{LogTables, Time};
+use crate::items::{
+    Condition, Item, Items, Key, Page, Query, Scan, TableSpec, Write, WriteError, query_all,
+    scan_pages,
+};
+use crate::settings::LogSettings;
+use crate::store::Store;
+use crate::{Clock, Error, Result};
+
+/// How often a conditional put is tried while other processes change the same item. Each attempt
+/// starts from the item that refused the one before it.
+pub(super) const ATTEMPTS_MAX: u32 = 10;
+/// The most partitions that a slot is spread over.
+const PARTS_MAX: u32 = 100;
+
+/// What every stage of the log works on.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) items: Arc<dyn Items>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) tables: LogTables,
+    pub(super) format: SlotFormat,
+    pub(super) settings: LogSettings,
+}
+
+/// How a conditional put ended.
+#[derive(Debug)]
+pub(super) enum Put {
+    Stored,
+    /// The condition did not hold for this item.
+    Refused(Option<Item>),
+}
+
+/// How a batch of writes ended.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// The keys of the writes that were not confirmed.
+    pub(super) unconfirmed: HashSet<Key>,
+    /// Why, if there are any.
+    pub(super) failure: Option<Error>,
+}
+
+/// What an update does with the current item.
+#[derive(Debug)]
+pub(super) enum Change<T> {
+    /// Leave it, and return this.
+    Keep(T),
+    /// Replace it by this item, and return this.
+    Replace(Item, T),
+}
+
+impl Shared {
+    pub(super) fn new(store: &Store, settings: &LogSettings) -> Result<Self> {
+        check(settings)?;
+        let tables = LogTables::new(settings)?;
+        let format = SlotFormat {
+            table: tables.event.clone(),
+            unit: TimeUnit::from_ms(settings.time_unit_ms)?,
+            parts: settings.slot_parts,
+            decodes: settings.decode_payload,
+        };
+        Ok(Self {
+            items: store.items().clone(),
+            clock: store.clock().clone(),
+            tables,
+            format,
+            settings: settings.clone(),
+        })
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time::from_clock(self.clock.now_ms())
+    }
+
+    /// One item of the event table.
+    pub(super) async fn get(&self, key: Key) -> Result<Option<Item>> {
+        let got = self.items.get(&self.tables.event, vec![key]).await?;
+        Ok(got.items.into_iter().next().flatten())
+    }
+
+    /// The items of a partition of the event table.
+    pub(super) fn query(
+        &self,
+        query: Query,
+    ) -> impl Stream<Item = Result<Item>> + Send + Unpin + use<> {
+        query_all(self.items.clone(), self.tables.event.clone(), query)
+    }
+
+    /// The pages of a table.
+    pub(super) fn scan(
+        &self,
+        table: &Arc<TableSpec>,
+        scan: Scan,
+    ) -> impl Stream<Item = Result<Page>> + Send + Unpin + use<> {
+        scan_pages(self.items.clone(), table.clone(), scan)
+    }
+
+    /// Puts an item if the condition holds.
+    pub(super) async fn put(
+        &self,
+        table: &TableSpec,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Put> {
+        match self.items.put(table, item, condition).await {
+            Ok(_) => Ok(Put::Stored),
+            Err(WriteError::Refused { existing, .. }) => {
+                Ok(Put::Refused(existing.map(|existing| *existing)))
+            }
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Deletes an item of the event table.
+    pub(super) async fn delete(&self, key: Key) -> Result<()> {
+        let deleted = self
+            .items
+            .delete(&self.tables.event, key, Condition::Always);
+        deleted.await?;
+        Ok(())
+    }
+
+    /// Puts and deletes, unconditionally and not atomically.
+    pub(super) async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Batch {
+        if writes.is_empty() {
+            return Batch::default();
+        }
+        let Err(error) = self.items.write(table, writes).await else {
+            return Batch::default();
+        };
+        let key_of = |write: &Write| match write {
+            Write::Put(item) => table.key_of(item).ok(),
+            Write::Delete(key) => Some(key.clone()),
+        };
+        Batch {
+            unconfirmed: error.remaining.iter().filter_map(key_of).collect(),
+            failure: Some(error.into()),
+        }
+    }
+
+    /// Changes one item of the event table if its `attribute` is unchanged since it was read.
+    ///
+    /// `current` is the item as the caller knows it. A refusal returns the item that is there, and
+    /// `change` decides again.
+    ///
+    /// # Errors
+    /// `Unavailable` if every one of [`ATTEMPTS_MAX`] attempts was refused.
+    pub(super) async fn update<T>(
+        &self,
+        mut current: Option<Item>,
+        attribute: &str,
+        mut change: impl FnMut(Option<&Item>) -> Result<Change<T>>,
+    ) -> Result<T> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (item, result) = match change(current.as_ref())? {
+                Change::Keep(result) => return Ok(result),
+                Change::Replace(item, result) => (item, result),
+            };
+            let value = current.and_then(|mut current| current.remove(attribute));
+            let condition = value.map_or(Condition::Absent, |value| {
+                Condition::Equals(attribute.to_owned(), value)
+            });
+            match self.put(&self.tables.event, item, condition).await? {
+                Put::Stored => return Ok(result),
+                Put::Refused(existing) => current = existing,
+            }
+        }
+        Err(keeps_changing(current.as_ref()))
+    }
+}
+
+/// The error after [`ATTEMPTS_MAX`] refusals, the last of them by this item.
+pub(super) fn keeps_changing(item: Option<&Item>) -> Error {
+    let name = item.map(tables::name_of).unwrap_or_default();
+    Error::unavailable(format!(
+        "another process keeps changing an item of the log; retry later. item=`{name}`, attempts=`{ATTEMPTS_MAX}`"
+    ))
+}
+
+fn check(settings: &LogSettings) -> Result<()> {
+    let parts = settings.slot_parts;
+    if !(1..=PARTS_MAX).contains(&parts) {
+        return Err(Error::invalid(format!(
+            "slot-parts is out of range; set it from 1 to {PARTS_MAX}. slot-parts=`{parts}`"
+        )));
+    }
+    if parts > 1 && settings.original_writes {
+        return Err(Error::invalid(
+            "slots cannot be spread while the original writes to the table; set slot-parts to 1, or original-writes to false",
+        ));
+    }
+    let counts = [
+        ("sweep-segments", u64::from(settings.sweep_segments)),
+        ("concurrency", settings.concurrency as u64),
+        ("playback-ahead", settings.playback_ahead as u64),
+    ];
+    match counts
+        .iter()
+        .find(|(_, count)| !(1..=1_000).contains(count))
+    {
+        None => Ok(()),
+        Some((name, count)) => Err(Error::invalid(format!(
+            "{name} is out of range; set it from 1 to 1000. {name}=`{count}`"
+        ))),
+    }
+}
