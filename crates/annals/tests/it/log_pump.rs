@@ -94,7 +94,7 @@ impl Bed {
 /// A journal that Pekko's plugin wrote.
 async fn pekko() -> Bed {
     let bed = Bed::new(LayoutName::Akka).await;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pekko");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../annals-jvm/tests/fixtures/pekko");
     let text = std::fs::read_to_string(folder.join("journal.jsonl")).unwrap();
     let table = bed.settings.tables().unwrap().journal;
     for line in text.lines() {
