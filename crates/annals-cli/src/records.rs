@@ -17,7 +17,7 @@ pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
         ))
     })?;
     let event_id = match sent.event_id {
-        None => EventId::of_bytes(line.trim_ascii()),
+        None => EventId::from_content(line.trim_ascii()),
         Some(id) => id.parse()?,
     };
     let time: Time = match sent.time {
@@ -30,11 +30,7 @@ pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
         },
         Some(other) => other.to_string().parse()?,
     };
-    Ok(Record {
-        source: source.to_owned(),
-        event_id,
-        time,
-        // A parser would round numbers, and drop the first of two members of one name.
-        payload: RecordPayload::bytes(sent.payload.get().as_bytes()),
-    })
+    // The bytes, because a parser would round numbers and drop members with a repeated name.
+    let payload = RecordPayload::bytes(sent.payload.get().as_bytes());
+    Ok(Record::new(source, event_id, time, payload))
 }

@@ -110,7 +110,7 @@ impl EntityEvent for Added {
     }
 }
 
-impl crate::entity::EventOf<Tally> for Added {}
+impl annals::entity::EventOf<Tally> for Added {}
 
 impl Stored for Tally {
     fn to_payload(&self) -> Result<Payload> {

@@ -9,12 +9,11 @@ use super::race::{self, Race};
 use super::replay::{self, ReplayPlan, ReplayRow};
 use super::{Contender, Payload, StorePlan, in_folder, make};
 use annals::embedded::Embedded;
-use annals::items::Items;
-use annals::journal::{Append, Expected, Journal};
+use annals::journal::{Append, Expected};
 use annals::layout::{AnnalsLayout, Layout};
 use annals::settings::EmbeddedSettings;
 use annals::store::Store;
-use annals::{Clock, Codec, NewEvent, Random, Result};
+use annals::{Clock, Codec, NewEvent, Result};
 
 /// The bytes of one event's payload.
 pub(super) const EVENT_BYTES: usize = 200;

@@ -8,12 +8,11 @@ use std::time::Duration;
 use super::race::{self, Race};
 use super::{Contender, Payload, in_folder};
 use annals::embedded::Embedded;
-use annals::items::Items;
-use annals::journal::{Expected, Journal};
+use annals::journal::Expected;
 use annals::layout::{AnnalsLayout, Layout};
 use annals::settings::EmbeddedSettings;
 use annals::store::Store;
-use annals::{Clock, Codec, NewEvent, Random, Result};
+use annals::{Clock, Codec, NewEvent, Result};
 
 /// Who appends, and where. Each append has one event of JSON, expects nothing and is durable when
 /// it is answered.

@@ -20,8 +20,8 @@ pub(crate) use entities::{CommandsRow, EntitiesPlan, EntitiesRow, ResidentRow, m
 pub(crate) use journal::{AppendsRow, JournalPlan, JournalRow, measure_journal};
 pub(crate) use load::{LoadPlan, measure_load};
 pub(crate) use log::{LogPlan, LogRow, measure_log};
-pub(crate) use race::{Lap, Race, race};
-pub(crate) use replay::{ReplayPlan, ReplayRow};
+pub(crate) use race::{Race, race};
+pub(crate) use replay::ReplayRow;
 
 use std::future::Future;
 use std::path::Path;

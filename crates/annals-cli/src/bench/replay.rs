@@ -20,7 +20,7 @@ use annals::journal::{Append, Expected, Journal, Window};
 use annals::layout::{AnnalsLayout, Layout};
 use annals::settings::EmbeddedSettings;
 use annals::store::Store;
-use annals::{Clock, Codec, Error, NewEvent, PersistenceId, Random, Result};
+use annals::{Clock, Codec, Error, NewEvent, PersistenceId, Result};
 
 /// How many events an append of the long journal has.
 const EVENTS_AN_APPEND: u64 = 10;

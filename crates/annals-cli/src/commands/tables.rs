@@ -2,14 +2,13 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use crate::settings::StoreKind;
 use annals::items::{Billing, Items, TableSpec};
-use annals::layout::{self, Hint};
+use annals::layout::Hint;
 use annals::log::LogTables;
 use annals::store::Store;
-use annals::{Error, ErrorKind, Random, Result, SystemClock};
+use annals::{Error, ErrorKind, Result};
 use annals_aws::kinesis::StreamName;
 use annals_aws::template::{LogParts, Template};
 use annals_aws::{DynamoDb, TableCare};

@@ -18,7 +18,7 @@ pub(super) async fn stats(call: Call) -> Answer {
     call.no_params()?;
     let log = call.app.log().await?;
     let stats = log.stats().await?;
-    Ok(response::json(&wire::LogStats::new(log, &stats)))
+    Ok(response::json(&wire::LogStats::new(&stats)))
 }
 
 /// `POST /v1/log/sweep`: moves buffered records into slots, now.
@@ -96,7 +96,7 @@ pub(super) async fn set_back(call: Call) -> Answer {
 /// `GET /v1/log/aside`: the records that could not become events, whole, with the reason.
 pub(super) async fn dead_letters(call: Call) -> Answer {
     call.no_params()?;
-    let records = call.app.log().await?.set_aside();
+    let records = call.app.log().await?.dead_letters();
     let lines = records.map_ok(|aside| wire::line(&wire::DeadLetter::new(&aside)));
     response::lines(Box::pin(lines)).await
 }
@@ -106,7 +106,7 @@ pub(super) async fn forget(call: Call) -> Answer {
     call.no_params()?;
     let (name, writer) = (call.segment(3)?.into_owned(), call.app.clone());
     let write = async move {
-        writer.log().await?.forget_aside(&name).await?;
+        writer.log().await?.delete_dead_letter(&name).await?;
         Ok(response::json(&wire::Forgotten { name }))
     };
     call.app.finish(write).await
@@ -141,7 +141,7 @@ pub(super) async fn playback(call: Call) -> Answer {
             let events = log.follow(playback);
             events.take_until(Box::pin(closing)).boxed()
         }
-        (false, Speed::Max) => log.playback(playback),
+        (false, Speed::Max) => log.playback(playback).boxed(),
         // A slow playback is not waited for: it breaks off.
         (false, _) => broken_by(closing, log.playback(playback)).boxed(),
     };
@@ -155,7 +155,7 @@ pub(super) async fn playback(call: Call) -> Answer {
     }
     let frames = events.map_ok(|event| {
         let line = wire::line(&wire::LogEvent::new(&event));
-        sse::frame(event.place(), line)
+        sse::frame(event.position(), line)
     });
     let (clock, heartbeat) = (app.clock().clone(), app.limits().heartbeat);
     Ok(sse::response(sse::with_heartbeats(

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_not_utf8_is_refused() {
-        assert!(last_id::<Place>(&with(LAST_EVENT_ID, "1000/%FF")).is_err());
+        assert!(last_id::<LogPosition>(&with(LAST_EVENT_ID, "1000/%FF")).is_err());
     }
 
     #[test]

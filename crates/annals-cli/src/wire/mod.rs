@@ -147,12 +147,11 @@ impl NewEvent<'_> {
     /// The event, number `place` of its append.
     pub(crate) fn event(self, place: usize) -> Result<Event> {
         let (codec, bytes) = self.bytes(format_args!("event {place}"))?;
-        Ok(Event {
-            schema: self.schema,
-            tags: self.tags,
-            metadata: self.metadata,
-            ..Event::new(codec, bytes).manifest(self.manifest)
-        })
+        let mut event = Event::new(codec, bytes).manifest(self.manifest);
+        event.schema = self.schema;
+        event.tags = self.tags;
+        event.metadata = self.metadata;
+        Ok(event)
     }
 }
 

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use annals::items::{Billing, item_to_json};
 use annals::layout::Hint as LayoutHint;
 use annals::log::{
-    Aside, Data, LinkReport, Log, LogEvent as Logged, LogStats as Stats, PumpReport, SweepReport,
-    Time,
+    Data, DeadLetter as Letter, LinkReport, LogEvent as Logged, LogStats as Stats, PumpReport,
+    SweepReport, Time,
 };
 use annals::verify::{Finding as Found, Kept, Remedy};
 use annals::{PersistenceId, SequenceNumber};
@@ -411,7 +411,7 @@ impl Swept {
             moved: Count(report.moved),
             repeated: Count(report.repeated),
             late: Count(report.late),
-            set_aside: Count(report.set_aside),
+            set_aside: Count(report.dead_letters),
             stuck: Count(report.stuck),
             left: Count(report.left),
             horizon: text(report.horizon),
@@ -474,11 +474,11 @@ pub(crate) struct DeadLetter {
 }
 
 impl DeadLetter {
-    pub(crate) fn new(aside: &Aside) -> Self {
+    pub(crate) fn new(letter: &Letter) -> Self {
         Self {
-            name: aside.name.clone(),
-            reason: aside.reason.clone(),
-            record: item_to_json(&aside.record),
+            name: letter.name.clone(),
+            reason: letter.reason.clone(),
+            record: item_to_json(&letter.record),
         }
     }
 }
@@ -524,18 +524,17 @@ pub(crate) struct LogStats {
 }
 
 impl LogStats {
-    pub(crate) fn new(log: &Log, stats: &Stats) -> Self {
-        let (first, last) = stats.slots.unzip();
+    pub(crate) fn new(stats: &Stats) -> Self {
         Self {
             buffered: Count(stats.buffered),
             oldest_buffered: text(stats.oldest_buffered),
-            set_aside: Count(stats.set_aside),
+            set_aside: Count(stats.dead_letters),
             horizon: text(stats.horizon),
             days: Count(stats.days),
-            first_slot: first.map(|slot| slot.to_string()),
-            last_slot: last.map(|slot| slot.to_string()),
+            first_slot: stats.first_slot.map(|slot| slot.to_string()),
+            last_slot: stats.last_slot.map(|slot| slot.to_string()),
             is_indexed: stats.is_indexed,
-            time_unit_ms: Count(log.time_unit().ms()),
+            time_unit_ms: Count(stats.time_unit_ms),
             slot_parts: stats
                 .slot_parts
                 .iter()

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use annals::items::{Items, Scan, item_to_json, scan_all};
-use annals::journal::{Expected, Journal};
+use annals::journal::Expected;
 use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::{Codec, ManualClock, NewEvent, PersistenceId, Random, SequenceNumber};

@@ -4,7 +4,6 @@
 use annals::ErrorKind;
 use annals::layout::Layout;
 use annals_jvm::AnyLayout;
-use annals_jvm::LayoutName;
 use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision, TableNameKind};
 
 fn read(text: &str) -> Result<AnyLayout, String> {

@@ -23,7 +23,7 @@ use annals::layout::Layout;
 use annals::layout::recent_cache::Known;
 use annals::store::Store;
 use annals::verify::{FindingStream, Repairs};
-use annals::{Clock, PersistenceId, Result, SequenceNumber};
+use annals::{PersistenceId, Result, SequenceNumber};
 
 /// What this process knows of an id: by having written or read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) struct Head {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct AkkaJournal {
+pub(crate) struct AkkaJournal {
     pub(super) store: Store,
     pub(super) table: Arc<TableSpec>,
     pub(super) settings: Arc<AnyLayout>,

@@ -50,7 +50,7 @@ const BY_TIME: &str = "ts-idx";
 ///
 /// See [`AkkaJournal`](super::AkkaJournal) for an example of settings that choose this layout.
 #[derive(Clone, Debug)]
-pub struct AkkaSnapshots {
+pub(crate) struct AkkaSnapshots {
     store: Store,
     table: Arc<TableSpec>,
     name: Arc<str>,

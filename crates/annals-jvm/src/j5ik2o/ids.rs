@@ -10,7 +10,7 @@ use futures::{Stream, TryStreamExt};
 
 use super::journal::J5ik2oJournal;
 use super::row::owner;
-use annals::items::{Scan, scan_all};
+use annals::items::Scan;
 use annals::journal::IdStream;
 use annals::verify::{Ids, Kept, Met, stray};
 use annals::{PersistenceId, Result};

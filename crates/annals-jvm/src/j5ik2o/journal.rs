@@ -21,7 +21,7 @@ use super::row::{Row, owner};
 use super::rows::{Range, Rows, Step};
 use super::{deletion, ids, replay, skipping, tables, verify};
 use crate::settings::{AnyLayout, J5ik2oJournal as Section, JournalColumns};
-use annals::items::{Item, Items, Query, TableSpec, query_all};
+use annals::items::{Item, Items, Query, TableSpec};
 use annals::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
     Skip, Stamped, Window, verify_met,
@@ -30,7 +30,7 @@ use annals::layout::Layout;
 use annals::layout::recent_cache::Known;
 use annals::store::Store;
 use annals::verify::{FindingStream, Repairs};
-use annals::{Clock, PersistenceId, Result, SequenceNumber};
+use annals::{PersistenceId, Result, SequenceNumber};
 
 /// What this process knows of an id: by having written or read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,14 +42,12 @@ use super::separator::Separator;
 use super::tables::state_table;
 use super::value::{self, Standing, Values};
 use crate::settings::{AnyLayout, TableNameKind};
-use annals::items::{
-    Condition, Item, Items, Key, KeyPart, Scan, TableSpec, Value, WriteError, scan_all,
-};
+use annals::items::{Condition, Item, Items, Key, KeyPart, Scan, TableSpec, Value, WriteError};
 use annals::journal::IdStream;
 use annals::state::{Revision, State, StateError, StateLayout};
 use annals::store::Store;
 use annals::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
-use annals::{Error, ErrorKind, PersistenceId, Random, Result, Token};
+use annals::{Error, ErrorKind, PersistenceId, Result, Token};
 
 /// How often a write looks again while others write the same id.
 const TRIES_MAX: usize = 16;

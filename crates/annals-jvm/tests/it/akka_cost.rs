@@ -16,7 +16,7 @@ use annals::items::{Cost, Items};
 use annals::journal::{Journal, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::snapshot::{Criteria, Snapshots};
+use annals::snapshot::Criteria;
 use annals::store::Store;
 use annals::{Codec, ManualClock, NewEvent, Payload, PersistenceId, Random, SequenceNumber};
 use annals_testkit::store;

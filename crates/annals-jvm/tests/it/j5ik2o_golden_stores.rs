@@ -6,7 +6,6 @@ use std::sync::Arc;
 use annals::items::Items;
 use annals::layout::Layout;
 use annals::snapshot::{Criteria, Snapshots};
-use annals::state::States;
 use annals::{Codec, ManualClock, Payload, Random, SequenceNumber};
 use annals_jvm::AnyLayout;
 use annals_jvm::settings::StoredRevision;

@@ -10,7 +10,7 @@ use annals::memory::Memory;
 use annals::snapshot::{Criteria, Snapshots};
 use annals::state::States;
 use annals::store::Store;
-use annals::{Codec, Event, ManualClock, Payload, PersistenceId, Random, Result};
+use annals::{Codec, Event, ManualClock, Payload, PersistenceId, Result};
 use annals_jvm::j5ik2o::{
     J5ik2oJournal, J5ik2oSnapshots, J5ik2oStates, PartitionKeyResolver, Resolvers, SortKeyResolver,
 };

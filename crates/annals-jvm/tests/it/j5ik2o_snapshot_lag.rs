@@ -9,7 +9,7 @@ use annals::items::{
 };
 use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::snapshot::{Criteria, Snapshots};
+use annals::snapshot::Criteria;
 use annals::{Codec, ManualClock, Payload, PersistenceId, Random};
 use annals_testkit::store;
 use async_trait::async_trait;

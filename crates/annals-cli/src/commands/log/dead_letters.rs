@@ -6,7 +6,7 @@ use annals::Result;
 use futures::TryStreamExt;
 
 use super::super::{Context, Purpose};
-use crate::shown;
+use crate::wire;
 
 /// List the records that could not become events, whole, with the reason.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,9 @@ impl DeadLetters {
         let mut letters = log.dead_letters();
         while let Some(letter) = letters.try_next().await? {
             let text = format!("{}  {}", letter.name, letter.reason);
-            context.output.line(&shown::dead_letter(&letter), &text)?;
+            context
+                .output
+                .line(&wire::DeadLetter::new(&letter), &text)?;
         }
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

@@ -222,7 +222,7 @@ async fn print_all(events: impl Events, slots: &Mutex<SlotReport>) -> Result<()>
             match event {
                 Ok(event) => {
                     lines.push(wire::line(&wire::LogEvent::new(&event)));
-                    last = Some(event.place());
+                    last = Some(event.position());
                 }
                 Err(error) => failure = Some(error),
             }

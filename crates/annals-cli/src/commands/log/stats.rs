@@ -41,7 +41,7 @@ impl Stats {
             ("slot length", format!("{} ms", stats.time_unit_ms)),
         ];
         let lines = lines.map(|(name, value)| format!("{name:<22} {value}"));
-        let object = wire::LogStats::new(&log, &stats);
+        let object = wire::LogStats::new(&stats);
         context.output.line(&object, &lines.join("\n"))?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

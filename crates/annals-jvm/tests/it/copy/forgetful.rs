@@ -10,7 +10,7 @@ use annals::journal::{
 use annals::memory::Memory;
 use annals::store::Store;
 use annals::verify::Repairs;
-use annals::{Annals, ErrorKind, ManualClock, PersistenceId, Random, Result, SequenceNumber};
+use annals::{Annals, ErrorKind, PersistenceId, Result, SequenceNumber};
 use annals_jvm::LayoutName;
 use annals_jvm::j5ik2o::J5ik2oJournal;
 

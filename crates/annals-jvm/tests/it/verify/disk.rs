@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use annals::embedded::Embedded;
 use annals::items::Items;
-use annals::journal::{Journal, Verify, Window};
+use annals::journal::{Verify, Window};
 use annals::layout::Layout;
 use annals::settings::EmbeddedSettings;
 use annals::{ErrorKind, Event, ManualClock, Random};

@@ -14,7 +14,6 @@ use annals::journal::{Append, Expected, Finding, Journal, Problem, Verify};
 use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::{Clock, PersistenceId, Random};
-use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;
 use annals_testkit::store;
 use async_trait::async_trait;
