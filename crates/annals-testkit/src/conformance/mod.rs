@@ -49,6 +49,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use annals::items::Items;
+use annals::store::Store;
 
 /// One thing a store must do, by name.
 ///
@@ -82,6 +83,8 @@ impl Check {
     /// # Errors
     /// The message of the panic the check ended with.
     pub async fn outcome(&self, items: Arc<dyn Items>) -> Result<(), String> {
+        // As everybody uses it: through the handle, which adds context to errors.
+        let items = Store::from_items(items).items().clone();
         let ended = AssertUnwindSafe((self.act)(items)).catch_unwind().await;
         ended.map_err(|panic| format!("{self}: {}", message_of(&*panic)))
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use annals::store::Store;
 use annals::items::{Condition, Item, Items, Key, Query, Scan, TableSpec, Write};
 use annals::memory::Memory;
 use annals::{Error, ErrorKind, Random, Result};
@@ -53,9 +54,8 @@ async fn check_always(faults: Faults, want: &str, is_there: bool) {
     assert_eq!(found, Some(table), "tables are left alone");
 }
 
-/// As a store's own errors do: a test reads what befell whom.
 #[tokio::test]
-async fn a_fault_tells_what_was_asked() {
+async fn an_injected_fault_gets_error_context_from_the_store_handle() {
     for faults in [
         Faults {
             error: 1_000,
@@ -67,6 +67,7 @@ async fn a_fault_tells_what_was_asked() {
         },
     ] {
         let (_, faulty, table) = failing(1, faults).await;
+        let faulty = Store::from(faulty);
         let told = |error: Error| error.to_string();
         let get = faulty.get(&table, vec![key(1), key(2)]).await;
         let put = faulty.put(&table, item(1), Condition::Absent).await;
