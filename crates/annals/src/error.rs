@@ -1,8 +1,10 @@
-//! The one public error, and the four kinds that say what a caller does next.
+//! The one public error, its four kinds and its facts.
 //!
-//! Promises: every failure in the system has exactly one [`ErrorKind`]; the cause chain is kept.
-//! Never: carries a type of AWS, fjall or the command line in its signature.
+//! Guarantees: every failure has exactly one [`ErrorKind`], the cause chain is kept, and facts are
+//! data: nobody has to search a message for them. No type of AWS, fjall or the command line is in a
+//! signature.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 /// ```
 /// use annals::{Error, ErrorKind};
 ///
-/// fn is_worth_repeating(error: &Error) -> bool {
+/// fn is_retryable(error: &Error) -> bool {
 ///     match error.kind() {
 ///         ErrorKind::Conflict => true,    // after a reload
 ///         ErrorKind::Unavailable => true, // later
@@ -22,39 +24,41 @@ use std::sync::Arc;
 ///     }
 /// }
 ///
-/// assert!(is_worth_repeating(&Error::unavailable("the store does not answer")));
-/// assert!(!is_worth_repeating(&Error::invalid("an append has at least one event")));
+/// assert!(is_retryable(&Error::unavailable("the store does not answer")));
+/// assert!(!is_retryable(&Error::invalid("an append has at least one event")));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Someone wrote first: reload, decide again, try again.
+    /// Another writer was first: reload, decide again, retry.
     Conflict,
     /// Throttled, timed out or unreachable: make the same call later.
     ///
-    /// Stores retry inside, within a deadline, before they answer this. A write that ends so
-    /// *may have landed*: whoever repeats it must be able to recognise its own success.
+    /// Stores retry within a deadline before they return this. A write that ends so *may have
+    /// succeeded*: a caller that retries it must be able to recognise its own success.
     Unavailable,
     /// The call, a setting or the table is wrong: fix it. Nothing was written.
     Invalid,
-    /// Stored bytes do not parse: stop, an operator looks.
+    /// Stored bytes do not parse: stop, an operator must look.
     Corrupt,
 }
 
 /// Why an operation failed.
 ///
-/// Messages are one line in lower case with the facts last; [`source`](StdError::source) leads to
-/// the cause, whose text the message does not repeat.
+/// The message is one line in lower case that says what to do. [`facts`](Self::facts) name what the
+/// error is about and are printed after the message; [`source`](StdError::source) is the cause,
+/// whose text the message does not repeat.
 ///
 /// ```
 /// use annals::{Error, ErrorKind};
 ///
-/// let error = Error::invalid("table name is too short. name=`x`");
+/// let error = Error::invalid("table name is too short").fact("name", "x");
 /// assert_eq!(error.kind(), ErrorKind::Invalid);
+/// assert_eq!(error.fact_value("name"), Some("x"));
 /// assert_eq!(error.to_string(), "table name is too short. name=`x`");
 /// ```
 ///
-/// Cloning is cheap: one failure may have many callers to tell.
+/// Cloning is cheap: one failure may have many callers.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -62,8 +66,12 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    facts: Vec<Fact>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+/// A name and its value.
+type Fact = (Cow<'static, str>, String);
 
 /// The result of nearly everything here.
 ///
@@ -81,15 +89,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error of the given kind.
+    ///
+    /// Facts at the end of the message, written as they are printed (``. name=`value`, …``), are
+    /// split off and stored as [`facts`](Self::facts).
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        let facts = split_facts(&mut message);
         Self(Arc::new(Inner {
             kind,
-            message: message.into(),
+            message,
+            facts,
             source: None,
         }))
     }
 
-    /// Someone wrote first.
+    /// Another writer was first.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Conflict, message)
     }
@@ -109,14 +123,14 @@ impl Error {
         Self::new(ErrorKind::Corrupt, message)
     }
 
-    /// The same error with its cause attached.
+    /// Attaches the cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Arc::make_mut(&mut self.0).source = Some(Arc::from(source.into()));
         self
     }
 
-    /// The same error with one more fact at the end, unless it tells that one already.
+    /// Adds a fact, unless there is one of that name: the first one is closest to the failure.
     ///
     /// ```
     /// use annals::Error;
@@ -126,12 +140,11 @@ impl Error {
     /// assert_eq!(error.to_string(), "the disk is full. table=`notes`, key=`a`");
     /// ```
     #[must_use]
-    pub fn fact(mut self, name: &str, value: impl fmt::Display) -> Self {
-        if !self.0.message.contains(&format!(" {name}=`")) {
-            let message = &mut Arc::make_mut(&mut self.0).message;
-            // Facts come last, so a message that ends in one has some.
-            let joint = if message.ends_with('`') { ", " } else { ". " };
-            message.push_str(&format!("{joint}{name}=`{value}`"));
+    pub fn fact(mut self, name: impl Into<Cow<'static, str>>, value: impl fmt::Display) -> Self {
+        let name = name.into();
+        if self.fact_value(&name).is_none() {
+            let facts = &mut Arc::make_mut(&mut self.0).facts;
+            facts.push((name, value.to_string()));
         }
         self
     }
@@ -140,11 +153,91 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
+
+    /// The message without the facts.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The facts by name, in the order they are printed in.
+    ///
+    /// ```
+    /// use annals::Error;
+    ///
+    /// let error = Error::invalid("no such index. table=`notes`, index=`by-name`");
+    /// assert_eq!(error.message(), "no such index");
+    /// let facts: Vec<_> = error.facts().collect();
+    /// assert_eq!(facts, [("table", "notes"), ("index", "by-name")]);
+    /// ```
+    pub fn facts(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        let facts = self.0.facts.iter();
+        facts.map(|(name, value)| (&**name, value.as_str()))
+    }
+
+    /// The value of a fact.
+    pub fn fact_value(&self, name: &str) -> Option<&str> {
+        let mut facts = self.facts();
+        facts.find_map(|(other, value)| (other == name).then_some(value))
+    }
+}
+
+/// Takes the facts off the end of a message: the longest end of it that is nothing but facts.
+fn split_facts(message: &mut String) -> Vec<Fact> {
+    const START: &str = ". ";
+    if !message.ends_with('`') {
+        return Vec::new();
+    }
+    let mut ends = message.match_indices(START).map(|(at, _)| at);
+    let found = ends.find_map(|at| {
+        let facts = parse_facts(message.get(at + START.len()..)?)?;
+        Some((at, facts))
+    });
+    let Some((at, facts)) = found else {
+        return Vec::new();
+    };
+    message.truncate(at);
+    facts
+}
+
+/// Facts separated by commas, and nothing else. A value ends at the first backtick after which
+/// another fact, or nothing, follows.
+fn parse_facts(text: &str) -> Option<Vec<Fact>> {
+    let mut facts = Vec::new();
+    let mut rest = text;
+    loop {
+        let (name, value) = split_name(rest)?;
+        let mut ends = value.match_indices('`').map(|(at, _)| at);
+        let (end, next) = ends.find_map(|end| {
+            let next = value.get(end + 1..)?;
+            if next.is_empty() {
+                return Some((end, None));
+            }
+            let next = next.strip_prefix(", ")?;
+            split_name(next).map(|_| (end, Some(next)))
+        })?;
+        facts.push((name.to_owned().into(), value.get(..end)?.to_owned()));
+        match next {
+            Some(next) => rest = next,
+            None => return Some(facts),
+        }
+    }
+}
+
+/// The name of a fact, and what follows the backtick that begins its value.
+fn split_name(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once("=`")?;
+    let is_name = |c: char| c.is_alphanumeric() || " _-".contains(c);
+    (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&self.0.message)?;
+        for (n, (name, value)) in self.facts().enumerate() {
+            let joint = if n == 0 { ". " } else { ", " };
+            write!(f, "{joint}{name}=`{value}`")?;
+        }
+        Ok(())
     }
 }
 
@@ -152,7 +245,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Error");
         debug.field("kind", &self.0.kind);
-        debug.field("message", &self.0.message);
+        debug.field("message", &self.to_string());
         if let Some(source) = &self.0.source {
             debug.field("source", source);
         }
@@ -163,5 +256,64 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_split(text: &str, message: &str, facts: &[(&str, &str)]) {
+        let error = Error::invalid(text);
+        assert_eq!(error.message(), message);
+        assert_eq!(error.facts().collect::<Vec<_>>(), facts);
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn facts_at_the_end_of_a_message_become_data() {
+        check_split("no facts", "no facts", &[]);
+        check_split("one. a=`1`", "one", &[("a", "1")]);
+        check_split(
+            "two sentences. nothing was written. key=`a, 1`, newest known=`2`",
+            "two sentences. nothing was written",
+            &[("key", "a, 1"), ("newest known", "2")],
+        );
+        check_split("empty. text=``", "empty", &[("text", "")]);
+        check_split("ticks. text=`a`b`", "ticks", &[("text", "a`b")]);
+    }
+
+    #[test]
+    fn what_is_not_a_fact_stays_in_the_message() {
+        for text in [
+            "run `annals tables create`",
+            "an end. see `a`",
+            "facts in the middle. a=`1`. then this",
+            "not a name. a(b)=`1`",
+        ] {
+            check_split(text, text, &[]);
+        }
+        let error = Error::invalid("run `annals tables create`").fact("table", "notes");
+        assert_eq!(
+            error.to_string(),
+            "run `annals tables create`. table=`notes`"
+        );
+    }
+
+    #[test]
+    fn a_fact_is_added_once_however_it_got_there() {
+        let error = Error::invalid("wrong. table=`notes`").fact("table", "others");
+        assert_eq!(error.fact_value("table"), Some("notes"));
+        let error = error.fact("key", 1).fact("key", 2);
+        assert_eq!(error.to_string(), "wrong. table=`notes`, key=`1`");
+        assert_eq!(error.fact_value("index"), None);
+    }
+
+    #[test]
+    fn a_name_inside_a_value_is_not_a_fact() {
+        // It was taken for one while facts were searched for in the message.
+        let error = Error::invalid("wrong. text=`x table=`y`").fact("table", "notes");
+        assert_eq!(error.fact_value("table"), Some("notes"));
     }
 }

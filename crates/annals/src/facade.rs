@@ -1,4 +1,4 @@
-//! Everything on one store: journal, snapshots, durable state, and the entities on them.
+//! The facade: journal, snapshots, durable state, entities and log on one store.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::state::States;
 use crate::store::Store;
 use crate::{Error, Result};
 
-/// Everything on one store.
+/// Journal, snapshots, durable state, entities and log on one store.
 ///
 /// ```
 /// use annals::{Annals, Codec, NewEvent, journal::Expected};
@@ -37,21 +37,20 @@ pub struct Annals {
 }
 
 impl Annals {
-    /// In a folder of this machine, which is created if it is missing. One process at a time.
+    /// Opens a folder of this machine, creating it if it is missing. One process at a time.
     ///
     /// # Errors
-    /// `Invalid` where the folder holds something else, `Unavailable` where another process has it
-    /// open.
+    /// `Invalid` if the folder is not a store, `Unavailable` if another process has it open.
     #[cfg(feature = "embedded")]
     pub async fn embedded(folder: impl AsRef<std::path::Path>) -> Result<Self> {
         let opened = crate::embedded::Embedded::open(folder.as_ref(), &Default::default())?;
         Self::create(opened, &AnnalsLayout::default()).await
     }
 
-    /// On any store and layout; the tables must exist.
+    /// Opens any store and layout; the tables must exist.
     ///
     /// # Errors
-    /// `Invalid` where a table is missing or was created for other settings.
+    /// `Invalid` if a table is missing or was created with other settings.
     pub async fn open(store: impl Into<Store>, layout: &dyn Layout) -> Result<Self> {
         let store = store.into();
         let has_states = layout.tables()?.state.is_some();
@@ -64,10 +63,10 @@ impl Annals {
         })
     }
 
-    /// On any store and layout; missing tables are created.
+    /// Opens any store and layout, creating missing tables.
     ///
     /// # Errors
-    /// `Invalid` where a table was created for other settings; the others as the store fails.
+    /// `Invalid` if a table was created with other settings; otherwise those of the store.
     pub async fn create(store: impl Into<Store>, layout: &dyn Layout) -> Result<Self> {
         let store = store.into();
         layout.tables()?.create_missing(&store).await?;
@@ -87,13 +86,13 @@ impl Annals {
     /// The durable state.
     ///
     /// # Errors
-    /// `Invalid` where the layout has none.
+    /// `Invalid` if the layout does not support it.
     pub fn states(&self) -> Result<&States> {
-        let none = || Error::invalid("this layout has no durable state; choose annals or j5ik2o");
+        let none = || Error::invalid("this layout has no durable state; use annals or j5ik2o");
         self.states.as_ref().ok_or_else(none)
     }
 
-    /// The time-ordered log on the same store, whose tables are there.
+    /// Opens the time-ordered log on the same store; its tables must exist.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -101,7 +100,7 @@ impl Annals {
         Log::open(&self.store, settings).await
     }
 
-    /// The time-ordered log on the same store; tables that are missing are made.
+    /// Opens the time-ordered log on the same store, creating missing tables.
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -124,12 +123,12 @@ impl Annals {
         }
     }
 
-    /// Entities that stay in memory while they are used. To be called inside a tokio runtime.
+    /// Starts a region: entities stay in memory while they are used. Call it inside a tokio runtime.
     pub fn region<E: Entity>(&self, settings: EntitySettings<E>) -> Region<E> {
         Region::start(self.host(settings))
     }
 
-    /// Entities that are loaded for each command.
+    /// Creates an executor: entities are loaded for each command.
     pub fn executor<E: Entity>(&self, settings: EntitySettings<E>) -> Executor<E> {
         Executor::new(self.host(settings))
     }
@@ -146,11 +145,11 @@ impl Annals {
         })
     }
 
-    /// Values that stay in memory while they are used. To be called inside a tokio runtime. See
-    /// [`durable`] for an example.
+    /// Starts a region of durable entities. Call it inside a tokio runtime. See [`durable`] for an
+    /// example.
     ///
     /// # Errors
-    /// `Invalid` where the layout has no durable state.
+    /// `Invalid` if the layout has no durable state.
     pub fn durable_region<E: durable::Entity>(
         &self,
         settings: EntitySettings<E>,
@@ -158,10 +157,10 @@ impl Annals {
         Ok(durable::Region::start(self.durable_host(settings)?))
     }
 
-    /// Values that are loaded for each command.
+    /// Creates an executor of durable entities: values are loaded for each command.
     ///
     /// # Errors
-    /// `Invalid` where the layout has no durable state.
+    /// `Invalid` if the layout has no durable state.
     ///
     /// ```
     /// # use annals::entity::durable::{Effect, Entity, Handle, update};

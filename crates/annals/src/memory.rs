@@ -1,18 +1,20 @@
-//! The reference store: tables as sorted maps, small and obvious.
+//! The reference store: tables as sorted maps, small and obvious rather than fast.
 //!
-//! Promises: the behaviour every other store is compared with. Nothing outlives the process.
-//! Never: is fast on purpose. Indexes are kept as sorted sets of keys, rebuilt by nobody.
+//! Guarantees: the behaviour that every other store is compared with. Nothing outlives the process.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 
+use crate::items::check::{
+    check_condition, check_cursor, check_item, check_key, check_query, check_scan, check_spec,
+    check_writes, missing_table, table_exists,
+};
 use crate::items::{
     BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, PageBuilder,
-    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, agree, check_condition,
-    check_cursor, check_item, check_key, check_query, check_scan, check_writes, cursor_after,
-    index_entry, item_size, missing_table, table_exists,
+    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, cursor_after, index_entry,
+    item_size,
 };
 use crate::{Error, Result};
 
@@ -43,7 +45,7 @@ pub struct Memory {
 struct Table {
     spec: TableSpec,
     items: BTreeMap<Key, Item>,
-    /// For each index its entries in order: by the index's key, then by the table's.
+    /// The entries of each index, ordered by the index's key, then by the table's.
     indexes: Vec<BTreeSet<(Key, Key)>>,
 }
 
@@ -56,25 +58,24 @@ impl Table {
         }
     }
 
-    /// Whether the table takes `item`. Asked before anything changes, and of the stored spec: the
-    /// caller's may not know every index.
+    /// Checks an item before anything changes, by the stored spec: the caller's may lack indexes.
     fn check(&self, item: &Item) -> Result<()> {
         check_item(&self.spec, item).map(|_| ())
     }
 
-    /// Replaces what `key` names, in the table and its indexes; answers the units.
+    /// Replaces the item of a key in the table and its indexes; returns the units.
     fn replace(&mut self, key: Key, new: Option<Item>) -> Result<Cost> {
         let old = self.items.remove(&key);
         for (index, entries) in self.spec.indexes().iter().zip(&mut self.indexes) {
-            let place = |item: &Option<Item>| match item {
+            let entry_key = |item: &Option<Item>| match item {
                 Some(item) => index.key.key_of(item),
                 None => Ok(None),
             };
-            if let Some(place) = place(&old)? {
-                entries.remove(&(place, key.clone()));
+            if let Some(entry) = entry_key(&old)? {
+                entries.remove(&(entry, key.clone()));
             }
-            if let Some(place) = place(&new)? {
-                entries.insert((place, key.clone()));
+            if let Some(entry) = entry_key(&new)? {
+                entries.insert((entry, key.clone()));
             }
         }
         let cost = Cost::of_write(&self.spec, old.as_ref(), new.as_ref());
@@ -101,12 +102,12 @@ impl Table {
         })
     }
 
-    /// Where one partition of the table, or of an index, has entries, in ascending order: the
-    /// place in what is read, and the key in the table.
-    fn places(&self, query: &Query) -> Result<Vec<(&Key, &Key)>> {
+    /// The keys of one partition, in ascending order: by the table or index that is read, and in
+    /// the table.
+    fn keys_of(&self, query: &Query) -> Result<Vec<(&Key, &Key)>> {
         let first = Key::new(query.partition.clone());
-        let is_inside = |place: &Key| place.partition == query.partition;
-        let is_wanted = |place: &Key| query.range.contains(place.sort.as_ref());
+        let is_inside = |key: &Key| key.partition == query.partition;
+        let is_wanted = |key: &Key| query.range.contains(key.sort.as_ref());
         let Some(name) = &query.index else {
             let rows = self
                 .items
@@ -124,13 +125,13 @@ impl Table {
         let entries = entries
             .into_iter()
             .flat_map(|set| set.range((first.clone(), smallest.clone())..));
-        let entries = entries.take_while(|(place, _)| is_inside(place));
-        let entries = entries.filter(|(place, _)| is_wanted(place));
-        Ok(entries.map(|(place, key)| (place, key)).collect())
+        let entries = entries.take_while(|(entry, _)| is_inside(entry));
+        let entries = entries.filter(|(entry, _)| is_wanted(entry));
+        Ok(entries.map(|(entry, key)| (entry, key)).collect())
     }
 
-    /// What a query on the table or an index sees of the item that `key` names.
-    fn seen(&self, query: &Query, key: &Key) -> Result<Option<Item>> {
+    /// The item of `key` as the table or index of a query holds it.
+    fn item_for(&self, query: &Query, key: &Key) -> Result<Option<Item>> {
         let item = self.items.get(key);
         Ok(match &query.index {
             None => item.cloned(),
@@ -161,12 +162,12 @@ impl Memory {
         let table = tables
             .get_mut(spec.name())
             .ok_or_else(|| missing_table(spec.name()))?;
-        agree(spec, &table.spec)?;
+        check_spec(spec, &table.spec)?;
         act(table)
     }
 }
 
-/// Which of `of` segments a partition falls into: a stable hash, evenly spread.
+/// Whether a key's partition is in a segment: by a stable, evenly distributed hash.
 fn is_in_segment(key: &Key, segment: Segment) -> bool {
     let text = key.partition.to_string();
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -175,7 +176,7 @@ fn is_in_segment(key: &Key, segment: Segment) -> bool {
     hash % u64::from(segment.of) == u64::from(segment.index)
 }
 
-/// The verbs, whose errors are told by those of [`Items`].
+/// The methods of [`Items`], without `async`.
 impl Memory {
     fn get_all(&self, table: &TableSpec, keys: &[Key]) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
@@ -253,27 +254,27 @@ impl Memory {
         })
     }
 
-    fn page(&self, table: &TableSpec, query: &Query) -> Result<Page> {
+    fn query_page(&self, table: &TableSpec, query: &Query) -> Result<Page> {
         let checked = check_query(table, query)?;
         let after = query
             .after
             .as_ref()
             .map(|c| check_cursor(table, checked.schema, c));
         let after = after.transpose()?;
-        let is_ahead = |place: &Key, key: &Key| match (&after, query.direction) {
+        let is_after = |entry: &Key, key: &Key| match (&after, query.direction) {
             (None, _) => true,
-            (Some((at, at_key)), Direction::Ascending) => (place, key) > (at, at_key),
-            (Some((at, at_key)), Direction::Descending) => (place, key) < (at, at_key),
+            (Some((at, at_key)), Direction::Ascending) => (entry, key) > (at, at_key),
+            (Some((at, at_key)), Direction::Descending) => (entry, key) < (at, at_key),
         };
         let mut page = PageBuilder::new(query.limit);
         self.with(table, |table| {
-            let mut places = table.places(query)?;
+            let mut keys = table.keys_of(query)?;
             if query.direction == Direction::Descending {
-                places.reverse();
+                keys.reverse();
             }
-            places.retain(|(place, key)| is_ahead(place, key));
-            for (_, key) in places {
-                if let Some(item) = table.seen(query, key)?
+            keys.retain(|(entry, key)| is_after(entry, key));
+            for (_, key) in keys {
+                if let Some(item) = table.item_for(query, key)?
                     && !page.offer(item)
                 {
                     break;
@@ -286,7 +287,7 @@ impl Memory {
         }))
     }
 
-    fn scanned(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+    fn scan_page(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
         let after = scan
             .after
@@ -340,11 +341,11 @@ impl Items for Memory {
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.page(table, &query)
+        self.query_page(table, &query)
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.scanned(table, scan)
+        self.scan_page(table, scan)
     }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {

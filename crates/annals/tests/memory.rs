@@ -152,10 +152,7 @@ async fn check_memory() {
 
 async fn check_embedded() {
     let folder = TempDir::new().unwrap();
-    let settings = EmbeddedSettings {
-        cache_mib: 1,
-        ..EmbeddedSettings::default()
-    };
+    let settings = EmbeddedSettings::default().cache_mib(1);
     let embedded = || Arc::new(Embedded::open(folder.path(), &settings).unwrap());
     fill(&open(embedded()).await).await;
     // A store that has just been opened has nothing to write.

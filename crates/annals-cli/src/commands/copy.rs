@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use annals::copy::{Copied, Copier, Outcome, Side};
+use annals::copy::{Copied, Copier, CopyEndpoint, Outcome};
 use annals::items::{Items, TableName, TableSpec, missing_table};
 use annals::layout::Tables;
 use annals::store::Store;
@@ -60,8 +60,8 @@ pub(crate) struct Copy {
 
 /// Both sides, open.
 struct Opened {
-    from: Side,
-    to: Side,
+    from: CopyEndpoint,
+    to: CopyEndpoint,
     /// The stores, one where both sides are in it.
     stores: Vec<Store>,
 }
@@ -71,7 +71,7 @@ impl Copy {
         let opened = self.open(context).await?;
         let told = Arc::new(Told::new(context.output));
         let teller = told.clone();
-        let copier = Copier::new(opened.from, opened.to).telling(move |more| teller.add(more));
+        let copier = Copier::new(opened.from, opened.to).on_progress(move |more| teller.add(more));
         let copier = match self.deletions {
             true => copier.with_deletions(),
             false => copier,
@@ -149,18 +149,17 @@ impl Copy {
         Ok(all.map(|table| table.name().clone()).collect())
     }
 
-    async fn side(&self, side: &Context, store: &Store) -> Result<Side> {
-        Ok(Side {
-            journal: side.journal_in(store).await?,
-            snapshots: match self.no_snapshots {
-                true => None,
-                false => side.snapshots_in(store).await?,
-            },
-            states: match self.no_states {
-                true => None,
-                false => side.states_in(store).await?,
-            },
-        })
+    async fn side(&self, side: &Context, store: &Store) -> Result<CopyEndpoint> {
+        let snapshots = match self.no_snapshots {
+            true => None,
+            false => side.snapshots_in(store).await?,
+        };
+        let states = match self.no_states {
+            true => None,
+            false => side.states_in(store).await?,
+        };
+        let endpoint = CopyEndpoint::new(side.journal_in(store).await?);
+        Ok(endpoint.snapshots(snapshots).states(states))
     }
 
     /// Refuses a target that lacks tables for what the source has.

@@ -60,7 +60,7 @@ impl Verify {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let how = match self.repair {
             true => How::Repair,
-            false => How::Look,
+            false => How::Check,
         };
         let (journal, store) = context.journal(Purpose::Read).await?;
         let snapshots = context.snapshots_in(&store).await?;
@@ -90,7 +90,7 @@ impl Verify {
 
 fn print(output: Output, finding: &Finding) -> Result<()> {
     let object = wire::Finding::new(finding);
-    let (of, problem) = (finding.of.name(), finding.problem.name());
+    let (of, problem) = (finding.kind.name(), finding.problem.name());
     let whose = finding.persistence_id.as_ref();
     let whose = whose.map_or_else(|| "-".to_owned(), ToString::to_string);
     let numbers = finding.numbers;

@@ -23,7 +23,7 @@ const QUEUED: usize = 64;
 pub(super) async fn findings(call: Call) -> Answer {
     call.no_params()?;
     let id = call.id()?;
-    of_one(call.app, id, Verify::Look).await
+    of_one(call.app, id, Verify::Check).await
 }
 
 /// `POST /v1/journal/{id}/repair`
@@ -47,7 +47,7 @@ async fn of_one(app: App, id: PersistenceId, how: Verify) -> Answer {
 /// `GET /v1/findings`: of everything, as they are found.
 pub(super) async fn all_findings(call: Call) -> Answer {
     call.no_params()?;
-    let found = found(&call.app, None, Verify::Look).await?;
+    let found = found(&call.app, None, Verify::Check).await?;
     response::lines(finding_lines(found)).await
 }
 

@@ -9,7 +9,7 @@ use annals::log::{
     Data, DeadLetter as Letter, LinkReport, LogEvent as Logged, LogStats as Stats, PumpReport,
     SweepReport, Time,
 };
-use annals::verify::{Finding as Found, Kept, Remedy};
+use annals::verify::{Finding as Found, Remedy, StoredKind};
 use annals::{PersistenceId, SequenceNumber};
 use annals_aws::TableCare;
 use base64::Engine as _;
@@ -157,7 +157,7 @@ impl<'a> Purged<'a> {
 pub(crate) struct Finding<'a> {
     /// null: an item that belongs to no id
     persistence_id: Option<&'a str>,
-    #[schemars(extend("enum" = [Kept::Event, Kept::Snapshot, Kept::Value].map(Kept::name)))]
+    #[schemars(extend("enum" = [StoredKind::Event, StoredKind::Snapshot, StoredKind::Value].map(StoredKind::name)))]
     of: &'a str,
     problem: &'a str,
     from: Option<Number>,
@@ -179,7 +179,7 @@ impl<'a> Finding<'a> {
         let (from, to) = finding.numbers.unzip();
         Self {
             persistence_id: finding.persistence_id.as_ref().map(PersistenceId::as_str),
-            of: finding.of.name(),
+            of: finding.kind.name(),
             problem: finding.problem.name(),
             from: from.map(Number::from),
             to: to.map(Number::from),

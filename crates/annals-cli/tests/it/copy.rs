@@ -145,7 +145,7 @@ fn what_the_target_has_of_its_own_is_told_and_left() {
     annals.run(&["append", "Cart-1", "\"mine\""]).ok();
     let before = replay(&annals, &[], "Cart-1");
     let copied = annals.run(&["copy", "--from", "akka", "--to", "annals"]);
-    let copied = copied.fails(3, "different events under one number");
+    let copied = copied.fails(3, "different events of this sequence number");
     assert!(copied.err.contains("id=`Cart-1`"), "{copied:?}");
     assert_eq!(last(&copied)["copied"]["failed"], json!(1));
     assert_eq!(replay(&annals, &[], "Cart-1"), before);

@@ -337,7 +337,7 @@ fn durable_state_has_revisions() {
             ])
         };
         put("1", "{\"v\":1}").ok();
-        put("1", "{\"v\":9}").fails(3, "get it and decide again");
+        put("1", "{\"v\":9}").fails(3, "reload it and write the next revision");
         put("2", "{\"v\":2}").ok();
         let found = annals.run(&["state", "get", "a"]).ok().json();
         assert_eq!(found[0]["revision"], json!(2));

@@ -13,7 +13,8 @@ use super::journal::AkkaJournal;
 use super::keys::{Keys, Mark, PARTITION, Partition};
 use annals::items::{Item, Query, Scan, TableSpec, Value, query_all, scan_all};
 use annals::journal::IdStream;
-use annals::verify::{Ids, Kept, Met, stray};
+use annals::layout::support::{ScannedEntry, SeenIds, stray_item};
+use annals::verify::StoredKind;
 use annals::{PersistenceId, Result};
 
 pub(super) fn all(journal: AkkaJournal, prefix: String) -> IdStream {
@@ -39,20 +40,22 @@ pub(super) fn all(journal: AkkaJournal, prefix: String) -> IdStream {
 }
 
 /// Everything there is in the table, as far as it is of this journal or nobody's.
-pub(super) fn met(journal: &AkkaJournal) -> impl stream::Stream<Item = Result<Met>> + Send + use<> {
+pub(super) fn met(
+    journal: &AkkaJournal,
+) -> impl stream::Stream<Item = Result<ScannedEntry>> + Send + use<> {
     let (keys, table) = (journal.keys.clone(), journal.table.clone());
-    let mut ids = Ids::default();
+    let mut ids = SeenIds::default();
     let all = journal.store.scan_all(&table, Scan::whole());
     all.try_filter_map(move |item| {
         let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
         let place = item.get("num").and_then(Value::as_u64);
         let met = match (keys.parse(partition), place) {
-            (Some(Partition::Events(id, _)), Some(0..PARTITION)) => Ok(ids.meet(id)),
-            (Some(Partition::Mark(_, id, _)), Some(0)) => Ok(ids.meet(id)),
+            (Some(Partition::Events(id, _)), Some(0..PARTITION)) => Ok(ids.first_seen(id)),
+            (Some(Partition::Mark(_, id, _)), Some(0)) => Ok(ids.first_seen(id)),
             (None, Some(0..PARTITION)) if Keys::is_journals(partition) => Ok(None),
             _ => table.key_of(&item).map(|key| {
-                let stray = stray(Kept::Event, table.name(), &key);
-                Some(Met::Stray(stray))
+                let stray = stray_item(StoredKind::Event, table.name(), &key);
+                Some(ScannedEntry::Stray(stray))
             }),
         };
         std::future::ready(met)

@@ -12,7 +12,8 @@ use super::keys::{Mark, PARTITION, hundred};
 use super::marks::Marks;
 use super::row::Row;
 use annals::items::Query;
-use annals::journal::{Signature, Signatures};
+use annals::journal::Signature;
+use annals::layout::support::Signatures;
 use annals::{PersistenceId, Result, SequenceNumber};
 
 /// The end of a history.

@@ -20,9 +20,10 @@ use annals::items::{
 };
 use annals::journal::IdStream;
 use annals::layout::Layout;
-use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
+use annals::layout::support::{each_once, stray_item, unreadable_at};
+use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use annals::store::Store;
-use annals::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
+use annals::verify::{Finding, FindingStream, StoredKind};
 use annals::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
 /// What the plugin adds up for keys and the like.
@@ -122,7 +123,7 @@ impl AkkaSnapshots {
         criteria: &Criteria,
     ) -> Result<Option<Snapshot>> {
         let (number, time_ms) = self.place_of(id, item)?;
-        if !criteria.meets(number, time_ms) {
+        if !criteria.matches(number, time_ms) {
             return Ok(None);
         }
         let payload = payload_of(item).map_err(|cause| {
@@ -191,12 +192,16 @@ impl AkkaSnapshots {
                 return Ok(Vec::new());
             }
             let key = self.table.key_of(item)?;
-            return Ok(vec![stray(Kept::Snapshot, self.table.name(), &key)]);
+            return Ok(vec![stray_item(
+                StoredKind::Snapshot,
+                self.table.name(),
+                &key,
+            )]);
         };
         match self.open(&id, item, &Criteria::ALL) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let number = item.get("seq").and_then(Value::as_u64).unwrap_or(0);
-                Ok(unreadable_at(Kept::Snapshot, (&id, number), &error))
+                Ok(unreadable_at(StoredKind::Snapshot, &id, number, &error))
             }
             opened => opened.map(|_| Vec::new()),
         }
@@ -267,7 +272,7 @@ impl SnapshotLayout for AkkaSnapshots {
         let mut writes = Vec::new();
         while let Some(item) = found.try_next().await? {
             let (number, time_ms) = self.place_of(id, &item)?;
-            if criteria.meets(number, time_ms) {
+            if criteria.matches(number, time_ms) {
                 writes.push(Write::Delete(self.table.key_of(&item)?));
             }
         }

@@ -15,7 +15,8 @@ use super::marks::{Damaged, Marks, MarksFound};
 use super::row::Row;
 use crate::{checksum, serialization};
 use annals::items::{Item, Write, WriteError};
-use annals::verify::{Finding, Findings, LOST, Problem, Repairs, told};
+use annals::layout::support::{Damage, Findings, NO_OTHER_COPY, error_chain};
+use annals::verify::{Finding, Problem, Repairs, StoredKind};
 use annals::{PersistenceId, Result};
 
 const DEAD: &str =
@@ -72,7 +73,7 @@ pub(super) async fn verify(
         marks,
         is_low_proven,
         damaged,
-        findings: Findings::about(id, repairs),
+        findings: Findings::new(StoredKind::Event, id, repairs),
         next: marks.low.max(1),
         batch: None,
         claimed: 0,
@@ -112,7 +113,7 @@ impl Checker<'_> {
             Err(error) => {
                 match Row::moved_from(&self.journal.keys, &item) {
                     Some(place) => self.collision(number, place),
-                    None => self.unreadable(number, told(&error)),
+                    None => self.unreadable(number, error_chain(&error)),
                 }
                 self.unread.push(number);
                 self.next = self.next.max(number + 1);
@@ -157,7 +158,10 @@ impl Checker<'_> {
         if !is_told {
             let detail = "an emptied event is not below the low mark".to_owned();
             let numbers = (number, number);
-            if self.findings.repair(Problem::LowMark, numbers, detail) {
+            if self
+                .findings
+                .repair(Damage::new(Problem::LowMark, numbers, detail))
+            {
                 let done = self.marks.done;
                 self.journal.raise_low(self.id, number + 1, done).await?;
             }
@@ -207,8 +211,10 @@ impl Checker<'_> {
         let is_short = is_alone || met + deleted + unread < count;
         if is_short && (is_alone || !self.has_all(begin.max(self.marks.low), end).await?) {
             let detail = format!("{met} of {count} events are there");
-            self.findings
-                .leave(Problem::IncompleteBatch, (begin, end), (detail, DEAD));
+            self.findings.leave(
+                Damage::new(Problem::IncompleteBatch, (begin, end), detail),
+                DEAD,
+            );
         }
         Ok(())
     }
@@ -231,7 +237,7 @@ impl Checker<'_> {
         self.journal.check_shards(self.id).await?;
         let detail = "no event has these numbers".to_owned();
         self.findings
-            .leave(Problem::Gap, (from, to), (detail, LOST));
+            .leave(Damage::new(Problem::Gap, (from, to), detail), NO_OTHER_COPY);
         Ok(())
     }
 
@@ -244,7 +250,7 @@ impl Checker<'_> {
             return;
         }
         match row.event(self.id) {
-            Err(error) => self.unreadable(number, told(&error)),
+            Err(error) => self.unreadable(number, error_chain(&error)),
             Ok(Some((event, _))) if !checksum::is_sealed(&row.item) => {
                 let data = &event.data;
                 if let Some(fault) = serialization::malformed(&data.codec, &data.payload) {
@@ -257,14 +263,18 @@ impl Checker<'_> {
 
     fn collision(&mut self, number: u64, (id, seq): (String, u64)) {
         let detail = format!("the item tells another place. id=`{id}`, number=`{seq}`");
-        self.findings
-            .leave(Problem::Collision, (number, number), (detail, OTHERS));
+        self.findings.leave(
+            Damage::new(Problem::Collision, (number, number), detail),
+            OTHERS,
+        );
     }
 
     fn unreadable(&mut self, number: u64, detail: String) {
         let numbers = (number, number);
-        self.findings
-            .leave(Problem::Unreadable, numbers, (detail, LOST));
+        self.findings.leave(
+            Damage::new(Problem::Unreadable, numbers, detail),
+            NO_OTHER_COPY,
+        );
     }
 
     async fn finish(mut self) -> Result<Vec<Finding>> {
@@ -283,7 +293,7 @@ impl Checker<'_> {
             let detail = format!("it is {high}, and events go on in the hundred of {due}");
             if self
                 .findings
-                .repair(Problem::HighMark, (due, self.last), detail)
+                .repair(Damage::new(Problem::HighMark, (due, self.last), detail))
             {
                 self.journal.raise_high(self.id, self.last).await?;
             }
@@ -293,7 +303,7 @@ impl Checker<'_> {
         {
             let detail = format!("it is {low}, and no event was ever marked as high as that");
             self.findings
-                .leave(Problem::LowMark, (low, low), (detail, DELETED));
+                .leave(Damage::new(Problem::LowMark, (low, low), detail), DELETED);
         }
         self.finish_hidden().await?;
         Ok(self.findings.finish())
@@ -305,7 +315,7 @@ impl Checker<'_> {
         let used = self.last.max(self.marks.low.saturating_sub(1));
         let shards = u64::from(self.journal.keys.shards);
         for one in std::mem::take(&mut self.damaged) {
-            let (detail, said) = (told(&one.error), one.value().unwrap_or(0));
+            let (detail, said) = (error_chain(&one.error), one.value().unwrap_or(0));
             let (problem, right) = match one.mark {
                 Mark::Low => (Problem::LowMark, one.told_twice()),
                 // The last hundred that the shard is for; without one it says nothing.
@@ -318,11 +328,11 @@ impl Checker<'_> {
             };
             let Some(right) = right else {
                 self.findings
-                    .leave(problem, (said, said), (detail, UNKNOWN));
+                    .leave(Damage::new(problem, (said, said), detail), UNKNOWN);
                 continue;
             };
             let numbers = (right.min(said), right.max(said));
-            if self.findings.repair(problem, numbers, detail)
+            if self.findings.repair(Damage::new(problem, numbers, detail))
                 && !self.journal.mend(self.id, &one, right).await?
             {
                 self.findings.give_up(CHANGED);
@@ -343,7 +353,7 @@ impl Checker<'_> {
             let numbers = (first.number.get(), low - 1);
             let detail = format!("it is {low}, and none of these events is deleted");
             self.findings
-                .leave(Problem::LowMark, numbers, (detail, HIDDEN));
+                .leave(Damage::new(Problem::LowMark, numbers, detail), HIDDEN);
         }
         for row in hidden.iter().filter(is_told) {
             if is_cut_off && row.number.get() > done {
@@ -355,7 +365,10 @@ impl Checker<'_> {
         if is_cut_off && first.is_none() {
             let (from, to) = (done + 1, low - 1);
             let detail = "a deletion was cut off".to_owned();
-            if self.findings.repair(Problem::Leftover, (from, to), detail) {
+            if self
+                .findings
+                .repair(Damage::new(Problem::Leftover, (from, to), detail))
+            {
                 self.journal.finish_deletion(self.id, self.marks).await?;
             }
         }
@@ -365,9 +378,9 @@ impl Checker<'_> {
     async fn take_away(&mut self, row: &Row) -> Result<()> {
         let (number, journal) = (row.number.get(), self.journal);
         let detail = "an event below the low mark was not deleted".to_owned();
-        let is_wanted = self
-            .findings
-            .repair(Problem::Leftover, (number, number), detail);
+        let is_wanted =
+            self.findings
+                .repair(Damage::new(Problem::Leftover, (number, number), detail));
         if !is_wanted {
             return Ok(());
         }

@@ -12,22 +12,25 @@ use super::journal::J5ik2oJournal;
 use super::row::owner;
 use annals::items::Scan;
 use annals::journal::IdStream;
-use annals::verify::{Ids, Kept, Met, stray};
+use annals::layout::support::{ScannedEntry, SeenIds, stray_item};
+use annals::verify::StoredKind;
 use annals::{PersistenceId, Result};
 
 /// Everything there is in the table, row by row: whose it is, each id once, or that it is nobody's.
-pub(super) fn met(journal: &J5ik2oJournal) -> impl Stream<Item = Result<Met>> + Send + use<> {
+pub(super) fn met(
+    journal: &J5ik2oJournal,
+) -> impl Stream<Item = Result<ScannedEntry>> + Send + use<> {
     let (settings, table) = (journal.settings.clone(), journal.table.clone());
-    let mut ids = Ids::default();
+    let mut ids = SeenIds::default();
     let items = journal.store.scan_all(&table, Scan::whole());
     items.try_filter_map(move |item| {
         let columns = &settings.j5ik2o.dynamo_db_journal.columns_def;
         let owner = owner(&item, columns);
         let met = match owner.and_then(|id| id.parse::<PersistenceId>().ok()) {
-            Some(id) => Ok(ids.meet(id)),
+            Some(id) => Ok(ids.first_seen(id)),
             None => table.key_of(&item).map(|key| {
-                let stray = stray(Kept::Event, table.name(), &key);
-                Some(Met::Stray(stray))
+                let stray = stray_item(StoredKind::Event, table.name(), &key);
+                Some(ScannedEntry::Stray(stray))
             }),
         };
         std::future::ready(met)

@@ -24,10 +24,11 @@ use crate::settings::{AnyLayout, J5ik2oJournal as Section, JournalColumns};
 use annals::items::{Item, Items, Query, TableSpec};
 use annals::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
-    Skip, Stamped, Window, verify_met,
+    Skip, Stamped, Window,
 };
 use annals::layout::Layout;
-use annals::layout::recent_cache::Known;
+use annals::layout::support::Known;
+use annals::layout::support::verify_scanned;
 use annals::store::Store;
 use annals::verify::{FindingStream, Repairs};
 use annals::{PersistenceId, Result, SequenceNumber};
@@ -312,7 +313,7 @@ impl JournalLayout for J5ik2oJournal {
 
     fn verify_all(self: Arc<Self>) -> FindingStream {
         let met = ids::met(&self);
-        verify_met((*self).clone(), met)
+        verify_scanned((*self).clone(), met)
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

@@ -12,7 +12,8 @@ use super::mark::Mark;
 use super::row::Row;
 use super::rows::{Range, Rows, Step};
 use annals::items::Item;
-use annals::journal::{Signature, Signatures};
+use annals::journal::Signature;
+use annals::layout::support::Signatures;
 use annals::{PersistenceId, Result, SequenceNumber};
 
 /// The end of a history.

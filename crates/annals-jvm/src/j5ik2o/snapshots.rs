@@ -27,9 +27,10 @@ use annals::items::{
 };
 use annals::journal::IdStream;
 use annals::layout::Layout;
-use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
+use annals::layout::support::{each_once, stray_item, unreadable_at};
+use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use annals::store::Store;
-use annals::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
+use annals::verify::{Finding, FindingStream, StoredKind};
 use annals::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 
 /// How often a save looks again while others save and delete under its key.
@@ -200,7 +201,7 @@ impl J5ik2oSnapshots {
             Error::new(cause.kind(), message).because(cause)
         };
         let (number, time_ms) = self.place_of(item).map_err(damaged)?;
-        if !criteria.meets(number, time_ms) {
+        if !criteria.matches(number, time_ms) {
             return Ok(None);
         }
         let payload = self.payload_of(item).map_err(damaged)?;
@@ -291,7 +292,7 @@ impl J5ik2oSnapshots {
         while let Some(item) = found.try_next().await? {
             if self.is_of(id, &item) {
                 let (number, time_ms) = self.place_of(&item)?;
-                if criteria.meets(number, time_ms) {
+                if criteria.matches(number, time_ms) {
                     writes.push(Write::Delete(self.table.key_of(&item)?));
                 }
             }
@@ -326,13 +327,17 @@ impl J5ik2oSnapshots {
         let columns = &self.section.columns_def;
         let Some(id) = self.id_in(item) else {
             let key = self.table.key_of(item)?;
-            return Ok(vec![stray(Kept::Snapshot, self.table.name(), &key)]);
+            return Ok(vec![stray_item(
+                StoredKind::Snapshot,
+                self.table.name(),
+                &key,
+            )]);
         };
         match self.open_item(&id, item, &Criteria::ALL) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let number = item.get(&columns.sequence_nr_column_name);
                 let number = number.and_then(Value::as_u64).unwrap_or(0);
-                Ok(unreadable_at(Kept::Snapshot, (&id, number), &error))
+                Ok(unreadable_at(StoredKind::Snapshot, &id, number, &error))
             }
             opened => opened.map(|_| Vec::new()),
         }

@@ -44,9 +44,10 @@ use super::value::{self, Standing, Values};
 use crate::settings::{AnyLayout, TableNameKind};
 use annals::items::{Condition, Item, Items, Key, KeyPart, Scan, TableSpec, Value, WriteError};
 use annals::journal::IdStream;
+use annals::layout::support::{stray_item, unreadable_at};
 use annals::state::{Revision, State, StateError, StateLayout};
 use annals::store::Store;
-use annals::verify::{Finding, FindingStream, Kept, stray, unreadable_at};
+use annals::verify::{Finding, FindingStream, StoredKind};
 use annals::{Error, ErrorKind, PersistenceId, Result, Token};
 
 /// How often a write looks again while others write the same id.
@@ -483,7 +484,7 @@ impl J5ik2oStates {
     fn check(&self, item: &Item) -> Result<Vec<Finding>> {
         let key = self.table.key_of(item)?;
         let Some(id) = self.whose(item)? else {
-            return Ok(vec![stray(Kept::Value, self.table.name(), &key)]);
+            return Ok(vec![stray_item(StoredKind::Value, self.table.name(), &key)]);
         };
         let read = match value::is_mark(&key) {
             true => self.values.marked_revision(item).map(|_| ()),
@@ -503,7 +504,7 @@ impl J5ik2oStates {
         match read {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let number = self.values.revision_in(item);
-                Ok(unreadable_at(Kept::Value, (&id, number), &error))
+                Ok(unreadable_at(StoredKind::Value, &id, number, &error))
             }
             read => read.map(|()| Vec::new()),
         }

@@ -20,7 +20,8 @@ use super::row::{Fate, Row, owner};
 use super::rows::{Range, Rows, Step};
 use crate::{checksum, serialization};
 use annals::items::Item;
-use annals::verify::{Finding, Findings, LOST, Problem, Repairs, told};
+use annals::layout::support::{Damage, Findings, NO_OTHER_COPY, error_chain};
+use annals::verify::{Finding, Problem, Repairs, StoredKind};
 use annals::{Error, PersistenceId, Result};
 
 const HIDDEN: &str = "either the mark is wrong or a deletion was cut off, and nothing here tells which; to delete the events remove their items, to have them back put the right number into the mark, without its checksum";
@@ -58,9 +59,9 @@ pub(super) async fn verify(
     repairs: &Repairs,
 ) -> Result<Vec<Finding>> {
     if let Err(error) = journal.keys.key(id, 1) {
-        let mut findings = Findings::about(id, repairs);
-        let why = (error.to_string(), OTHER_SETTINGS);
-        findings.leave(Problem::Unreadable, (1, 1), why);
+        let mut findings = Findings::new(StoredKind::Event, id, repairs);
+        let damage = Damage::new(Problem::Unreadable, (1, 1), error.to_string());
+        findings.leave(damage, OTHER_SETTINGS);
         return Ok(findings.finish());
     }
     let MarkFound {
@@ -73,7 +74,7 @@ pub(super) async fn verify(
         id,
         mark,
         is_proven,
-        findings: Findings::about(id, repairs),
+        findings: Findings::new(StoredKind::Event, id, repairs),
         batches: Batches::default(),
         member: None,
         hidden: None,
@@ -103,15 +104,17 @@ pub(super) async fn verify(
 impl Checker<'_> {
     /// A mark that is not as it was written.
     async fn check_mark(&mut self, (item, error): (Item, Error)) -> Result<()> {
-        let detail = told(&error);
+        let detail = error_chain(&error);
         let Some(right) = Mark::told_twice(&item) else {
             let said = Mark::low_in(&item);
             self.findings
-                .leave(Problem::LowMark, (said, said), (detail, UNKNOWN));
+                .leave(Damage::new(Problem::LowMark, (said, said), detail), UNKNOWN);
             return Ok(());
         };
         let numbers = (right.low, right.low);
-        if self.findings.repair(Problem::LowMark, numbers, detail)
+        if self
+            .findings
+            .repair(Damage::new(Problem::LowMark, numbers, detail))
             && !self.journal.mend(self.id, (&item, right)).await?
         {
             self.findings.give_up(CHANGED);
@@ -144,14 +147,17 @@ impl Checker<'_> {
                 Some(_) => Problem::Unreadable,
             };
             let numbers = (row.number, row.number);
-            self.findings.leave(problem, numbers, (detail, UNMARKED));
+            self.findings
+                .leave(Damage::new(problem, numbers, detail), UNMARKED);
             return Ok(());
         }
         if !row.is_live() {
             if let Some(live) = self.live.take() {
                 let detail = "an event is deleted, and some before it are not".to_owned();
-                self.findings
-                    .leave(Problem::Leftover, (live, row.number), (detail, MARKED));
+                self.findings.leave(
+                    Damage::new(Problem::Leftover, (live, row.number), detail),
+                    MARKED,
+                );
             }
             return Ok(());
         }
@@ -189,9 +195,11 @@ impl Checker<'_> {
     fn check_damaged(&mut self, row: Row) {
         let number = row.number;
         let why = self.journal.row(row.item).err();
-        let detail = why.map_or_else(String::new, |error| told(&error));
-        self.findings
-            .leave(Problem::Unreadable, (number, number), (detail, LOST));
+        let detail = why.map_or_else(String::new, |error| error_chain(&error));
+        self.findings.leave(
+            Damage::new(Problem::Unreadable, (number, number), detail),
+            NO_OTHER_COPY,
+        );
         if self.member.take_if(|it| it.end() == number).is_some() {
             self.batches.give_up();
         }
@@ -211,7 +219,7 @@ impl Checker<'_> {
     fn check_content(&mut self, row: &Row) {
         let numbers = (row.number, row.number);
         let detail = match row.event(self.id, self.journal.section()) {
-            Err(error) => told(&error),
+            Err(error) => error_chain(&error),
             Ok(Some((event, _))) if !checksum::is_sealed(&row.item) => {
                 let data = &event.data;
                 match serialization::malformed(&data.codec, &data.payload) {
@@ -224,9 +232,10 @@ impl Checker<'_> {
         let is_other = row.tells_another(self.id, self.journal.columns());
         let (problem, why) = match is_other {
             true => (Problem::Collision, OTHERS),
-            false => (Problem::Unreadable, LOST),
+            false => (Problem::Unreadable, NO_OTHER_COPY),
         };
-        self.findings.leave(problem, numbers, (detail, why));
+        self.findings
+            .leave(Damage::new(problem, numbers, detail), why);
     }
 
     async fn missing(&mut self, (from, to): (u64, u64), begin: u64) -> Result<()> {
@@ -252,8 +261,10 @@ impl Checker<'_> {
                 is_other = true;
                 let detail = format!("another id has the key of this event. other=`{other}`");
                 let numbers = (number, number);
-                self.findings
-                    .leave(Problem::Collision, numbers, (detail, LOST));
+                self.findings.leave(
+                    Damage::new(Problem::Collision, numbers, detail),
+                    NO_OTHER_COPY,
+                );
             }
         }
         // The plugin's hard deletion removes the beginning of a history without a trace.
@@ -261,7 +272,7 @@ impl Checker<'_> {
         if !is_other && !may_be_removed {
             let detail = "no event has these numbers".to_owned();
             self.findings
-                .leave(Problem::Gap, (from, to), (detail, LOST));
+                .leave(Damage::new(Problem::Gap, (from, to), detail), NO_OTHER_COPY);
         }
         Ok(())
     }
@@ -276,14 +287,16 @@ impl Checker<'_> {
         // Whoever appends behind a batch that lacks its end closes it first.
         if next.is_some_and(|next| next > member.end()) && !member.is_closing() {
             let detail = "its last event is gone; replay passes the others over".to_owned();
-            self.findings
-                .leave(Problem::IncompleteBatch, numbers, (detail, LOST));
+            self.findings.leave(
+                Damage::new(Problem::IncompleteBatch, numbers, detail),
+                NO_OTHER_COPY,
+            );
             return Ok(());
         }
         let detail = "its last event is not there; the plugin replays the others".to_owned();
-        let is_wanted = self
-            .findings
-            .repair(Problem::IncompleteBatch, numbers, detail);
+        let is_wanted =
+            self.findings
+                .repair(Damage::new(Problem::IncompleteBatch, numbers, detail));
         if is_wanted && !self.journal.close(self.id, &member).await? {
             self.findings.give_up("it has become whole meanwhile");
         }
@@ -303,8 +316,10 @@ impl Checker<'_> {
             };
             if number == last && number > 0 {
                 let detail = "two rows have this number, under two keys".to_owned();
-                self.findings
-                    .leave(Problem::Collision, (number, number), (detail, OTHERS));
+                self.findings.leave(
+                    Damage::new(Problem::Collision, (number, number), detail),
+                    OTHERS,
+                );
             }
             last = number;
         }
@@ -316,8 +331,10 @@ impl Checker<'_> {
         let is_told = |(_, to): &(u64, u64)| self.is_proven || self.trace > *to;
         if let Some((from, _)) = self.hidden.filter(|hidden| !is_told(hidden)) {
             let detail = format!("it is {low}, and events below it are not deleted");
-            self.findings
-                .leave(Problem::LowMark, (from, low - 1), (detail, HIDDEN));
+            self.findings.leave(
+                Damage::new(Problem::LowMark, (from, low - 1), detail),
+                HIDDEN,
+            );
             return Ok(self.findings.finish());
         }
         let is_cut_off = done + 1 < low;
@@ -333,7 +350,9 @@ impl Checker<'_> {
             _ => None,
         };
         if let Some((numbers, done, detail)) = again
-            && self.findings.repair(Problem::Leftover, numbers, detail)
+            && self
+                .findings
+                .repair(Damage::new(Problem::Leftover, numbers, detail))
         {
             let again = Mark { done, ..self.mark };
             self.journal.finish_deletion(self.id, again).await?;

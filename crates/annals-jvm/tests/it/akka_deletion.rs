@@ -72,7 +72,7 @@ impl Bed {
     /// Nothing is wrong, and the next event comes behind this one.
     async fn check_end(&self, last: u64) {
         let journal = self.journal().await;
-        assert_eq!(journal.verify(&id(), Verify::Look).await.unwrap(), []);
+        assert_eq!(journal.verify(&id(), Verify::Check).await.unwrap(), []);
         let highest = journal.highest(&id()).await.unwrap();
         assert_eq!(highest, Some(number(last)));
         let appended = append(&journal, after(last), events(1)).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_deletion_that_was_cut_off_is_finished_the_same_way() {
     assert_eq!(bed.replayed().await, (201..=250).collect::<Vec<_>>());
     // By whoever deletes next, also less, or looks after it.
     let journal = bed.journal().await;
-    let found = journal.verify(&id(), Verify::Look).await.unwrap();
+    let found = journal.verify(&id(), Verify::Check).await.unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     bed.delete_to(3).await;
     for n in 1..=200 {

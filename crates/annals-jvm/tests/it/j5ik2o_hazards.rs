@@ -189,7 +189,7 @@ async fn half_a_batch_is_nothing() {
         let journal = open_as(&items_of_ours, &j5ik2o(kind)).await;
         assert_eq!(numbers(&journal).await, [1], "{kind}");
         assert_eq!(highest(&journal).await, 1);
-        let found = journal.verify(&id(), Verify::Look).await.unwrap();
+        let found = journal.verify(&id(), Verify::Check).await.unwrap();
         assert_eq!(found[0].problem, Problem::IncompleteBatch);
 
         // Whoever appends next closes it, and then the plugin sees what we see.
@@ -199,7 +199,7 @@ async fn half_a_batch_is_nothing() {
         assert_eq!(replay(&journal, &id()).await.unwrap(), want);
         assert_eq!(plugin.replay(ID).await, want);
         assert_eq!(plugin.highest(ID).await, 7);
-        let found = journal.verify(&id(), Verify::Look).await.unwrap();
+        let found = journal.verify(&id(), Verify::Check).await.unwrap();
         assert!(found.is_empty(), "{found:?}");
     }
 }
@@ -283,7 +283,7 @@ async fn rows_of_another_time_are_replayed_and_deleted_where_they_stand() {
     let left: Vec<u64> = after_upgrade.replay(ID).await.iter().map(|r| r.0).collect();
     assert_eq!(left, up_to(9), "still there");
     let journal = open_as(&items, &j5ik2o(PersistenceIdBased)).await;
-    let found = journal.verify(&id(), Verify::Look).await.unwrap();
+    let found = journal.verify(&id(), Verify::Check).await.unwrap();
     let is_twice = |n: u64| {
         found
             .iter()
@@ -515,7 +515,7 @@ async fn a_deletion_outlives_settings() {
         let journal = open_as(&items, &since).await;
         let appended = journal.append(&id(), after(3), text("4")).await.unwrap();
         assert_eq!(appended.first.get(), 4);
-        let found = journal.verify(&id(), Verify::Look).await.unwrap();
+        let found = journal.verify(&id(), Verify::Check).await.unwrap();
         assert!(found.is_empty(), "{found:?}");
     }
 }
@@ -583,7 +583,7 @@ async fn what_settings_leave_without_a_place_is_told() {
     let bare = id_of("bare-");
     journal.append(&bare, after(0), text("1")).await.unwrap();
     let journal = open_as(&items, &j5ik2o(PersistenceIdBased)).await;
-    let found = journal.verify(&bare, Verify::Look).await.unwrap();
+    let found = journal.verify(&bare, Verify::Check).await.unwrap();
     assert_eq!(found[0].problem, Problem::Unreadable);
     let refused = replay(&journal, &bare).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);

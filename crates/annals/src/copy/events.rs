@@ -1,119 +1,120 @@
-//! The events of an id: what is there is compared, the rest is appended and read back.
+//! Copies the events of an id: compares those in the target, appends the rest and reads it back.
 //!
 //! ```text
-//! source   . . . . 5 6 7 8 9      1 to 4 are deleted: so they are in the target, by `skip`
-//! target   . . . . 5 6 7          5 to 7 are compared, 8 and 9 appended behind 7
+//! source   . . . . 5 6 7 8 9      1 to 4 are deleted, so they are skipped in the target
+//! target   . . . . 5 6 7          5 to 7 are compared, 8 and 9 are appended after 7
 //! ```
 //!
-//! Promises: an append expects the target's own highest number to be last, and goes on only where it
-//! got the numbers that its events have in the source.
-//! Never: appends before all that the target has was found to be the source's.
+//! Guarantees: nothing is appended before every event of the target was compared. An append expects
+//! the target's highest sequence number to be last, and the copy stops unless its events got the
+//! sequence numbers of the source.
 
 use futures::stream::{StreamExt, TryStreamExt};
 
-use super::difference::{self, Digest};
-use super::groups::{Group, Groups, Source};
-use super::{Copied, Work};
+use super::compare::{Digest, digest, first_difference};
+use super::groups::{Events, Group, Groups};
+use super::{Copied, IdCopy};
 use crate::journal::{AppendError, Expected, Skip, Window};
 use crate::{Error, Event, Result, SequenceNumber};
 
-/// After so many events that were written they are read back.
-const READ_BACK: usize = 500;
-/// After so many events that were compared it is told.
-const TOLD: u64 = 500;
+/// Written events before they are read back.
+const READ_BACK_EVENTS: usize = 500;
+/// Compared events before progress is reported.
+const PROGRESS_EVENTS: u64 = 500;
 
-const ANEW: &str = "copy into other tables, or purge the id in the target and copy again";
+const START_OVER: &str = "copy into other tables, or purge the id in the target and copy again";
 
-impl Work<'_> {
-    /// Answers the source's last number.
-    pub(super) async fn events(&mut self) -> Result<Option<SequenceNumber>> {
-        let (from, to) = (&self.copier.from.journal, &self.copier.to.journal);
-        let Some(highest) = from.highest(self.id).await? else {
-            self.lacking().await?;
+impl IdCopy<'_> {
+    /// Returns the source's highest sequence number.
+    pub(super) async fn copy_events(&mut self) -> Result<Option<SequenceNumber>> {
+        let (source, target) = (&self.copier.source.journal, &self.copier.target.journal);
+        let Some(highest) = source.highest(self.id).await? else {
+            self.handle_target_only_events().await?;
             return Ok(None);
         };
         self.is_found = true;
-        let mut source: Source = from.replay(self.id, Window::ALL).peekable();
-        let begin = match peeked(&mut source).await? {
+        let mut events: Events = source.replay(self.id, Window::ALL).peekable();
+        let begin = match peek(&mut events).await? {
             Some(first) => first.get(),
             None => {
-                // Numbers of an append that is under way are not deleted.
-                let deleted = from.deleted_to(self.id).await?;
+                // The sequence numbers of an append in flight are not deleted.
+                let deleted = source.deleted_to(self.id).await?;
                 deleted.unwrap_or(highest.get()).min(highest.get()) + 1
             }
         };
-        let reached = to.highest(self.id).await?.map_or(0, SequenceNumber::get);
-        let reached = self.compare(&mut source, (begin, reached)).await?;
-        self.append(source, reached).await?;
+        let reached = target.highest(self.id).await?;
+        let reached = reached.map_or(0, SequenceNumber::get);
+        let reached = self.compare(&mut events, begin, reached).await?;
+        self.append(events, reached).await?;
         Ok(Some(highest))
     }
 
-    /// The source has never had an event of it, or has purged it.
-    async fn lacking(&mut self) -> Result<()> {
-        let to = &self.copier.to.journal;
-        if to.highest(self.id).await?.is_none() {
+    /// Keeps or purges an id without events in the source.
+    async fn handle_target_only_events(&mut self) -> Result<()> {
+        let target = &self.copier.target.journal;
+        if target.highest(self.id).await?.is_none() {
             return Ok(());
         }
         if !self.copier.deletions {
-            self.done(Copied {
+            self.count(Copied {
                 ids_kept: 1,
                 ..Copied::default()
             });
             return Ok(());
         }
-        to.purge(self.id).await?;
-        self.done(Copied {
+        target.purge(self.id).await?;
+        self.count(Copied {
             ids_purged: 1,
             ..Copied::default()
         });
         Ok(())
     }
 
-    /// Compares what the target has, which begins like the source then; answers its last number.
-    async fn compare(&mut self, source: &mut Source, at: (u64, u64)) -> Result<u64> {
-        let (begin, mut reached) = at;
-        let to = &self.copier.to.journal;
+    /// Compares the events of the target, which has `reached` a sequence number, with the source,
+    /// which begins at another; returns the target's last sequence number.
+    async fn compare(&mut self, source: &mut Events, begin: u64, mut reached: u64) -> Result<u64> {
+        let journal = &self.copier.target.journal;
         let window = || match reached {
-            // Nothing is to be read where there is nothing.
+            // An empty target needs no read.
             0 => Window {
                 max: 0,
                 ..Window::ALL
             },
             _ => Window::ALL,
         };
-        let mut target: Source = to.replay(self.id, window()).peekable();
-        let mut first = peeked(&mut target).await?.map(SequenceNumber::get);
+        let mut target: Events = journal.replay(self.id, window()).peekable();
+        let mut first = peek(&mut target).await?.map(SequenceNumber::get);
         if let Some(before) = SequenceNumber::new(begin - 1).filter(|_| first < Some(begin)) {
             if self.copier.deletions && first.is_some() {
-                to.delete_to(self.id, before).await?;
-                target = to.replay(self.id, window()).peekable();
-                first = peeked(&mut target).await?.map(SequenceNumber::get);
+                journal.delete_to(self.id, before).await?;
+                target = journal.replay(self.id, window()).peekable();
+                first = peek(&mut target).await?.map(SequenceNumber::get);
             }
             if first.is_none() && reached < begin {
                 self.skip(before, true).await?;
                 reached = before.get();
             }
         }
-        self.pass_kept(&mut target, (begin, reached)).await?;
+        self.pass_kept(&mut target, begin, reached).await?;
         self.compare_all(source, target).await?;
-        match peeked(source).await? {
+        match peek(source).await? {
             Some(next) if next.get() <= reached => Err(self.missing(next)),
             _ => Ok(reached),
         }
     }
 
-    /// Passes events that the source has deleted and the target has not.
-    async fn pass_kept(&mut self, target: &mut Source, at: (u64, u64)) -> Result<()> {
-        let (begin, reached) = at;
-        while let Some(number) = peeked(target).await?.filter(|n| n.get() < begin) {
+    /// Counts and skips events that the source has deleted and the target has not.
+    async fn pass_kept(&mut self, target: &mut Events, begin: u64, reached: u64) -> Result<()> {
+        while let Some(number) = peek(target).await?.filter(|n| n.get() < begin) {
             if reached + 1 < begin {
-                return Err(Error::conflict(format!(
-                    "the source has deleted events that the target has, and more behind them; copy with deletions, so that they are deleted there too. number=`{number}`, deleted to=`{}`",
-                    begin - 1
-                )));
+                return Err(Error::conflict(
+                    "the source has deleted events that the target still has, and later ones too; copy with deletions",
+                )
+                .fact("number", number)
+                .fact("deleted to", begin - 1));
             }
             target.try_next().await?;
-            self.done(Copied {
+            self.count(Copied {
                 kept: 1,
                 ..Copied::default()
             });
@@ -121,48 +122,52 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Compares the target's events, all of them, with the source's.
-    async fn compare_all(&mut self, source: &mut Source, target: Source) -> Result<()> {
-        let mut met = 0;
-        let outcome = self.compare_each((source, target), &mut met).await;
-        self.met(met);
+    /// Compares all events of the target with the source's.
+    async fn compare_all(&mut self, source: &mut Events, target: Events) -> Result<()> {
+        let mut compared = 0;
+        let outcome = self.compare_each(source, target, &mut compared).await;
+        self.count_compared(compared);
         outcome
     }
 
     async fn compare_each(
         &mut self,
-        (source, mut target): (&mut Source, Source),
-        met: &mut u64,
+        source: &mut Events,
+        mut target: Events,
+        compared: &mut u64,
     ) -> Result<()> {
         while let Some(theirs) = target.try_next().await? {
             let number = theirs.sequence_number;
-            let ours = match peeked(source).await? {
+            let ours = match peek(source).await? {
                 Some(ours) if ours < number => return Err(self.missing(ours)),
                 Some(ours) if ours == number => source.try_next().await?,
                 _ => None,
             };
             let Some(ours) = ours else {
                 return Err(Error::conflict(format!(
-                    "the target has an event that the source has not, so it went on by itself; {ANEW}. number=`{number}`"
-                )));
+                    "the target has an event that the source does not have; {START_OVER}"
+                ))
+                .fact("number", number));
             };
-            if let Some(name) = difference::between(&ours, &theirs) {
+            if let Some(name) = first_difference(&ours, &theirs) {
                 return Err(Error::conflict(format!(
-                    "the two sides have different events under one number; {ANEW}. number=`{number}`, differs=`{name}`"
-                )));
+                    "source and target have different events of this sequence number; {START_OVER}"
+                ))
+                .fact("number", number)
+                .fact("differs", name));
             }
-            self.last = Some(ours.token);
-            *met += 1;
-            if *met == TOLD {
-                self.met(std::mem::take(met));
+            self.last_token = Some(ours.token);
+            *compared += 1;
+            if *compared == PROGRESS_EVENTS {
+                self.count_compared(std::mem::take(compared));
             }
         }
         Ok(())
     }
 
-    fn met(&mut self, events: u64) {
+    fn count_compared(&mut self, events: u64) {
         if events > 0 {
-            self.done(Copied {
+            self.count(Copied {
                 present: events,
                 verified: events,
                 ..Copied::default()
@@ -172,12 +177,13 @@ impl Work<'_> {
 
     fn missing(&self, number: SequenceNumber) -> Error {
         Error::conflict(format!(
-            "the target lacks an event of the source, which it has deleted or never had, and its number is taken there; {ANEW}. number=`{number}`"
+            "the target lacks an event of the source, and its sequence number is used; {START_OVER}"
         ))
+        .fact("number", number)
     }
 
     async fn skip(&self, to: SequenceNumber, is_deleted: bool) -> Result<()> {
-        let journal = &self.copier.to.journal;
+        let journal = &self.copier.target.journal;
         let skip = Skip {
             to,
             is_deleted,
@@ -187,18 +193,18 @@ impl Work<'_> {
         journal.skip(self.id, skip).await
     }
 
-    /// Appends what the source has behind a number that is the target's last.
-    async fn append(&mut self, mut source: Source, mut reached: u64) -> Result<()> {
+    /// Appends the rest of the source, after the target's last sequence number.
+    async fn append(&mut self, mut source: Events, mut reached: u64) -> Result<()> {
         let mut groups = Groups {
-            lands_whole: self.copier.to.journal.lands_whole(),
-            last: self.last,
+            is_atomic: self.copier.target.journal.lands_whole(),
+            last_token: self.last_token,
         };
         let mut written: Vec<(SequenceNumber, Digest)> = Vec::new();
         while let Some(group) = groups.next(&mut source).await? {
             let digests = group.events.iter();
-            written.extend(digests.map(|e| (e.sequence_number, difference::digest(e))));
+            written.extend(digests.map(|e| (e.sequence_number, digest(e))));
             reached = self.append_group(group, reached).await?;
-            if written.len() >= READ_BACK {
+            if written.len() >= READ_BACK_EVENTS {
                 self.read_back(std::mem::take(&mut written)).await?;
             }
         }
@@ -215,31 +221,34 @@ impl Work<'_> {
         let expected = SequenceNumber::new(first.get() - 1);
         let expected = expected.map_or(Expected::Empty, Expected::Last);
         let events = group.events.len() as u64;
-        let journal = &self.copier.to.journal;
+        let journal = &self.copier.target.journal;
         let stamped = group.into_stamped();
         let appended = match journal.append_stamped(self.id, expected, stamped).await {
             Ok(appended) => appended,
             Err(AppendError::Store(error)) => return Err(error.fact("number", first)),
             Err(AppendError::Conflict(_)) => {
-                return Err(Error::conflict(format!(
-                    "somebody else appends to the target; copy again when nobody does. number=`{first}`"
-                )));
+                return Err(Error::conflict(
+                    "another writer appends to this id in the target; stop it and copy again",
+                )
+                .fact("number", first));
             }
         };
         if (appended.first, appended.last) != (first, last) {
             let got = appended.first;
             return Err(Error::conflict(format!(
-                "an event got another number in the target than it has in the source; {ANEW}. number=`{first}`, got=`{got}`"
-            )));
+                "an event got another sequence number in the target; {START_OVER}"
+            ))
+            .fact("number", first)
+            .fact("got", got));
         }
-        self.done(Copied {
+        self.count(Copied {
             events,
             ..Copied::default()
         });
         Ok(last.get())
     }
 
-    /// Reads what was written, and finds it to be what was to be.
+    /// Reads written events back and compares their digests.
     async fn read_back(&mut self, written: Vec<(SequenceNumber, Digest)>) -> Result<()> {
         let (Some((from, _)), Some((to, _))) = (written.first(), written.last()) else {
             return Ok(());
@@ -248,44 +257,46 @@ impl Work<'_> {
             from: *from,
             to: *to,
             max: u64::MAX,
-            anchor: Some(*from),
         };
-        let mut stored = self.copier.to.journal.replay(self.id, window);
+        let journal = &self.copier.target.journal;
+        let mut stored = journal.replay_anchored(self.id, window, Some(*from));
         for (number, wanted) in &written {
             let found = stored.try_next().await?;
-            let is_same = |found: &Event| difference::digest(found) == *wanted;
+            let is_same = |found: &Event| digest(found) == *wanted;
             if !found.as_ref().is_some_and(is_same) {
-                return Err(self.changed(*number, found).await?);
+                return Err(self.read_back_error(*number, found).await?);
             }
         }
-        self.done(Copied {
+        self.count(Copied {
             verified: written.len() as u64,
             ..Copied::default()
         });
         Ok(())
     }
 
-    /// What was written does not read back: in what it differs from the source.
-    async fn changed(&self, number: SequenceNumber, found: Option<Event>) -> Result<Error> {
+    /// The error for an event that reads back differently, with the difference.
+    async fn read_back_error(&self, number: SequenceNumber, found: Option<Event>) -> Result<Error> {
         let window = Window {
             to: number,
             ..Window::from(number)
         };
-        let mut source = self.copier.from.journal.replay(self.id, window);
+        let mut source = self.copier.source.journal.replay(self.id, window);
         let ours = source.try_next().await?;
         let differs = match (&ours, &found) {
-            (Some(ours), Some(found)) => difference::between(ours, found),
+            (Some(ours), Some(found)) => first_difference(ours, found),
             _ => None,
         };
         let differs = differs.unwrap_or("presence");
-        Ok(Error::corrupt(format!(
-            "an event that was written does not read back the same; do not use the target. number=`{number}`, differs=`{differs}`"
-        )))
+        Ok(
+            Error::corrupt("a copied event reads back differently; do not use the target")
+                .fact("number", number)
+                .fact("differs", differs),
+        )
     }
 }
 
-/// The number of the next event, which stays where it is.
-async fn peeked(events: &mut Source) -> Result<Option<SequenceNumber>> {
+/// The sequence number of the next event, which is not consumed.
+async fn peek(events: &mut Events) -> Result<Option<SequenceNumber>> {
     match std::pin::Pin::new(events).peek().await {
         None => Ok(None),
         Some(Ok(event)) => Ok(Some(event.sequence_number)),

@@ -1,11 +1,11 @@
-//! Which events are appended together.
+//! Grouping events into appends.
 //!
-//! An append has one time and one cause, so only events that share them can come together; those of
-//! one append of the source do. Where an append may be torn, each event comes alone: a torn one would
-//! keep the numbers taken that its events must get.
+//! An append has one time and one cause, so only events of one append of the source are appended
+//! together. On layouts where an append is not atomic, each event is appended alone: an incomplete
+//! append would block the sequence numbers that its events must get.
 //!
-//! Promises: bounded by count and bytes, so that every layout takes it; one event alone where it is
-//! larger.
+//! Guarantees: groups are limited by count and bytes, so that every layout accepts them; a larger
+//! event is a group of its own.
 
 use std::pin::Pin;
 
@@ -15,38 +15,38 @@ use sha2::{Digest as _, Sha256};
 use crate::journal::{Append, EventStream, Stamped};
 use crate::{Event, NewEvent, Result, SequenceNumber, Token};
 
-/// The most events of one append.
+/// Maximum events of a group.
 const EVENTS_MAX: usize = 1_000;
-/// The most bytes of one append, unless a single event has more.
+/// Maximum bytes of a group of several events.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// Events of the source as they come.
-pub(super) type Source = Peekable<EventStream>;
+/// A replay of which the next event can be peeked.
+pub(super) type Events = Peekable<EventStream>;
 
-/// Events to be appended together, at least one.
+/// Events to append together, at least one.
 pub(super) struct Group {
     pub(super) events: Vec<Event>,
     pub(super) token: Token,
 }
 
-/// Cuts the source into groups.
+/// Divides the source's events into groups.
 pub(super) struct Groups {
-    /// Whether an append is there whole or not at all.
-    pub(super) lands_whole: bool,
-    /// The source's token of what comes before.
-    pub(super) last: Option<Token>,
+    /// Whether appends to the target are atomic.
+    pub(super) is_atomic: bool,
+    /// The source's token of the previous event.
+    pub(super) last_token: Option<Token>,
 }
 
 impl Groups {
     /// The next group; `None` at the end.
-    pub(super) async fn next(&mut self, source: &mut Source) -> Result<Option<Group>> {
+    pub(super) async fn next(&mut self, source: &mut Events) -> Result<Option<Group>> {
         let Some(first) = source.try_next().await? else {
             return Ok(None);
         };
         let (number, theirs) = (first.sequence_number, first.token);
         let mut bytes = size(&first.data);
         let mut events = vec![first];
-        while self.lands_whole && events.len() < EVENTS_MAX {
+        while self.is_atomic && events.len() < EVENTS_MAX {
             let last = events.last();
             let next = Pin::new(&mut *source).next_if(|next| {
                 next.as_ref().is_ok_and(|next| {
@@ -60,19 +60,19 @@ impl Groups {
             bytes += size(&next.data);
             events.push(next);
         }
-        // One append of the source may become several, and the JVM's writers have one token for
-        // all of theirs: only the first of them keeps it. Where each event comes alone none does:
-        // on those layouts a writer that comes back behind another one is not believed.
-        let is_first = self.last.replace(theirs) != Some(theirs);
-        let token = match is_first && self.lands_whole {
+        // One append of the source may become several, and a JVM writer has one token for all its
+        // appends: only the first group keeps the token. Without atomic appends none does: those
+        // layouts do not accept a writer that returns after another one.
+        let is_first = self.last_token.replace(theirs) != Some(theirs);
+        let token = match is_first && self.is_atomic {
             true => theirs,
-            false => derived(theirs, number),
+            false => derive_token(theirs, number),
         };
         Ok(Some(Group { events, token }))
     }
 }
 
-/// Whether an event may come with the one before it.
+/// Whether an event may be in the group of the one before it.
 fn follows(last: &Event, next: &Event) -> bool {
     last.sequence_number.next() == Some(next.sequence_number)
         && last.token == next.token
@@ -88,8 +88,8 @@ fn size(event: &NewEvent) -> usize {
     event.payload.len() + event.manifest.len() + tags + metadata
 }
 
-/// A token of its own for an append that begins with this number: the same whenever it is copied.
-fn derived(token: Token, number: SequenceNumber) -> Token {
+/// A token for a group that begins with this sequence number: the same in every copy.
+fn derive_token(token: Token, number: SequenceNumber) -> Token {
     let mut hash = Sha256::new();
     hash.update(token.to_bytes());
     hash.update(number.get().to_be_bytes());
@@ -100,13 +100,13 @@ fn derived(token: Token, number: SequenceNumber) -> Token {
 }
 
 impl Group {
-    /// The numbers of its first and last event.
+    /// The sequence numbers of the first and last event.
     pub(super) fn ends(&self) -> Option<(SequenceNumber, SequenceNumber)> {
         let first = self.events.first()?.sequence_number;
         Some((first, self.events.last()?.sequence_number))
     }
 
-    /// What is to be appended.
+    /// The append of this group.
     pub(super) fn into_stamped(self) -> Stamped {
         let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
         let first = self.events.first();

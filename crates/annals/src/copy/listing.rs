@@ -1,28 +1,25 @@
-//! Whose copies are made: every id that the source has something of, and then those that only the
-//! target has.
+//! The ids to copy: those of the source, then those that only the target has.
 //!
-//! Promises: each id once. An id whose events were never written, or are purged, is listed by its
-//! snapshots.
-//! Never: lets everything in the target be deleted because the source has nothing.
+//! Guarantees: each id once; an id without events is listed by its snapshots. An empty source never
+//! deletes everything from the target.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::Side;
-use crate::Error;
-use crate::IdStream;
+use super::CopyEndpoint;
+use crate::{Error, IdStream};
 
-/// The ids that were listed so far. All of them fit in memory.
+/// The ids listed so far. All of them fit in memory.
 #[derive(Clone, Default)]
-pub(super) struct Listed(Arc<Mutex<HashSet<Arc<str>>>>);
+pub(super) struct ListedIds(Arc<Mutex<HashSet<Arc<str>>>>);
 
-impl Listed {
-    /// Every id of a side that was not listed yet.
-    pub(super) fn of(&self, side: &Side, prefix: &str) -> IdStream {
-        let journals = side.journal.persistence_ids(prefix);
-        let snapshots = side.snapshots.as_ref();
+impl ListedIds {
+    /// The ids of an endpoint that were not listed yet.
+    pub(super) fn list(&self, endpoint: &CopyEndpoint, prefix: &str) -> IdStream {
+        let journals = endpoint.journal.persistence_ids(prefix);
+        let snapshots = endpoint.snapshots.as_ref();
         let snapshots = snapshots.map(|snapshots| snapshots.ids(prefix));
         let all = journals.chain(stream::iter(snapshots).flatten());
         let listed = self.0.clone();
@@ -32,10 +29,10 @@ impl Listed {
         }))
     }
 
-    /// As [`of`](Self::of), of a target in which they are to be deleted.
-    pub(super) fn of_lacking(&self, side: &Side, prefix: &str) -> IdStream {
-        let (listed, ids) = (self.clone(), self.of(side, prefix));
-        // Asked when it is their turn: the source's are all listed then.
+    /// As [`list`](Self::list), for a target from which they will be deleted.
+    pub(super) fn list_for_deletion(&self, endpoint: &CopyEndpoint, prefix: &str) -> IdStream {
+        let (listed, ids) = (self.clone(), self.list(endpoint, prefix));
+        // Evaluated when the ids of the source have all been listed.
         let ids = stream::once(async move {
             match listed.is_empty() {
                 false => ids,
@@ -53,8 +50,9 @@ impl Listed {
 
 fn refused(ids: IdStream) -> IdStream {
     Box::pin(ids.and_then(|id| async move {
-        Err(Error::invalid(format!(
-            "the source has no ids, so with deletions all would go in the target; check the source, and purge the target's ids where that is meant. id=`{id}`"
-        )))
+        Err(Error::invalid(
+            "the source has no ids, so all ids of the target would be deleted; check the source, or purge the ids yourself",
+        )
+        .fact("id", id))
     }))
 }

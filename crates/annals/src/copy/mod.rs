@@ -1,20 +1,20 @@
-//! Copying: journals, their snapshots and durable state from one layout or store to another.
+//! Copying journals, snapshots and durable state from one layout or store to another.
 //!
-//! What is in the target tells how far a copy has come: there is no other record of it, so whoever
-//! was cut off just copies again. Everything that is there is compared with the source as it is
-//! passed, everything that is written is read back, and so every event of an id has been compared
-//! when its copy ends.
+//! Resumable: the target itself is the only record of progress, so an interrupted copy is simply
+//! started again. Events in the target are compared with the source, and written events are read
+//! back: when the copy of an id ends, every event has been compared.
 //!
-//! Promises: the same events under the same numbers, with the same times, manifests, tags, metadata,
-//! causes and bytes; what is deleted in the source does not come back, and its numbers stay taken.
-//! Nothing that is in the target is overwritten, and nothing is deleted there unless that is asked
-//! for: what it has and the source has not is counted as kept. What ends the copy of one id does not
-//! end that of others.
-//! Trusts: nobody to write the ids in the target meanwhile. Whoever does is told, or tells the copy.
-//! Never: keeps more of an id in memory than one append, the digests of a few, and the numbers of
-//! its snapshots.
+//! Guarantees: the same events under the same sequence numbers, with the same times, manifests, tags,
+//! metadata, causes and bytes. Events that are deleted in the source do not come back, and their
+//! sequence numbers are not reused. Nothing in the target is overwritten, and nothing is deleted
+//! unless deletions are requested: what only the target has is counted as kept. A failure of one id
+//! does not stop the others. Memory: one append, the digests of a few hundred events, and the
+//! sequence numbers of an id's snapshots.
+//!
+//! Relies on nobody else writing to the copied ids in the target; a concurrent writer gets a conflict,
+//! or the copy does.
 
-mod difference;
+mod compare;
 mod events;
 mod groups;
 mod listing;
@@ -29,30 +29,64 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use self::listing::Listed;
-use crate::journal::{IdStream, Journal};
+use self::listing::ListedIds;
+use crate::journal::Journal;
 use crate::snapshot::Snapshots;
 use crate::state::States;
-use crate::{Annals, PersistenceId, Result, Token};
+use crate::{Annals, IdStream, PersistenceId, Result, Token};
 
-/// How many ids are copied at once unless it is said otherwise: an id's events go one after the
-/// other, so this many writes wait for the store at a time.
-pub const AT_ONCE: usize = 64;
+/// Ids that are copied concurrently by default. The events of an id are written one append at a time,
+/// so this is also the number of writes in flight.
+pub const DEFAULT_CONCURRENCY: usize = 64;
 
-/// One of the two sides of a copy.
+/// The source or the target of a copy.
 ///
-/// See [`Copier`] for an example.
+/// ```
+/// use annals::Annals;
+/// use annals::copy::CopyEndpoint;
+///
+/// fn events_and_snapshots(annals: &Annals) -> CopyEndpoint {
+///     CopyEndpoint::new(annals.journal().clone()).snapshots(annals.snapshots().clone())
+/// }
+/// ```
 #[derive(Clone, Debug)]
-pub struct Side {
+#[non_exhaustive]
+pub struct CopyEndpoint {
     /// The events.
     pub journal: Journal,
-    /// The snapshots, if they are to be copied.
+    /// The snapshots, if they are copied.
     pub snapshots: Option<Snapshots>,
-    /// The durable state, if there is any and it is to be copied.
+    /// The durable state, if it is copied.
     pub states: Option<States>,
 }
 
-impl From<&Annals> for Side {
+impl CopyEndpoint {
+    /// An endpoint of events only.
+    pub fn new(journal: Journal) -> Self {
+        Self {
+            journal,
+            snapshots: None,
+            states: None,
+        }
+    }
+
+    /// Sets the snapshots; copied if both endpoints have them.
+    #[must_use]
+    pub fn snapshots(mut self, snapshots: impl Into<Option<Snapshots>>) -> Self {
+        self.snapshots = snapshots.into();
+        self
+    }
+
+    /// Sets the durable state; copied if both endpoints have it.
+    #[must_use]
+    pub fn states(mut self, states: impl Into<Option<States>>) -> Self {
+        self.states = states.into();
+        self
+    }
+}
+
+/// Events, snapshots and, if the layout supports it, durable state.
+impl From<&Annals> for CopyEndpoint {
     fn from(annals: &Annals) -> Self {
         Self {
             journal: annals.journal().clone(),
@@ -62,12 +96,12 @@ impl From<&Annals> for Side {
     }
 }
 
-type Tell = Arc<dyn Fn(&Copied) + Send + Sync>;
+type OnProgress = Arc<dyn Fn(&Copied) + Send + Sync>;
 
-/// Copies journals from one side to another.
+/// Copies journals, snapshots and durable state.
 ///
 /// ```
-/// use annals::copy::{Copier, Side};
+/// use annals::copy::{Copier, CopyEndpoint};
 /// use annals::journal::{Expected, Window};
 /// use annals::layout::AnnalsLayout;
 /// use annals::{Annals, Codec, NewEvent};
@@ -81,7 +115,7 @@ type Tell = Arc<dyn Fn(&Copied) + Send + Sync>;
 /// let id = "Cart|42".parse()?;
 /// old.journal().append(&id, Expected::Empty, NewEvent::new(Codec::Text, "opened")).await?;
 ///
-/// let copier = Copier::new(Side::from(&old), Side::from(&new));
+/// let copier = Copier::new(CopyEndpoint::from(&old), CopyEndpoint::from(&new));
 /// let mut outcomes = copier.all("");
 /// while let Some(outcome) = outcomes.try_next().await? {
 ///     assert_eq!((outcome.copied.events, outcome.copied.verified), (1, 1));
@@ -90,7 +124,7 @@ type Tell = Arc<dyn Fn(&Copied) + Send + Sync>;
 /// let events: Vec<_> = new.journal().replay(&id, Window::ALL).try_collect().await?;
 /// assert_eq!(events[0].data.payload, "opened");
 ///
-/// // Again: nothing is left to do.
+/// // Nothing is left for a second copy.
 /// let outcome = copier.all("").try_next().await?.expect("there is one id");
 /// assert_eq!((outcome.copied.events, outcome.copied.present), (0, 1));
 /// # Ok(())
@@ -98,18 +132,19 @@ type Tell = Arc<dyn Fn(&Copied) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Copier {
-    from: Side,
-    to: Side,
-    at_once: usize,
+    source: CopyEndpoint,
+    target: CopyEndpoint,
+    concurrency: usize,
     deletions: bool,
-    tell: Tell,
+    on_progress: OnProgress,
 }
 
 impl fmt::Debug for Copier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Copier");
-        debug.field("from", &self.from).field("to", &self.to);
-        debug.field("at_once", &self.at_once);
+        debug.field("source", &self.source);
+        debug.field("target", &self.target);
+        debug.field("concurrency", &self.concurrency);
         debug
             .field("deletions", &self.deletions)
             .finish_non_exhaustive()
@@ -117,85 +152,84 @@ impl fmt::Debug for Copier {
 }
 
 impl Copier {
-    /// From one side to another.
-    pub fn new(from: Side, to: Side) -> Self {
+    /// Copies from a source to a target.
+    pub fn new(source: CopyEndpoint, target: CopyEndpoint) -> Self {
         Self {
-            from,
-            to,
-            at_once: AT_ONCE,
+            source,
+            target,
+            concurrency: DEFAULT_CONCURRENCY,
             deletions: false,
-            tell: Arc::new(|_| {}),
+            on_progress: Arc::new(|_| {}),
         }
     }
 
-    /// With so many ids at once, at least one.
+    /// Sets how many ids are copied concurrently, at least one.
     #[must_use]
-    pub fn at_once(mut self, ids: usize) -> Self {
-        self.at_once = ids.max(1);
+    pub fn concurrency(mut self, ids: usize) -> Self {
+        self.concurrency = ids.max(1);
         self
     }
 
-    /// Deletes in the target what the source has not: events and snapshots that were deleted since
-    /// they were copied, and ids that were purged, wherever they came from. Without it the target
-    /// keeps what it has, which is counted. Snapshots behind the source's last event stay.
+    /// Deletes from the target what the source does not have: events and snapshots that were deleted
+    /// after they were copied, and ids that were purged, whatever their origin. Without it the target
+    /// keeps them, and they are counted. Snapshots after the source's last event always stay.
     #[must_use]
     pub fn with_deletions(mut self) -> Self {
         self.deletions = true;
         self
     }
 
-    /// Calls this with every bit of work that is done, for a progress bar.
+    /// Calls a function with every step of progress.
     #[must_use]
-    pub fn telling(mut self, tell: impl Fn(&Copied) + Send + Sync + 'static) -> Self {
-        self.tell = Arc::new(tell);
+    pub fn on_progress(mut self, report: impl Fn(&Copied) + Send + Sync + 'static) -> Self {
+        self.on_progress = Arc::new(report);
         self
     }
 
-    /// Copies every id of the source that begins with `prefix`: its events and snapshots, and then
-    /// the values of durable state. Ids that only the target has come in between: kept, or
-    /// [deleted](Self::with_deletions).
+    /// Copies every id that begins with `prefix`: events and snapshots, then ids that only the target
+    /// has (kept, or [deleted](Self::with_deletions)), then durable state.
     pub fn all(&self, prefix: &str) -> OutcomeStream {
-        let listed = Listed::default();
-        let journals = self.each(listed.of(&self.from, prefix), What::Journal);
-        let lacking = match self.deletions {
-            true => listed.of_lacking(&self.to, prefix),
-            false => listed.of(&self.to, prefix),
+        let listed = ListedIds::default();
+        let journals = self.each(listed.list(&self.source, prefix), Scope::Journal);
+        let target_only = match self.deletions {
+            true => listed.list_for_deletion(&self.target, prefix),
+            false => listed.list(&self.target, prefix),
         };
-        let lacking = self.each(lacking, What::Lacking);
-        let values: IdStream = match (&self.from.states, &self.to.states) {
+        let target_only = self.each(target_only, Scope::TargetOnly);
+        let values: IdStream = match (&self.source.states, &self.target.states) {
             (Some(states), Some(_)) => states.ids(prefix),
             _ => Box::pin(stream::empty()),
         };
-        let values = self.each(values, What::State);
-        Box::pin(journals.chain(lacking).chain(values))
+        let values = self.each(values, Scope::State);
+        Box::pin(journals.chain(target_only).chain(values))
     }
 
-    /// Copies these ids: their events, snapshots and values.
+    /// Copies the events, snapshots and values of these ids.
     pub fn ids(&self, ids: Vec<PersistenceId>) -> OutcomeStream {
         let ids = stream::iter(ids.into_iter().map(Ok));
-        self.each(Box::pin(ids), What::Both)
+        self.each(Box::pin(ids), Scope::All)
     }
 
-    fn each(&self, ids: IdStream, what: What) -> OutcomeStream {
+    fn each(&self, ids: IdStream, scope: Scope) -> OutcomeStream {
         let copier = self.clone();
         let copying = ids.map_ok(move |id| {
             let copier = copier.clone();
-            async move { Ok(copier.copy(id, what).await) }
+            async move { Ok(copier.copy(id, scope).await) }
         });
-        Box::pin(copying.try_buffer_unordered(self.at_once))
+        Box::pin(copying.try_buffer_unordered(self.concurrency))
     }
 
-    async fn copy(&self, id: PersistenceId, what: What) -> Outcome {
-        let mut work = Work {
+    async fn copy(&self, id: PersistenceId, scope: Scope) -> Outcome {
+        let mut copy = IdCopy {
             copier: self,
             id: &id,
             copied: Copied::default(),
             is_found: false,
-            last: None,
+            last_token: None,
         };
-        let failure = work.run(what).await.err();
+        let failure = copy.run(scope).await.err();
         let failure = failure.map(|error| error.fact("id", &id));
-        let (copied, is_found) = (work.copied, work.is_found);
+        let (copied, is_found) = (copy.copied, copy.is_found);
         Outcome {
             persistence_id: id,
             copied,
@@ -205,43 +239,45 @@ impl Copier {
     }
 }
 
-/// What of an id is copied.
+/// What to copy of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum Scope {
+    /// Events and snapshots.
     Journal,
-    /// The same of an id that only the target has.
-    Lacking,
+    /// Events and snapshots of an id that only the target has.
+    TargetOnly,
+    /// Durable state.
     State,
-    Both,
+    All,
 }
 
 /// The copy of one id.
-struct Work<'a> {
+struct IdCopy<'a> {
     copier: &'a Copier,
     id: &'a PersistenceId,
     copied: Copied,
-    /// Whether the source has anything of it, or it was met in the target.
+    /// Whether the source has data of it, or it was listed by the target.
     is_found: bool,
-    /// The source's token of the last event that the target has.
-    last: Option<Token>,
+    /// The source's token of the last event in the target.
+    last_token: Option<Token>,
 }
 
-impl Work<'_> {
-    async fn run(&mut self, what: What) -> Result<()> {
-        self.is_found = what == What::Lacking;
-        if what != What::State {
-            let highest = self.events().await?;
-            self.snapshots(highest).await?;
+impl IdCopy<'_> {
+    async fn run(&mut self, scope: Scope) -> Result<()> {
+        self.is_found = scope == Scope::TargetOnly;
+        if scope != Scope::State {
+            let highest = self.copy_events().await?;
+            self.copy_snapshots(highest).await?;
         }
-        if matches!(what, What::State | What::Both) {
-            self.state().await?;
+        if matches!(scope, Scope::State | Scope::All) {
+            self.copy_state().await?;
         }
         Ok(())
     }
 
-    /// Adds to what was done, and tells of it.
-    fn done(&mut self, more: Copied) {
+    /// Adds to the counts, and reports the progress.
+    fn count(&mut self, more: Copied) {
         self.copied += more;
-        (self.copier.tell)(&more);
+        (self.copier.on_progress)(&more);
     }
 }

@@ -1,4 +1,4 @@
-//! What a copy came to.
+//! The result of a copy.
 
 use std::ops::AddAssign;
 use std::pin::Pin;
@@ -7,41 +7,41 @@ use futures::Stream;
 
 use crate::{Error, PersistenceId, Result};
 
-/// What was copied, and what was there.
+/// Counts of what was copied and what was already in the target.
 ///
 /// ```
-/// use annals::copy::Copied;
+/// use annals::copy::Outcome;
 ///
-/// let mut all = Copied { events: 2, ..Copied::default() };
-/// all += Copied { events: 1, verified: 3, ..Copied::default() };
-/// assert_eq!((all.events, all.verified), (3, 3));
+/// fn is_up_to_date(outcome: &Outcome) -> bool {
+///     outcome.copied.events == 0 && outcome.copied.snapshots == 0 && outcome.failure.is_none()
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Copied {
-    /// Events that were written.
+    /// Events written.
     pub events: u64,
-    /// Events that were there.
+    /// Events that were in the target.
     pub present: u64,
-    /// Events of the target that were read and found to be the source's.
+    /// Events of the target that were compared with the source.
     pub verified: u64,
-    /// Events that the target still has and the source has deleted.
+    /// Events that the source has deleted and the target still has.
     pub kept: u64,
-    /// Ids of whose events the source has none, never had any or has purged them, and that the
-    /// target still has.
+    /// Ids without events in the source that the target still has.
     pub ids_kept: u64,
-    /// Such ids that were purged in the target.
+    /// Such ids that were purged from the target.
     pub ids_purged: u64,
-    /// Snapshots that were written; they were read back as well.
+    /// Snapshots written and read back.
     pub snapshots: u64,
-    /// Snapshots that were there.
+    /// Snapshots that were in the target.
     pub snapshots_present: u64,
-    /// Snapshots that the target still has and the source has not.
+    /// Snapshots that only the target has.
     pub snapshots_kept: u64,
-    /// Such snapshots that were deleted in the target.
+    /// Such snapshots that were deleted from the target.
     pub snapshots_deleted: u64,
-    /// Values of durable state that were written; they were read back as well.
+    /// Values of durable state written and read back.
     pub states: u64,
-    /// Values that were there.
+    /// Values that were in the target.
     pub states_present: u64,
 }
 
@@ -62,22 +62,23 @@ impl AddAssign for Copied {
     }
 }
 
-/// What became of one id.
+/// The result for one id.
 ///
 /// See [`Copier`](super::Copier) for an example.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome {
-    /// Whose.
+    /// The id.
     pub persistence_id: PersistenceId,
-    /// What was done, also where it failed then.
+    /// The counts, also if it failed.
     pub copied: Copied,
-    /// Whether the source has anything of it; also of an id that was met in the target.
+    /// Whether the source has data of it, or it was listed by the target.
     pub is_found: bool,
-    /// What ended it before its end.
+    /// The error that stopped it.
     pub failure: Option<Error>,
 }
 
-/// Outcomes as they come, in no order. An error ends it: the ids could not be listed.
+/// A stream of outcomes, in no order. An error ends it: the ids cannot be listed.
 ///
 /// See [`Copier`](super::Copier) for an example.
 pub type OutcomeStream = Pin<Box<dyn Stream<Item = Result<Outcome>> + Send>>;

@@ -1,19 +1,20 @@
-//! The snapshots of an id. Events may be deleted up to one, so they go along.
+//! Copies the snapshots of an id: events may be deleted up to one.
 
 use std::collections::HashSet;
 
 use futures::{StreamExt, TryStreamExt};
 
-use super::{Copied, Work};
+use super::{Copied, IdCopy};
 use crate::snapshot::{Criteria, Snapshot, Snapshots};
 use crate::{Error, ErrorKind, Result, SequenceNumber};
 
-impl Work<'_> {
-    /// Copies every snapshot that is there, and the one that rides in the last append; then sees to
-    /// those that only the target has. `highest` is the source's last event.
-    pub(super) async fn snapshots(&mut self, highest: Option<SequenceNumber>) -> Result<()> {
-        let (from, to) = (&self.copier.from, &self.copier.to);
-        let (Some(source), Some(target)) = (&from.snapshots, &to.snapshots) else {
+impl IdCopy<'_> {
+    /// Copies every snapshot and the one inside the last append, then handles those that only the
+    /// target has. `highest` is the source's last event.
+    pub(super) async fn copy_snapshots(&mut self, highest: Option<SequenceNumber>) -> Result<()> {
+        let (source, target) = (&self.copier.source, &self.copier.target);
+        let journal = &source.journal;
+        let (Some(source), Some(target)) = (&source.snapshots, &target.snapshots) else {
             return Ok(());
         };
         let mut found = source.find(self.id, Criteria::ALL);
@@ -22,48 +23,48 @@ impl Work<'_> {
             self.is_found = true;
             newest = newest.max(Some(snapshot.sequence_number));
             numbers.insert(snapshot.sequence_number);
-            self.snapshot(target, snapshot).await?;
+            self.copy_snapshot(target, snapshot).await?;
         }
-        if let Some(riding) = from.journal.last_snapshot(self.id).await?
-            && Some(riding.sequence_number) > newest
+        if let Some(inline) = journal.last_snapshot(self.id).await?
+            && Some(inline.sequence_number) > newest
         {
-            newest = Some(riding.sequence_number);
-            numbers.insert(riding.sequence_number);
-            self.snapshot(target, riding).await?;
+            newest = Some(inline.sequence_number);
+            numbers.insert(inline.sequence_number);
+            self.copy_snapshot(target, inline).await?;
         }
-        // Behind all that the source has is what somebody else saved in the target.
+        // Later snapshots were saved in the target by somebody else.
         let end = highest.max(newest).unwrap_or(SequenceNumber::LAST);
-        self.lacking_snapshots(target, &numbers, end).await
+        self.handle_target_only(target, &numbers, end).await
     }
 
-    /// Snapshots that the target has and the source has not.
-    async fn lacking_snapshots(
+    /// Keeps or deletes the snapshots that only the target has.
+    async fn handle_target_only(
         &mut self,
         target: &Snapshots,
         numbers: &HashSet<SequenceNumber>,
         end: SequenceNumber,
     ) -> Result<()> {
         let mut found = target.find(self.id, Criteria::ALL);
-        let mut lacking = Vec::new();
+        let mut target_only = Vec::new();
         while let Some(snapshot) = found.next().await {
             match snapshot {
-                Ok(snapshot) => lacking.push(snapshot.sequence_number),
-                // What it is nobody can tell; `verify` does tell of it.
+                Ok(snapshot) => target_only.push(snapshot.sequence_number),
+                // `verify` reports it.
                 Err(error) if error.kind() == ErrorKind::Corrupt => {}
                 Err(error) => return Err(error),
             }
         }
-        lacking.retain(|number| !numbers.contains(number));
-        for number in lacking {
+        target_only.retain(|number| !numbers.contains(number));
+        for number in target_only {
             if !self.copier.deletions || number > end {
-                self.done(Copied {
+                self.count(Copied {
                     snapshots_kept: 1,
                     ..Copied::default()
                 });
                 continue;
             }
             target.delete(self.id, Criteria::at(number)).await?;
-            self.done(Copied {
+            self.count(Copied {
                 snapshots_deleted: 1,
                 ..Copied::default()
             });
@@ -71,33 +72,35 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn snapshot(&mut self, target: &Snapshots, snapshot: Snapshot) -> Result<()> {
+    async fn copy_snapshot(&mut self, target: &Snapshots, snapshot: Snapshot) -> Result<()> {
         let number = snapshot.sequence_number;
-        let there = target.load(self.id, Criteria::at(number)).await?;
-        if there
+        let existing = target.load(self.id, Criteria::at(number)).await?;
+        if existing
             .as_ref()
-            .is_some_and(|there| is_same(there, &snapshot))
+            .is_some_and(|existing| is_same(existing, &snapshot))
         {
-            self.done(Copied {
+            self.count(Copied {
                 snapshots_present: 1,
                 ..Copied::default()
             });
             return Ok(());
         }
-        // Saved again since it was copied: the later one counts, as in the source.
-        if there.is_some_and(|there| there.time_ms >= snapshot.time_ms) {
-            return Err(Error::conflict(format!(
-                "the target has another snapshot of this number; delete it there and copy again, or copy without snapshots. number=`{number}`"
-            )));
+        // Saved again after it was copied: the later one wins, as in the source.
+        if existing.is_some_and(|existing| existing.time_ms >= snapshot.time_ms) {
+            return Err(Error::conflict(
+                "the target has another snapshot of this sequence number; delete it there and copy again, or copy without snapshots",
+            )
+            .fact("number", number));
         }
         target.save_as(snapshot.clone()).await?;
         let stored = target.load(self.id, Criteria::at(number)).await?;
         if !stored.is_some_and(|stored| is_same(&stored, &snapshot)) {
-            return Err(Error::corrupt(format!(
-                "a snapshot that was written does not read back the same; delete it in the target. number=`{number}`"
-            )));
+            return Err(Error::corrupt(
+                "a copied snapshot reads back differently; delete it in the target",
+            )
+            .fact("number", number));
         }
-        self.done(Copied {
+        self.count(Copied {
             snapshots: 1,
             ..Copied::default()
         });
@@ -105,8 +108,8 @@ impl Work<'_> {
     }
 }
 
-/// Where its append began is a hint, which not every layout keeps.
+/// Whether two snapshots are equal, except for the anchor: not every layout stores that hint.
 fn is_same(one: &Snapshot, other: &Snapshot) -> bool {
-    let place = |snapshot: &Snapshot| (snapshot.sequence_number, snapshot.time_ms);
-    place(one) == place(other) && one.payload == other.payload
+    let compared = |s: &Snapshot| (s.sequence_number, s.time_ms);
+    compared(one) == compared(other) && one.payload == other.payload
 }

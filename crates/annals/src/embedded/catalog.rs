@@ -1,10 +1,10 @@
-//! Which tables there are. All share two keyspaces of the engine, one for items and one for the
-//! entries of indexes, each table behind its number.
+//! The catalog of tables. All tables share two keyspaces of the engine, one for items and one for
+//! index entries; keys begin with the table's number.
 //!
-//! Promises: a table is there once its record is on stable storage, and gone once the record is;
-//! what a crash left of a dropped one is swept at the next opening. A number is never used twice.
-//! Never: makes or deletes a keyspace but the three. The engine gives the number of a deleted
-//! keyspace to the next one and may then take the new one for deleted (decision 7).
+//! Guarantees: a table exists as soon as its record is on stable storage, and is gone as soon as the
+//! record is. What a crash leaves of a dropped table is removed at the next open. A number is never
+//! reused. There are three keyspaces, never more or fewer: the engine reuses the number of a deleted
+//! keyspace and may then take the new one for deleted (decision 7).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,10 +12,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 
-use super::{MIB, fault, order};
+use super::{MIB, errors, key_codec};
+use crate::items::check::{check_spec, missing_table, table_exists};
 use crate::items::{
-    IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec, agree,
-    missing_table, table_exists,
+    IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
 };
 use crate::{Error, Result};
 
@@ -24,19 +24,18 @@ const ITEMS: &str = "items";
 const ENTRIES: &str = "entries";
 /// Table names have at least three characters, so this one is free.
 const NEXT_NUMBER: &[u8] = b"#";
-/// As free: how often the store was closed behind a write.
-const CLOSINGS: &[u8] = b"##";
-/// How much of the items the engine holds before it writes them to a table of its own: what a
-/// store's memory goes up and down by, twice over while the last is still being written. Half of
-/// the engine's own choice, at the same speed; a quarter writes half as much again to the disk.
-const ITEMS_HELD: u64 = 32 * MIB;
-/// As much of the entries of indexes. They are small, so what the engine adds to each is most of
-/// what they take.
-const ENTRIES_HELD: u64 = 8 * MIB;
-/// How many keys of a dropped table are removed at once.
-const REMOVED_AT_ONCE: usize = 1_000;
+/// Also free: how often the store was closed after a write.
+const CLOSES: &[u8] = b"##";
+/// Size of the engine's memtable of items; memory use varies by up to twice this size while the last
+/// memtable is flushed. Half of the engine's default, at the same speed; a quarter would write half
+/// as much again to the disk.
+const ITEMS_MEMTABLE: u64 = 32 * MIB;
+/// The same for index entries. They are small, so the engine's overhead is most of their size.
+const ENTRIES_MEMTABLE: u64 = 8 * MIB;
+/// Keys of a dropped table that are removed in one batch.
+const REMOVE_BATCH: usize = 1_000;
 
-/// A table, and the number its keys stand behind.
+/// A table, and the number that its keys begin with.
 pub(super) struct Table {
     pub(super) number: u32,
     pub(super) spec: TableSpec,
@@ -59,11 +58,11 @@ pub(super) struct Catalog {
 impl Catalog {
     pub(super) fn open(db: &Database) -> fjall::Result<Result<Self>> {
         let existed = [CATALOG, ITEMS, ENTRIES].map(|name| db.keyspace_exists(name));
-        let keyspace = |name, held| {
-            let options = || KeyspaceCreateOptions::default().max_memtable_size(held);
+        let keyspace = |name, memtable| {
+            let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable);
             db.keyspace(name, options)
         };
-        // Asked for, the engine would make a missing keyspace: empty tables, silently.
+        // The engine would create a missing keyspace: tables would silently be empty.
         if existed != [false; 3] && existed != [true; 3] {
             let message = "the engine's files are incomplete; restore a backup";
             return Ok(Err(Error::corrupt(message)));
@@ -72,7 +71,7 @@ impl Catalog {
         let mut tables = HashMap::new();
         for record in records.iter() {
             let (name, bytes) = record.into_inner()?;
-            if [NEXT_NUMBER, CLOSINGS].contains(&&*name) {
+            if [NEXT_NUMBER, CLOSES].contains(&&*name) {
                 continue;
             }
             match decode(&bytes) {
@@ -83,46 +82,45 @@ impl Catalog {
         let catalog = Self {
             db: db.clone(),
             trees: Trees {
-                items: keyspace(ITEMS, ITEMS_HELD)?,
-                entries: keyspace(ENTRIES, ENTRIES_HELD)?,
+                items: keyspace(ITEMS, ITEMS_MEMTABLE)?,
+                entries: keyspace(ENTRIES, ENTRIES_MEMTABLE)?,
             },
             records,
             tables: RwLock::new(tables),
         };
-        // What cannot be swept now, on a full disk perhaps, is swept at another opening.
-        let _ = catalog.sweep();
+        // What cannot be removed now, perhaps because the disk is full, is removed at another open.
+        let _ = catalog.remove_dropped();
         Ok(Ok(catalog))
     }
 
-    /// How often the store was closed behind a write, as far as the engine has it.
-    pub(super) fn closings(&self) -> fjall::Result<u64> {
-        let found = self.records.get(CLOSINGS)?;
+    /// How often the store was closed after a write, according to the engine.
+    pub(super) fn closes(&self) -> fjall::Result<u64> {
+        let found = self.records.get(CLOSES)?;
         let found = found.and_then(|bytes| Some(u64::from_be_bytes(*bytes.first_chunk()?)));
         Ok(found.unwrap_or(0))
     }
 
-    /// Notes durably, behind all that was written, that the store is closed; answers how often it
-    /// was.
+    /// Records durably, after all other writes, that the store is closed; returns how often it was.
     pub(super) fn close(&self) -> fjall::Result<u64> {
-        let closings = self.closings()?.saturating_add(1);
-        self.records.insert(CLOSINGS, closings.to_be_bytes())?;
+        let closes = self.closes()?.saturating_add(1);
+        self.records.insert(CLOSES, closes.to_be_bytes())?;
         self.db.persist(PersistMode::SyncAll)?;
-        Ok(closings)
+        Ok(closes)
     }
 
-    /// Removes what is left of tables that no record names.
-    fn sweep(&self) -> fjall::Result<()> {
+    /// Removes what is left of dropped tables.
+    fn remove_dropped(&self) -> fjall::Result<()> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let is_kept = |number| tables.values().any(|table| table.number == number);
+        let exists = |number| tables.values().any(|table| table.number == number);
         for tree in [&self.trees.items, &self.trees.entries] {
             let mut from = Some(0);
             while let Some(start) = from {
-                let Some(entry) = tree.range(order::from_table(start)).next() else {
+                let Some(entry) = tree.range(key_codec::from_table(start)).next() else {
                     break;
                 };
                 let key = entry.key()?;
-                let number = order::table_of(&key).unwrap_or(start);
-                if !is_kept(number) {
+                let number = key_codec::table_of(&key).unwrap_or(start);
+                if !exists(number) {
                     self.remove_all(tree, number)?;
                 }
                 from = number.checked_add(1);
@@ -132,13 +130,13 @@ impl Catalog {
     }
 
     /// Removes every key of a table, a batch at a time. Not synced: what a crash brings back is
-    /// swept again.
+    /// removed at the next open.
     fn remove_all(&self, tree: &Keyspace, number: u32) -> fjall::Result<()> {
-        let range = order::all(&order::items_prefix(number));
+        let range = key_codec::all(&key_codec::items_prefix(number));
         let mut keys = tree.range(range);
         loop {
             let mut batch = self.db.batch();
-            for entry in keys.by_ref().take(REMOVED_AT_ONCE) {
+            for entry in keys.by_ref().take(REMOVE_BATCH) {
                 batch.remove(tree, entry.key()?);
             }
             if batch.is_empty() {
@@ -153,22 +151,22 @@ impl Catalog {
         tables.get(name).cloned()
     }
 
-    /// The stored table that `spec` speaks of.
+    /// The stored table of `spec`.
     pub(super) fn table(&self, spec: &TableSpec) -> Result<Arc<Table>> {
         let table = self
             .find(spec.name())
             .ok_or_else(|| missing_table(spec.name()))?;
-        agree(spec, &table.spec)?;
+        check_spec(spec, &table.spec)?;
         Ok(table)
     }
 
-    /// Whether this very table, not a later one of its name, is still there.
+    /// Whether this table still exists, and not a later one of its name.
     pub(super) fn has(&self, table: &Table) -> bool {
         let found = self.find(table.spec.name());
         found.is_some_and(|found| found.number == table.number)
     }
 
-    /// Only the committer creates and drops, so that no write is under way meanwhile.
+    /// Only the committer creates and drops tables, so that no write is in flight.
     pub(super) fn create(&self, spec: TableSpec) -> Result<()> {
         if self.find(spec.name()).is_some() {
             return Err(table_exists(spec.name()));
@@ -180,7 +178,7 @@ impl Catalog {
         let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
         batch.insert(&self.records, name.as_str(), encode(number, &spec)?);
         batch.insert(&self.records, NEXT_NUMBER, following.to_be_bytes());
-        batch.commit().map_err(fault::on_commit)?;
+        batch.commit().map_err(errors::on_commit)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.insert(name, Arc::new(Table { number, spec }));
         Ok(())
@@ -192,21 +190,21 @@ impl Catalog {
         };
         let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
         batch.remove(&self.records, name.as_str());
-        batch.commit().map_err(fault::on_commit)?;
+        batch.commit().map_err(errors::on_commit)?;
         self.tables
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(name);
-        // Gone for everybody; what the engine still has of it goes now or at the next opening.
+        // Gone for every caller; the engine's keys are removed now or at the next open.
         for tree in [&self.trees.items, &self.trees.entries] {
             let removed = self.remove_all(tree, table.number);
-            removed.map_err(fault::on_commit)?;
+            removed.map_err(errors::on_commit)?;
         }
         Ok(true)
     }
 
     fn next_number(&self) -> Result<u32> {
-        let stored = self.records.get(NEXT_NUMBER).map_err(fault::on_read)?;
+        let stored = self.records.get(NEXT_NUMBER).map_err(errors::on_read)?;
         let Some(stored) = stored else {
             return Ok(1);
         };
@@ -216,7 +214,7 @@ impl Catalog {
     }
 }
 
-/// A table's record. Apart from `TableSpec`, so that neither shapes the other.
+/// A table's stored record. Separate from `TableSpec`, so that either can change alone.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -232,7 +230,7 @@ struct IndexRecord {
     name: String,
     local: bool,
     key: Vec<(String, char)>,
-    /// Absent: everything. Otherwise these, besides the keys.
+    /// Absent: all attributes. Otherwise these, besides the keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     carries: Option<Vec<String>>,
 }
@@ -304,7 +302,7 @@ fn decode_key(attributes: &[(String, char)]) -> Result<KeySchema> {
             'S' => KeyType::S,
             'N' => KeyType::N,
             'B' => KeyType::B,
-            other => return Err(Error::corrupt(format!("no such key type. type=`{other}`"))),
+            other => return Err(Error::corrupt("unknown key type").fact("type", other)),
         };
         Ok(KeyAttribute::new(name, key_type))
     };

@@ -1,17 +1,16 @@
-//! The group commit: one thread that decides, writes, syncs once and answers everybody.
+//! Group commit: one thread that evaluates conditions, writes, syncs once and answers all callers.
 //!
-//! Promises: a change is on stable storage before it is answered, and before anybody can read
-//! it; changes take effect in one order; a condition sees everything ordered before it, the
-//! changes of its own group included.
-//! Never: answers a change whose group failed with anything but that failure.
+//! Guarantees: a change is on stable storage before it is acknowledged and before anybody can read
+//! it. Changes take effect in one order; a condition sees every earlier change, also those of its own
+//! group. If a group fails, every change of it fails.
 //!
 //! ```text
 //!  put, delete, write ─► queue ─► decide (conditions, index entries) ─► commit ─► answers
-//!                                  a group: all that waits, up to a limit  one sync
+//!                                  a group: all queued jobs, up to a limit  one sync
 //! ```
 //!
-//! The seam for a commit log in front of the engine is [`commit`]: what it makes durable is one
-//! last word for each key, and nothing after it looks at the engine.
+//! A commit log in front of the engine would replace [`commit`]: it gets one final value per key, and
+//! nothing after it reads the engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,26 +21,27 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Table};
 use super::folder::Folder;
-use super::{codec, fault, order};
-use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError, missing_table};
+use super::{errors, item_codec, key_codec};
+use crate::items::check::missing_table;
+use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError};
 use crate::{Error, Result};
 
-/// The most changes in one group; what waits beyond it goes into the next.
+/// Maximum changes in one group.
 pub(super) const GROUP_MAX: usize = 1024;
-/// A group that has so many bytes takes no more: what a group writes is checked against the room
-/// on the disk before, so it must not be much.
+/// A group of this size takes no more changes: free disk space is checked before a group is written,
+/// so a group must be small.
 pub(super) const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How many changes may wait before callers wait with theirs.
+/// Queued changes before callers have to wait.
 pub(super) const QUEUE_MAX: usize = 1024;
 
-/// One item to be replaced. Encoded by the caller, so that the committer has little to do.
+/// One item to put or delete, encoded by the caller to relieve the committer.
 pub(super) struct Change {
     pub(super) key: Slice,
     pub(super) new: Option<NewItem>,
 }
 
 impl Change {
-    /// What it adds to a group.
+    /// Its share of a group's size.
     pub(super) fn bytes(&self) -> usize {
         self.key.len() + self.new.as_ref().map_or(0, |new| new.bytes.len())
     }
@@ -50,24 +50,24 @@ impl Change {
 pub(super) struct NewItem {
     pub(super) bytes: Slice,
     pub(super) size: usize,
-    /// Where its entries stand in each index of the table.
-    pub(super) places: Vec<Option<Slice>>,
-    /// What it costs where there is no other before it.
+    /// The key of its entry in each index of the table.
+    pub(super) entry_keys: Vec<Option<Slice>>,
+    /// The cost of the put if there is no existing item.
     pub(super) cost: Cost,
 }
 
-/// Where the entries of an item stand in each index of its table.
-pub(super) fn places(table: &Table, key: &Slice, item: &Item) -> Result<Vec<Option<Slice>>> {
+/// The key of an item's entry in each index of its table.
+pub(super) fn entry_keys(table: &Table, key: &Slice, item: &Item) -> Result<Vec<Option<Slice>>> {
     let indexes = table.spec.indexes().iter().zip(0..);
-    let places = indexes.map(|(index, number)| {
-        let place = index.key.key_of(item)?;
-        let prefix = order::entries_prefix(table.number, number);
-        Ok(place.map(|place| {
-            let entry = order::entry_bytes(&place, key);
-            order::prefixed(prefix, &entry).into()
+    let keys = indexes.map(|(index, number)| {
+        let entry = index.key.key_of(item)?;
+        let prefix = key_codec::entries_prefix(table.number, number);
+        Ok(entry.map(|entry| {
+            let entry = key_codec::entry_bytes(&entry, key);
+            key_codec::prefixed(prefix, &entry).into()
         }))
     });
-    places.collect()
+    keys.collect()
 }
 
 pub(super) type Answer<T, E = Error> = oneshot::Sender<Result<T, E>>;
@@ -79,7 +79,7 @@ pub(super) enum Job {
     Drop(TableName, Answer<bool>),
 }
 
-/// How many changes were answered, in how many groups: what group commit saves.
+/// How many changes were answered, in how many groups.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) changes: AtomicU64,
@@ -101,12 +101,12 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    /// Works until nobody can send any more.
+    /// Runs until the queue is closed.
     pub(super) fn run(self, mut jobs: mpsc::Receiver<Job>) {
-        let mut waiting = Vec::with_capacity(GROUP_MAX);
-        while jobs.blocking_recv_many(&mut waiting, GROUP_MAX) > 0 {
+        let mut queued = Vec::with_capacity(GROUP_MAX);
+        while jobs.blocking_recv_many(&mut queued, GROUP_MAX) > 0 {
             let mut group = Group::new(&self);
-            for job in waiting.drain(..) {
+            for job in queued.drain(..) {
                 if group.bytes >= GROUP_BYTES_MAX {
                     group = group.and_next();
                 }
@@ -140,13 +140,13 @@ impl Committer {
 
     fn has_space(&self, free_bytes: u64, wanted: usize) -> Result<()> {
         if free_bytes < self.reserve_bytes.saturating_add(wanted as u64) {
-            return Err(fault::disk_full(&self.folder.path().display()));
+            return Err(errors::disk_full(&self.folder.path().display()));
         }
         Ok(())
     }
 }
 
-/// A caller that went away has no use for its answer.
+/// Ignores callers that no longer wait.
 fn answer_to<T, E>(answer: Answer<T, E>, outcome: Result<T, E>) {
     let _ = answer.send(outcome);
 }
@@ -156,8 +156,8 @@ enum Pending {
     Many(Answer<Cost>, Result<Cost>),
 }
 
-/// A key within the engine, and which of its trees it is in.
-type Place = (Tree, Slice);
+/// A key of the engine, in one of its keyspaces.
+type EngineKey = (Tree, Slice);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Tree {
@@ -168,13 +168,13 @@ enum Tree {
 /// Changes that become durable together.
 struct Group<'a> {
     committer: &'a Committer,
-    /// What the group writes: the last word on each key, which conditions later in the group see.
-    /// Only then does it become a batch, for whose order within one key the engine gives no word.
-    writes: HashMap<Place, Option<Slice>>,
+    /// The final value of each key, which later conditions of the group see. Collected before the
+    /// engine's batch is made, as the engine does not define the order of a batch within one key.
+    writes: HashMap<EngineKey, Option<Slice>>,
     answers: Vec<Pending>,
-    /// How much the group writes so far.
+    /// The size of the group so far.
     bytes: usize,
-    /// How much room the disk has; asked once, by the first put.
+    /// The free disk space, read once by the first put.
     free_bytes: Option<Result<u64>>,
 }
 
@@ -189,14 +189,14 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Makes this group durable and begins another.
+    /// Commits this group and begins another.
     fn and_next(self) -> Self {
         let next = Self::new(self.committer);
         self.finish();
         next
     }
 
-    /// Puts need room; deletes make some, so they are never refused.
+    /// Checks the space for a put. Deletes free space and are never refused.
     fn has_space(&mut self, bytes: usize) -> Result<()> {
         let committer = self.committer;
         let free = self
@@ -206,14 +206,14 @@ impl<'a> Group<'a> {
     }
 
     fn existing(&self, key: &Slice) -> Result<Option<Slice>> {
-        // A lone writer's group is empty, and the look-up would cost it an owned key.
+        // The group of a single writer is empty; skip the lookup, which clones the key.
         if !self.writes.is_empty()
             && let Some(written) = self.writes.get(&(Tree::Items, key.clone()))
         {
             return Ok(written.clone());
         }
         let items = &self.committer.catalog.trees.items;
-        items.get(key).map_err(fault::on_read)
+        items.get(key).map_err(errors::on_read)
     }
 
     fn decide(
@@ -230,7 +230,7 @@ impl<'a> Group<'a> {
             Condition::Always => true,
             Condition::Absent => existing.is_none(),
             Condition::Equals(..) => {
-                let item = existing.as_deref().map(codec::decode).transpose()?;
+                let item = existing.as_deref().map(item_codec::decode).transpose()?;
                 condition.holds(item.as_ref())
             }
         };
@@ -255,7 +255,7 @@ impl<'a> Group<'a> {
         Ok(cost.in_requests(requests))
     }
 
-    /// Adds the change, and what it does to the indexes, to the batch.
+    /// Adds the change and its index entries to the group.
     fn apply(&mut self, table: &Table, change: Change, old: Option<Slice>) -> Result<Cost> {
         let bytes = change.bytes();
         let Change { key, new } = change;
@@ -264,45 +264,49 @@ impl<'a> Group<'a> {
         }
         self.bytes += bytes;
         let has_indexes = !table.spec.indexes().is_empty();
-        let decoded = old.as_deref().filter(|_| has_indexes).map(codec::decode);
+        let decoded = old
+            .as_deref()
+            .filter(|_| has_indexes)
+            .map(item_codec::decode);
         let decoded = decoded.transpose()?;
         let cost = match (&decoded, &old, &new) {
             (_, None, Some(new)) => new.cost,
             (Some(old), _, new) => {
-                let new = new.as_ref().map(|new| codec::decode(&new.bytes));
+                let new = new.as_ref().map(|new| item_codec::decode(&new.bytes));
                 Cost::of_write(&table.spec, Some(old), new.transpose()?.as_ref())
             }
             (None, old, new) => {
-                let old_size = old.as_deref().map(codec::stored_size).transpose()?;
+                let old_size = old.as_deref().map(item_codec::stored_size).transpose()?;
                 Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
             }
         };
-        let (stored, arrived) = new.map(|new| (new.bytes, new.places)).unzip();
-        let left = decoded.map(|old| places(table, &key, &old)).transpose()?;
-        self.move_entries(&key, left.unwrap_or_default(), arrived.unwrap_or_default());
+        let (stored, added) = new.map(|new| (new.bytes, new.entry_keys)).unzip();
+        let removed = decoded.map(|old| entry_keys(table, &key, &old));
+        let removed = removed.transpose()?.unwrap_or_default();
+        self.move_entries(&key, &removed, &added.unwrap_or_default());
         self.writes.insert((Tree::Items, key), stored);
         Ok(cost)
     }
 
-    /// Takes the entries of an item out of the places that it leaves, and puts others where it has
-    /// arrived; those that stay are not touched.
-    fn move_entries(&mut self, key: &Slice, left: Vec<Option<Slice>>, arrived: Vec<Option<Slice>>) {
-        let is_moved = |n: usize| left.get(n) != arrived.get(n);
-        let moved = |places: &[Option<Slice>]| {
-            let places = places.iter().enumerate().filter(|(n, _)| is_moved(*n));
-            let places = places.filter_map(|(_, place)| place.clone());
-            places.collect::<Vec<_>>()
-        };
-        for place in moved(&left) {
-            self.writes.insert((Tree::Entries, place), None);
-        }
-        for place in moved(&arrived) {
-            let entry = Some(key.clone());
-            self.writes.insert((Tree::Entries, place), entry);
+    /// Removes the index entries of the old item and adds those of the new one; entries of the same
+    /// key in an index are left alone.
+    fn move_entries(&mut self, key: &Slice, old: &[Option<Slice>], new: &[Option<Slice>]) {
+        for n in 0..old.len().max(new.len()) {
+            let (removed, added) = (old.get(n), new.get(n));
+            if removed == added {
+                continue;
+            }
+            if let Some(removed) = removed.cloned().flatten() {
+                self.writes.insert((Tree::Entries, removed), None);
+            }
+            if let Some(added) = added.cloned().flatten() {
+                let entry = Some(key.clone());
+                self.writes.insert((Tree::Entries, added), entry);
+            }
         }
     }
 
-    /// Makes the group durable, then tells everybody.
+    /// Commits the group, then answers all callers.
     fn finish(self) {
         if self.answers.is_empty() {
             return;
@@ -324,8 +328,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Returns once all of it is on stable storage.
-fn commit(committer: &Committer, writes: HashMap<Place, Option<Slice>>) -> Result<()> {
+/// Returns when all writes are on stable storage.
+fn commit(committer: &Committer, writes: HashMap<EngineKey, Option<Slice>>) -> Result<()> {
     if writes.is_empty() {
         return Ok(());
     }
@@ -342,12 +346,15 @@ fn commit(committer: &Committer, writes: HashMap<Place, Option<Slice>>) -> Resul
             None => batch.remove(keyspace, key),
         }
     }
-    batch.commit().map_err(fault::on_commit)
+    batch.commit().map_err(errors::on_commit)
 }
 
 fn refusal(change: &Change, existing: Option<Slice>) -> Result<WriteError> {
-    let item = existing.as_deref().map(codec::decode).transpose()?;
-    let old_size = existing.as_deref().map(codec::stored_size).transpose()?;
+    let item = existing.as_deref().map(item_codec::decode).transpose()?;
+    let old_size = existing
+        .as_deref()
+        .map(item_codec::stored_size)
+        .transpose()?;
     let sizes = Cost::of_sizes(old_size, change.new.as_ref().map(|new| new.size));
     Ok(WriteError::Refused {
         existing: item.map(Box::new),

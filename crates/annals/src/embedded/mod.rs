@@ -1,20 +1,18 @@
 //! The embedded store: items in a folder of this machine, on the engine fjall.
 //!
-//! Promises: what is acknowledged is on stable storage; writers that come together share one
-//! sync; a killed process loses nothing acknowledged and the next one opens the folder as if
-//! nothing had happened; a second process is turned away.
-//! Trusts: that the disk keeps what it said it synced. Damage in the engine's files is told, but what
-//! lies behind damage in its journal is lost with it (`sound.rs`): keep backups.
-//! Never: contains a rule about events.
+//! Guarantees: acknowledged writes are on stable storage; concurrent writers share one sync; a killed
+//! process loses nothing that was acknowledged; a second process cannot open the folder. Relies on
+//! the disk keeping what it synced. Damage in the engine's files is reported, but everything after
+//! damage in its journal is lost (`integrity.rs`): keep backups. Nothing here knows about events.
 
 mod catalog;
-mod codec;
 mod committer;
-mod fault;
+mod errors;
 mod folder;
-mod order;
+mod integrity;
+mod item_codec;
+mod key_codec;
 mod reads;
-mod sound;
 
 use std::fmt;
 use std::path::Path;
@@ -31,20 +29,22 @@ use self::committer::{
     Answer, Change, Committer, GROUP_BYTES_MAX, GROUP_MAX, Job, NewItem, QUEUE_MAX, Tally,
 };
 use self::folder::Folder;
+use crate::items::check::{
+    Checked, check_condition, check_item, check_key, check_query, check_scan, checked_writes,
+};
 use crate::items::{
-    BatchError, Billing, Checked, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
-    TableName, TableSpec, Write, WriteError, check_condition, check_item, check_key, check_query,
-    check_scan, checked_writes, item_size,
+    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
+    TableSpec, Write, WriteError, item_size,
 };
 use crate::settings::EmbeddedSettings;
 use crate::{Error, Result};
 
 const MIB: u64 = 1024 * 1024;
 
-/// An item as the bytes that the engine keeps of it.
+/// An item as the engine stores it.
 #[doc(hidden)]
 pub fn stored_bytes(item: &Item) -> Vec<u8> {
-    codec::encode(item, item_size(item))
+    item_codec::encode(item, item_size(item))
 }
 
 /// A store in a folder.
@@ -78,14 +78,14 @@ pub struct Embedded {
     engine: Arc<Engine>,
 }
 
-/// What reads need. The folder comes last: it is unlocked after the engine has closed.
+/// The state that reads need. The folder is last: it is unlocked after the engine has closed.
 struct Engine {
     catalog: Arc<Catalog>,
     db: Database,
     folder: Arc<Folder>,
 }
 
-/// How well group commit works: changes answered, and the groups they were answered in.
+/// How well group commit works: changes and the groups they shared.
 ///
 /// ```
 /// use annals::embedded::Embedded;
@@ -103,39 +103,36 @@ struct Engine {
 ///
 /// let counts = items.group_counts();
 /// assert_eq!(counts.changes, 3);
-/// assert!(counts.groups <= 3, "those that came together shared a sync");
+/// assert!(counts.groups <= 3, "concurrent changes share a sync");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GroupCounts {
-    /// How many changes (puts, deletes and batches) were decided.
+    /// Changes (puts, deletes and batches) that were answered.
     pub changes: u64,
-    /// How many groups, of at most one sync each, that took.
+    /// Groups, of at most one sync each.
     pub groups: u64,
 }
 
 impl Embedded {
-    /// Opens the store in `folder`, making one where there is none.
+    /// Opens the store in `folder`, creating it if it is missing.
     ///
     /// # Errors
-    /// `Unavailable` where another process has it open; `Invalid` where the folder cannot be
-    /// used, is not a store, or was written by a newer annals; `Corrupt` where its files do not
-    /// recover.
+    /// `Unavailable` if another process has it open; `Invalid` if the folder cannot be used, is not a
+    /// store, or was written by a newer version; `Corrupt` if its files are damaged.
     pub fn open(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
         let folder = Arc::new(Folder::open(folder)?);
-        let broken = |error| fault::on_open(error, folder.path());
-        sound::check(&folder.engine())?;
+        let failed = |error| errors::on_open(error, folder.path());
+        integrity::check(&folder.engine())?;
         let db = Database::builder(folder.engine())
             .cache_size(settings.cache_mib.saturating_mul(MIB))
             .open()
-            .map_err(broken)?;
-        let catalog = Arc::new(Catalog::open(&db).map_err(broken)??);
-        sound::check_end(
-            catalog.closings().map_err(broken)?,
-            folder.reached()?,
-            folder.path(),
-        )?;
+            .map_err(failed)?;
+        let catalog = Arc::new(Catalog::open(&db).map_err(failed)??);
+        let closes = catalog.closes().map_err(failed)?;
+        integrity::check_closes(closes, folder.closes()?, folder.path())?;
         folder.finish()?;
         let tally = Arc::new(Tally::default());
         let committer = Committer {
@@ -149,7 +146,8 @@ impl Embedded {
         let thread = std::thread::Builder::new().name("annals-committer".to_owned());
         let thread = thread.spawn(move || committer.run(queue));
         let thread = thread.map_err(|cause| {
-            Error::unavailable("the system has no thread left for the committer").because(cause)
+            Error::unavailable("the system has no thread for the committer; raise its limit")
+                .because(cause)
         })?;
         Ok(Self {
             jobs: Some(jobs),
@@ -164,7 +162,7 @@ impl Embedded {
         })
     }
 
-    /// How many changes shared how many groups since the store was opened.
+    /// Changes and groups since the store was opened.
     pub fn group_counts(&self) -> GroupCounts {
         GroupCounts {
             changes: self.tally.changes.load(Ordering::Relaxed),
@@ -172,7 +170,7 @@ impl Embedded {
         }
     }
 
-    /// Hands a job to the committer and waits for its answer.
+    /// Sends a job to the committer and waits for its answer.
     async fn commit<T, E: From<Error>>(
         &self,
         job: impl FnOnce(Answer<T, E>) -> Job,
@@ -187,39 +185,41 @@ impl Embedded {
         Err(Error::unavailable("the committer has stopped; open the store again").into())
     }
 
-    /// Reads may wait for the disk, so they leave the caller's thread.
+    /// Reads on another thread, as the disk may block.
     async fn read<T: Send + 'static>(
         &self,
         spec: &TableSpec,
         read: impl FnOnce(&Engine, &Table) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let table = self.engine.catalog.table(spec)?;
-        let (engine, under_way) = (self.engine.clone(), self.reads.begin());
+        let (engine, in_flight) = (self.engine.clone(), self.reads.begin());
         let task = tokio::task::spawn_blocking(move || {
             let outcome = read(&engine, &table);
-            // Let go of the engine before the read counts as over.
+            // Release the engine before the read counts as finished.
             drop((engine, table));
-            drop(under_way);
+            drop(in_flight);
             outcome
         });
         match task.await {
             Ok(outcome) => outcome,
-            Err(stopped) => Err(Error::unavailable("a read was cut off").because(stopped)),
+            Err(stopped) => {
+                Err(Error::unavailable("a read was aborted; try again").because(stopped))
+            }
         }
     }
 }
 
-/// How many reads are under way, their callers perhaps long gone.
+/// The number of reads in flight, also those without a caller.
 #[derive(Clone, Debug, Default)]
 struct Reads(Arc<(Mutex<usize>, Condvar)>);
 
-/// A read that is under way until this is dropped.
-struct UnderWay(Reads);
+/// A read in flight until this is dropped.
+struct InFlight(Reads);
 
 impl Reads {
-    fn begin(&self) -> UnderWay {
+    fn begin(&self) -> InFlight {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        UnderWay(self.clone())
+        InFlight(self.clone())
     }
 
     fn wait(&self) {
@@ -230,20 +230,20 @@ impl Reads {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        let (count, is_over) = &*self.0.0;
+        let (count, finished) = &*self.0.0;
         *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        is_over.notify_all();
+        finished.notify_all();
     }
 }
 
 impl Drop for Embedded {
-    /// Lets the committer and the reads finish, so that the folder is free when this returns.
+    /// Waits for the committer and the reads, so that the folder is free when this returns.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(committer) = self.committer.take() {
-            // A panic of the committer has been answered to every caller as `Unavailable`.
+            // If the committer panicked, every caller got `Unavailable`.
             let _ = committer.join();
         }
         self.reads.wait();
@@ -254,13 +254,13 @@ impl Drop for Embedded {
 }
 
 impl Engine {
-    /// Notes that everything that was written is there. Best effort: without it the end of the
-    /// engine's journal is not known to be there when the store is opened next.
+    /// Records that everything was written. Best effort: without it the next open cannot tell whether
+    /// the end of the engine's journal is there.
     fn close(&self) {
-        let noted = self.catalog.close().map_err(fault::on_commit);
-        let noted = noted.and_then(|closings| self.folder.reach(closings));
-        if let Err(error) = noted {
-            tracing::warn!(%error, "the store could not note that it was closed");
+        let recorded = self.catalog.close().map_err(errors::on_commit);
+        let recorded = recorded.and_then(|closes| self.folder.record_closes(closes));
+        if let Err(error) = recorded {
+            tracing::warn!(%error, "cannot record that the store was closed");
         }
     }
 }
@@ -281,9 +281,9 @@ fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
         _ => Cost::of_write(&table.spec, None, Some(item)),
     };
     let new = NewItem {
-        bytes: Slice::from(codec::encode(item, checked.size)),
+        bytes: Slice::from(item_codec::encode(item, checked.size)),
         size: checked.size,
-        places: committer::places(table, &key, item)?,
+        entry_keys: committer::entry_keys(table, &key, item)?,
         cost,
     };
     Ok(Change {
@@ -292,9 +292,9 @@ fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
     })
 }
 
-/// The key as the engine has it: behind the table's number.
+/// The key in the engine: the table's number, then the key.
 fn stored_key(table: &Table, key: &Key) -> Slice {
-    order::with_key(order::items_prefix(table.number), key).into()
+    key_codec::with_key(key_codec::items_prefix(table.number), key).into()
 }
 
 fn delete_change(table: &Table, key: &Key) -> Change {
@@ -304,19 +304,21 @@ fn delete_change(table: &Table, key: &Key) -> Change {
     }
 }
 
-/// Every put by the stored table's own rules: the caller may not know all its indexes.
+/// The changes of writes that were checked by `spec`. Puts are checked by the stored spec too, as the
+/// caller's may lack indexes.
 fn changes_of(
     table: &Table,
     spec: &TableSpec,
-    (writes, checked): (&[Write], Vec<Checked>),
+    writes: &[Write],
+    checked: Vec<Checked>,
 ) -> Result<Vec<Change>> {
-    let is_known = table.spec == *spec;
+    let is_same = table.spec == *spec;
     let changes = writes
         .iter()
         .zip(checked)
         .map(|(write, checked)| match write {
             Write::Put(item) => {
-                let checked = match is_known {
+                let checked = match is_same {
                     true => checked,
                     false => check_item(&table.spec, item)?,
                 };
@@ -327,7 +329,7 @@ fn changes_of(
     changes.collect()
 }
 
-/// How many of the changes, one at least, make a group.
+/// How many of the changes make a group, at least one.
 fn group_len(changes: &[Change]) -> usize {
     let sizes = changes.iter().scan(0, |bytes, change| {
         *bytes += change.bytes();
@@ -339,19 +341,10 @@ fn group_len(changes: &[Change]) -> usize {
     fitting.count().max(1)
 }
 
-/// The verbs, whose errors are told by those of [`Items`].
+/// Steps of the methods of [`Items`].
 impl Embedded {
-    async fn get_all(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        keys.iter().try_for_each(|key| check_key(table, key))?;
-        if keys.is_empty() {
-            return Ok(Got::default());
-        }
-        self.read(table, move |engine, table| reads::get(engine, table, &keys))
-            .await
-    }
-
-    /// The stored table, if it takes the item. By the stored spec: the caller's may not name every
-    /// index, and the committer relies on every index key being right.
+    /// The stored table, and the item as checked by the stored spec: the caller's may lack indexes,
+    /// and the committer relies on valid index keys.
     fn table_for(
         &self,
         spec: &TableSpec,
@@ -362,20 +355,6 @@ impl Embedded {
         let checked = check_item(&table.spec, item)?;
         check_condition(condition)?;
         Ok((table, checked))
-    }
-
-    async fn delete_one(
-        &self,
-        table: &TableSpec,
-        key: &Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        check_key(table, key)?;
-        check_condition(&condition)?;
-        let table = self.engine.catalog.table(table)?;
-        let change = delete_change(&table, key);
-        self.commit(|answer| Job::One(table, change, condition, answer))
-            .await
     }
 
     async fn write_all(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
@@ -390,7 +369,7 @@ impl Embedded {
         let requests = Cost::write_requests(writes.len());
         let prepared = checked_writes(table, &writes).and_then(|checked| {
             let stored = self.engine.catalog.table(table)?;
-            Ok((changes_of(&stored, table, (&writes, checked))?, stored))
+            Ok((changes_of(&stored, table, &writes, checked)?, stored))
         });
         let (mut changes, table) = match prepared {
             Ok(prepared) => prepared,
@@ -412,29 +391,18 @@ impl Embedded {
         }
         Ok(cost.in_requests(requests))
     }
-
-    async fn page(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        check_query(table, &query)?;
-        self.read(table, move |engine, table| {
-            reads::query(engine, table, &query)
-        })
-        .await
-    }
-
-    async fn scanned(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        check_scan(table, &scan)?;
-        self.read(table, move |engine, table| {
-            reads::scan(engine, table, &scan)
-        })
-        .await
-    }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Items for Embedded {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        self.get_all(table, keys).await
+        keys.iter().try_for_each(|key| check_key(table, key))?;
+        if keys.is_empty() {
+            return Ok(Got::default());
+        }
+        self.read(table, move |engine, table| reads::get(engine, table, &keys))
+            .await
     }
 
     async fn put(
@@ -455,7 +423,12 @@ impl Items for Embedded {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        self.delete_one(table, &key, condition).await
+        check_key(table, &key)?;
+        check_condition(&condition)?;
+        let table = self.engine.catalog.table(table)?;
+        let change = delete_change(&table, &key);
+        self.commit(|answer| Job::One(table, change, condition, answer))
+            .await
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
@@ -463,11 +436,19 @@ impl Items for Embedded {
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.page(table, query).await
+        check_query(table, &query)?;
+        self.read(table, move |engine, table| {
+            reads::query(engine, table, &query)
+        })
+        .await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.scanned(table, scan).await
+        check_scan(table, &scan)?;
+        self.read(table, move |engine, table| {
+            reads::scan(engine, table, &scan)
+        })
+        .await
     }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {

@@ -1,20 +1,21 @@
-//! Reads: points, ranges and shares, each from one consistent picture of the engine.
+//! Gets, queries and scans, each from one snapshot of the engine.
 
 use std::collections::HashMap;
 
 use fjall::{Keyspace, Readable, Snapshot};
 
 use super::catalog::{Table, Trees};
-use super::order::{self, KeyRange};
-use super::{Engine, codec, fault, stored_key};
+use super::key_codec::{self, KeyRange};
+use super::{Engine, errors, item_codec, stored_key};
+use crate::items::check::{CheckedQuery, check_cursor, check_query};
 use crate::items::{
-    CheckedQuery, Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder,
-    Query, Scan, check_cursor, cursor_after, index_entry,
+    Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder, Query, Scan,
+    cursor_after, index_entry,
 };
 use crate::{Error, Result};
 
 pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
-    // Read without one, an item could be seen before others of its group, and before a query.
+    // Without a snapshot, an item could be visible before others of its group.
     let snapshot = engine.db.snapshot();
     let mut read: HashMap<&Key, Option<Item>> = HashMap::with_capacity(keys.len());
     let mut cost = Cost::ZERO;
@@ -23,14 +24,14 @@ pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
             continue;
         }
         let stored = snapshot.get(&engine.catalog.trees.items, stored_key(table, key));
-        let stored = stored.map_err(fault::on_read)?;
-        let size = stored.as_deref().map(codec::stored_size).transpose()?;
+        let stored = stored.map_err(errors::on_read)?;
+        let size = stored.as_deref().map(item_codec::stored_size).transpose()?;
         cost += Cost::of_read(size.unwrap_or(0), Consistency::Strong);
-        read.insert(key, stored.as_deref().map(codec::decode).transpose()?);
+        read.insert(key, stored.as_deref().map(item_codec::decode).transpose()?);
     }
     cost.requests = Cost::get_requests(read.len());
     let items = match keys {
-        // The common case moves the item out instead of copying it.
+        // The common case: move the item instead of copying it.
         [only] => vec![read.remove(only).flatten()],
         many => many
             .iter()
@@ -42,17 +43,17 @@ pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
 
 pub(super) fn query(engine: &Engine, table: &Table, query: &Query) -> Result<Page> {
     let spec = &table.spec;
-    let checked = crate::items::check_query(spec, query)?;
-    let mut range = order::query_range(&query.partition, &query.range);
+    let checked = check_query(spec, query)?;
+    let mut range = key_codec::query_range(&query.partition, &query.range);
     if let Some(cursor) = &query.after {
-        let (place, key) = check_cursor(spec, checked.schema, cursor)?;
+        let (entry, key) = check_cursor(spec, checked.schema, cursor)?;
         let last = match &query.index {
-            None => order::key_bytes(&key),
-            Some(_) => order::entry_bytes(&place, &stored_key(table, &key)),
+            None => key_codec::key_bytes(&key),
+            Some(_) => key_codec::entry_bytes(&entry, &stored_key(table, &key)),
         };
-        range = order::resume(range, last, query.direction);
+        range = key_codec::resume(range, last, query.direction);
     }
-    let walk = Walk {
+    let read = QueryRead {
         snapshot: engine.db.snapshot(),
         trees: &engine.catalog.trees,
         table,
@@ -60,20 +61,20 @@ pub(super) fn query(engine: &Engine, table: &Table, query: &Query) -> Result<Pag
         range,
     };
     let page = match &query.index {
-        None => walk.items()?,
-        Some(name) => walk.entries(spec.index(name)?)?,
+        None => read.items()?,
+        Some(name) => read.entries(spec.index(name)?)?,
     };
-    Ok(close(page, table, checked))
+    Ok(finish(page, table, checked))
 }
 
-fn close(page: PageBuilder, table: &Table, checked: CheckedQuery<'_>) -> Page {
+fn finish(page: PageBuilder, table: &Table, checked: CheckedQuery<'_>) -> Page {
     page.finish(checked.consistency, |last| {
         cursor_after(&table.spec, checked.schema, last)
     })
 }
 
-/// What to walk, which way and how far.
-struct Walk<'a> {
+/// A query in progress.
+struct QueryRead<'a> {
     snapshot: Snapshot,
     trees: &'a Trees,
     table: &'a Table,
@@ -81,15 +82,15 @@ struct Walk<'a> {
     range: KeyRange,
 }
 
-impl Walk<'_> {
-    /// The values in the order asked for, until `take` wants no more.
+impl QueryRead<'_> {
+    /// Passes the values in order to `take`, until it returns false.
     fn each(
         &self,
         keyspace: &Keyspace,
         prefix: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let range = order::inside(prefix, self.range.clone());
+        let range = key_codec::inside(prefix, self.range.clone());
         let mut entries = self.snapshot.range(keyspace, range);
         loop {
             let next = match self.query.direction {
@@ -99,7 +100,7 @@ impl Walk<'_> {
             let Some(entry) = next else {
                 return Ok(());
             };
-            if !take(&entry.value().map_err(fault::on_read)?)? {
+            if !take(&entry.value().map_err(errors::on_read)?)? {
                 return Ok(());
             }
         }
@@ -107,9 +108,9 @@ impl Walk<'_> {
 
     fn items(&self) -> Result<PageBuilder> {
         let mut page = PageBuilder::new(self.query.limit);
-        let prefix = order::items_prefix(self.table.number);
+        let prefix = key_codec::items_prefix(self.table.number);
         self.each(&self.trees.items, &prefix, |bytes| {
-            Ok(page.offer(codec::decode(bytes)?))
+            Ok(page.offer(item_codec::decode(bytes)?))
         })?;
         Ok(page)
     }
@@ -119,19 +120,19 @@ impl Walk<'_> {
         let mut numbers = spec.indexes().iter().zip(0..);
         let number = numbers.find_map(|(other, number)| (other == index).then_some(number));
         let number = number.unwrap_or(u8::MAX);
-        let prefix = order::entries_prefix(self.table.number, number);
+        let prefix = key_codec::entries_prefix(self.table.number, number);
         let mut page = PageBuilder::new(self.query.limit);
         self.each(&self.trees.entries, &prefix, |item_key| {
             let bytes = self.snapshot.get(&self.trees.items, item_key);
-            let bytes = bytes.map_err(fault::on_read)?;
-            let item = bytes.as_deref().map(codec::decode).transpose()?;
+            let bytes = bytes.map_err(errors::on_read)?;
+            let item = bytes.as_deref().map(item_codec::decode).transpose()?;
             match item.and_then(|item| index_entry(spec, index, item)) {
-                Some(seen) => Ok(page.offer(seen)),
-                None => Err(Error::corrupt(format!(
-                    "index names an item that is not there. table=`{}`, index=`{}`",
-                    spec.name(),
-                    index.name
-                ))),
+                Some(entry) => Ok(page.offer(entry)),
+                None => Err(Error::corrupt(
+                    "an index entry has no item; keep a copy of the folder and restore a backup",
+                )
+                .fact("table", spec.name())
+                .fact("index", &index.name)),
             }
         })?;
         Ok(page)
@@ -140,20 +141,20 @@ impl Walk<'_> {
 
 pub(super) fn scan(engine: &Engine, table: &Table, scan: &Scan) -> Result<Page> {
     let spec = &table.spec;
-    let mut range = order::segment_range(scan.segment);
+    let mut range = key_codec::segment_range(scan.segment);
     if let Some(cursor) = &scan.after {
         let (key, _) = check_cursor(spec, spec.key(), cursor)?;
-        range = order::resume(range, order::key_bytes(&key), Direction::Ascending);
+        range = key_codec::resume(range, key_codec::key_bytes(&key), Direction::Ascending);
     }
     let mut page = PageBuilder::new(scan.limit);
-    let range = order::inside(&order::items_prefix(table.number), range);
+    let range = key_codec::inside(&key_codec::items_prefix(table.number), range);
     for entry in engine
         .db
         .snapshot()
         .range(&engine.catalog.trees.items, range)
     {
-        let bytes = entry.value().map_err(fault::on_read)?;
-        if !page.offer(codec::decode(&bytes)?) {
+        let bytes = entry.value().map_err(errors::on_read)?;
+        if !page.offer(item_codec::decode(&bytes)?) {
             break;
         }
     }

@@ -17,7 +17,7 @@ use super::loaded::Loaded;
 use super::settings::{Residency, Shared};
 use super::{AskError, Cx, Entity, Handle};
 use crate::journal::{Append, AppendError, Expected, Journal};
-use crate::snapshot::{Criteria, Place, Snapshots};
+use crate::snapshot::{Criteria, SnapshotPosition, Snapshots};
 use crate::{Clock, Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 
 /// How often an append is repeated after its response was lost.
@@ -199,7 +199,11 @@ impl<E: Entity> Host<E> {
         }
     }
 
-    async fn try_save_snapshot(&self, loaded: &mut Loaded<E>, place: Place) -> Result<()> {
+    async fn try_save_snapshot(
+        &self,
+        loaded: &mut Loaded<E>,
+        place: SnapshotPosition,
+    ) -> Result<()> {
         let payload = loaded.state.to_payload()?;
         self.snapshots.save(&loaded.id, place, payload).await?;
         loaded.events_since_snapshot = 0;

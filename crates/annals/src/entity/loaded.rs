@@ -14,7 +14,7 @@ use super::backend::{CommandIds, Completed};
 use super::effect::AfterCommand;
 use super::{AskError, Effect, Entity};
 use crate::journal::Appended;
-use crate::snapshot::{Place, Snapshot};
+use crate::snapshot::{Snapshot, SnapshotPosition};
 use crate::{Event, PersistenceId};
 
 /// A state, and how much of the journal it includes.
@@ -25,7 +25,7 @@ pub(crate) struct Loaded<E> {
     /// The sequence number of the last applied event; 0: none.
     pub(super) last: u64,
     /// Where a snapshot of this state belongs.
-    pub(super) snapshot_place: Option<Place>,
+    pub(super) snapshot_place: Option<SnapshotPosition>,
     pub(super) events_since_snapshot: u64,
     pub(super) bytes_since_snapshot: u64,
     /// An effect asked for a snapshot.
@@ -92,7 +92,7 @@ impl<E: Entity> Loaded<E> {
         Self {
             state,
             last: snapshot.sequence_number.get(),
-            snapshot_place: Some(Place {
+            snapshot_place: Some(SnapshotPosition {
                 number: snapshot.sequence_number,
                 anchor: snapshot.anchor,
             }),
@@ -104,7 +104,7 @@ impl<E: Entity> Loaded<E> {
     pub(super) fn replayed(&mut self, event: &Event, remembered: u64) {
         self.recent.replayed(event, remembered);
         self.last = event.sequence_number.get();
-        self.snapshot_place = Some(Place::from(event.sequence_number));
+        self.snapshot_place = Some(SnapshotPosition::from(event.sequence_number));
         self.events_since_snapshot += 1;
         self.bytes_since_snapshot += event.data.payload.len() as u64;
     }
@@ -112,7 +112,7 @@ impl<E: Entity> Loaded<E> {
     /// Advance past events that were appended and applied; `bytes` is the size of their payloads.
     pub(super) fn appended(&mut self, appended: Appended, bytes: u64) {
         self.last = appended.last.get();
-        self.snapshot_place = Some(Place::from(appended));
+        self.snapshot_place = Some(SnapshotPosition::from(appended));
         self.events_since_snapshot += appended.last.get() - appended.first.get() + 1;
         self.bytes_since_snapshot += bytes;
     }

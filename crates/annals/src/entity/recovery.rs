@@ -85,11 +85,9 @@ impl<E: Entity> Host<E> {
         let Some(from) = SequenceNumber::new(loaded.last + 1) else {
             return Ok(CaughtUp::Applied(0));
         };
-        let window = Window {
-            anchor: loaded.snapshot_place.and_then(|place| place.anchor),
-            ..Window::from(from)
-        };
-        let mut events = self.journal.replay(&loaded.id, window);
+        let anchor = loaded.snapshot_place.and_then(|place| place.anchor);
+        let (journal, window) = (&self.journal, Window::from(from));
+        let mut events = journal.replay_anchored(&loaded.id, window, anchor);
         let mut count = 0;
         while let Some(event) = events.next().await {
             let event = event?;

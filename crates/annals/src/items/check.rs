@@ -1,7 +1,7 @@
-//! What every store refuses, in the same words: the limits of items, keys and reads.
+//! Argument checks for implementers of [`Items`](super::Items): the limits of items, keys and reads,
+//! with the same error messages on every store.
 //!
-//! Promises: a call that passes here is one that DynamoDB accepts, and nothing was sent or
-//! written when it does not.
+//! Guarantees: DynamoDB accepts a call that passes. Nothing is sent or written if it does not pass.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// An item that may be put: its key and size, worked out on the way.
+/// An item that passed [`check_item`]: its key and size.
 ///
 /// ```
 /// use annals::items::{Item, Key, KeyAttribute, KeySchema, TableSpec, check_item};
@@ -25,6 +25,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Checked {
     /// The item's key.
     pub key: Key,
@@ -32,61 +33,59 @@ pub struct Checked {
     pub size: usize,
 }
 
-/// Whether `item` may be put into the table.
+/// Checks that `item` may be put into the table.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong and where.
+/// `Invalid`, with the reason.
 pub fn check_item(spec: &TableSpec, item: &Item) -> Result<Checked> {
     let key = spec.key_of(item)?;
     for index in spec.indexes() {
         index.key.key_of(item)?;
     }
-    let place = || format!("table=`{}`, key=`{key}`", spec.name());
+    let with_key = |error: Error| error.fact("table", spec.name()).fact("key", &key);
     for (name, value) in item.iter() {
-        if let Some(problem) = problem_of_name(name) {
-            return Err(Error::invalid(format!("{problem}. {}", place())));
+        if let Some(problem) = name_problem(name) {
+            return Err(with_key(Error::invalid(problem)));
         }
-        if let Some(problem) = problem_of(value, 1) {
-            return Err(Error::invalid(format!(
-                "{problem}. attribute=`{name}`, {}",
-                place()
-            )));
+        if let Some(problem) = value_problem(value, 1) {
+            let error = Error::invalid(problem).fact("attribute", name);
+            return Err(with_key(error));
         }
     }
     let size = item_size(item);
     if size > ITEM_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "item is larger than the {ITEM_BYTES_MAX} bytes a table takes; split it or store less. bytes=`{size}`, {}",
-            place()
-        )));
+        let error = Error::invalid(format!(
+            "item is larger than the limit of {ITEM_BYTES_MAX} bytes; split it or store less"
+        ));
+        return Err(with_key(error.fact("bytes", size)));
     }
-    let with_entries = size + size_in_local_indexes(spec, item);
-    if with_entries > ITEM_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "item and what local indexes carry of it are larger than the {ITEM_BYTES_MAX} bytes a table takes; split it, store less or let the indexes carry less. bytes=`{with_entries}`, {}",
-            place()
-        )));
+    let total = size + size_in_local_indexes(spec, item);
+    if total > ITEM_BYTES_MAX {
+        let error = Error::invalid(format!(
+            "item and its entries in local indexes are larger than the limit of {ITEM_BYTES_MAX} bytes; split it, store less or project less"
+        ));
+        return Err(with_key(error.fact("bytes", total)));
     }
     Ok(Checked { key, size })
 }
 
-/// Local indexes share the item's partition, and their entries its limit; global ones do not. (The
-/// guide's page on limits: an item's data and its entries in all local secondary indexes.)
+/// The entries in local indexes count towards the item's size limit, those in global indexes do not
+/// (DynamoDB's developer guide, limits of local secondary indexes).
 fn size_in_local_indexes(spec: &TableSpec, item: &Item) -> usize {
     let local = spec.indexes().iter().filter(|i| i.scope == Scope::Local);
     local.map(|index| index_entry_size(spec, index, item)).sum()
 }
 
-fn problem_of_name(name: &str) -> Option<&'static str> {
+fn name_problem(name: &str) -> Option<&'static str> {
     let is_wrong = name.is_empty() || name.len() > NAME_BYTES_MAX;
-    is_wrong.then_some("attribute name has 1 to 65535 bytes, inside a map too")
+    is_wrong.then_some("an attribute name has 1 to 65535 bytes, also inside a map")
 }
 
-/// DynamoDB counts every value as a level: the attribute's own is the first, so a text inside 31
-/// lists is allowed and one inside 32 is not. Whether an empty list may be the last level its
-/// emulators do not agree on; here it may not.
-fn problem_of(value: &Value, level: usize) -> Option<&'static str> {
-    let inside = |v: &Value| problem_of(v, level + 1);
+/// DynamoDB counts every value as a level, beginning with the attribute's own: a text inside 31
+/// lists is allowed, one inside 32 is not. Emulators disagree about an empty list as the last level;
+/// here it is not allowed.
+fn value_problem(value: &Value, level: usize) -> Option<&'static str> {
+    let inside = |v: &Value| value_problem(v, level + 1);
     match value {
         Value::L(_) | Value::M(_) if level >= NESTING_MAX => {
             Some("value nests deeper than 32 levels")
@@ -94,7 +93,7 @@ fn problem_of(value: &Value, level: usize) -> Option<&'static str> {
         Value::L(list) => list.iter().find_map(inside),
         Value::M(map) => map
             .iter()
-            .find_map(|(name, value)| problem_of_name(name).or_else(|| inside(value))),
+            .find_map(|(name, value)| name_problem(name).or_else(|| inside(value))),
         Value::Ss(set) if set.is_empty() => Some("a set may not be empty"),
         Value::Ns(set) if set.is_empty() => Some("a set may not be empty"),
         Value::Bs(set) if set.is_empty() => Some("a set may not be empty"),
@@ -102,40 +101,38 @@ fn problem_of(value: &Value, level: usize) -> Option<&'static str> {
     }
 }
 
-/// Whether `key` can name an item of the table.
+/// Checks that `key` fits the table.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong.
+/// `Invalid`, with the reason.
 pub fn check_key(spec: &TableSpec, key: &Key) -> Result<()> {
     spec.key().check(key)
 }
 
-/// Whether `condition` compares with something an attribute can be.
+/// Checks that `condition` compares with a valid attribute name and value.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong.
+/// `Invalid`, with the reason.
 pub fn check_condition(condition: &Condition) -> Result<()> {
     let Condition::Equals(name, value) = condition else {
         return Ok(());
     };
-    let Some(problem) = problem_of_name(name).or_else(|| problem_of(value, 1)) else {
+    let Some(problem) = name_problem(name).or_else(|| value_problem(value, 1)) else {
         return Ok(());
     };
-    Err(Error::invalid(format!(
-        "condition compares with what no attribute can be: {problem}. attribute=`{name}`"
-    )))
+    Err(Error::invalid(format!("invalid condition: {problem}")).fact("attribute", name))
 }
 
-/// Whether every write of a batch is allowed, and no key is written twice.
+/// Checks every write of a batch, and that no key is written twice; returns the keys.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong and where.
+/// `Invalid`, with the reason.
 pub fn check_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<Key>> {
     let checked = checked_writes(spec, writes)?;
     Ok(checked.into_iter().map(|checked| checked.key).collect())
 }
 
-/// The same, with the size of what is put; of what is deleted nobody knows it.
+/// The same, with the sizes of puts; deletes have size 0.
 pub(crate) fn checked_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<Checked>> {
     let mut all = Vec::with_capacity(writes.len());
     for write in writes {
@@ -151,15 +148,16 @@ pub(crate) fn checked_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<C
     let mut seen = HashSet::with_capacity(writes.len());
     let twice = all.iter().find(|checked| !seen.insert(&checked.key));
     if let Some(Checked { key, .. }) = twice {
-        return Err(Error::invalid(format!(
-            "a batch writes one key twice, in no order; write it once. table=`{}`, key=`{key}`",
-            spec.name()
-        )));
+        return Err(Error::invalid(
+            "a batch writes one key twice; write it once, as a batch has no order",
+        )
+        .fact("table", spec.name())
+        .fact("key", key));
     }
     Ok(all)
 }
 
-/// A query that is allowed: the key schema it reads by, and how fresh it can be.
+/// A query that passed [`check_query`]: the key schema it reads by, and its consistency.
 ///
 /// ```
 /// use annals::items::{
@@ -176,17 +174,18 @@ pub(crate) fn checked_writes(spec: &TableSpec, writes: &[Write]) -> Result<Vec<C
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CheckedQuery<'a> {
     /// The schema of the table or of the index.
     pub schema: &'a KeySchema,
-    /// Strong only where the schema allows it.
+    /// Always eventual on a global index.
     pub consistency: Consistency,
 }
 
-/// Whether `query` can be asked of the table.
+/// Checks a query of the table.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong.
+/// `Invalid`, with the reason.
 pub fn check_query<'a>(spec: &'a TableSpec, query: &Query) -> Result<CheckedQuery<'a>> {
     let index = query.index.as_deref().map(|name| spec.index(name));
     let index = index.transpose()?;
@@ -197,21 +196,23 @@ pub fn check_query<'a>(spec: &'a TableSpec, query: &Query) -> Result<CheckedQuer
     }
     match &query.range {
         SortRange::Between(low, high) if low > high => {
-            return Err(Error::invalid(format!(
-                "range ends before it begins. low=`{low}`, high=`{high}`"
-            )));
+            return Err(
+                Error::invalid("range is empty: its low end is above its high end")
+                    .fact("low", low)
+                    .fact("high", high),
+            );
         }
         SortRange::BeginsWith(KeyPart::N(number)) => {
-            return Err(Error::invalid(format!(
-                "a number has no beginning; compare it instead. number=`{number}`"
-            )));
+            return Err(
+                Error::invalid("a number has no prefix; use a comparison").fact("number", number)
+            );
         }
         _ => {}
     }
     check_limit(query.limit)?;
     if let Some(cursor) = &query.after {
-        let (place, _) = check_cursor(spec, schema, cursor)?;
-        check_place(query, &place)?;
+        let (key, _) = check_cursor(spec, schema, cursor)?;
+        check_cursor_key(query, &key)?;
     }
     let is_global = index.is_some_and(|index| index.scope == Scope::Global);
     Ok(CheckedQuery {
@@ -224,16 +225,18 @@ pub fn check_query<'a>(spec: &'a TableSpec, query: &Query) -> Result<CheckedQuer
     })
 }
 
-/// Whether `scan` can be asked of the table.
+/// Checks a scan of the table.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong.
+/// `Invalid`, with the reason.
 pub fn check_scan(spec: &TableSpec, scan: &Scan) -> Result<()> {
     let (index, of) = (scan.segment.index, scan.segment.of);
     if index >= of || of > SEGMENTS_MAX {
         return Err(Error::invalid(format!(
-            "a scan has 1 to {SEGMENTS_MAX} segments, counted from zero. segment=`{index}`, of=`{of}`"
-        )));
+            "a scan has 1 to {SEGMENTS_MAX} segments, counted from zero"
+        ))
+        .fact("segment", index)
+        .fact("of", of));
     }
     check_limit(scan.limit)?;
     if let Some(cursor) = &scan.after {
@@ -244,58 +247,61 @@ pub fn check_scan(spec: &TableSpec, scan: &Scan) -> Result<()> {
 
 fn check_limit(limit: Option<u32>) -> Result<()> {
     match limit {
-        Some(0) => Err(Error::invalid("a page holds at least one item. limit=`0`")),
+        Some(0) => Err(Error::invalid(
+            "the limit of a page is at least 1. limit=`0`",
+        )),
         _ => Ok(()),
     }
 }
 
-/// Whether a query can have stopped at `place`. DynamoDB asks the same.
-fn check_place(query: &Query, place: &Key) -> Result<()> {
-    if place.partition != query.partition {
-        return Err(Error::invalid(format!(
-            "cursor comes from another partition. cursor=`{place}`, partition=`{}`",
-            query.partition
-        )));
+/// Checks that a query can have stopped at this key, as DynamoDB does.
+fn check_cursor_key(query: &Query, key: &Key) -> Result<()> {
+    if key.partition != query.partition {
+        return Err(Error::invalid("cursor comes from another partition")
+            .fact("cursor", key)
+            .fact("partition", &query.partition));
     }
-    if !query.range.contains(place.sort.as_ref()) {
-        return Err(Error::invalid(format!(
-            "cursor lies outside the query's range. cursor=`{place}`, range=`{:?}`",
-            query.range
-        )));
+    if !query.range.contains(key.sort.as_ref()) {
+        return Err(Error::invalid("cursor is outside the query's range")
+            .fact("cursor", key)
+            .fact("range", format!("{:?}", query.range)));
     }
     Ok(())
 }
 
-/// The keys a cursor stands at: in the schema that is read by, and in the table.
+/// The keys in a cursor: by the schema that is read, and in the table.
 pub(crate) fn check_cursor(
     spec: &TableSpec,
     schema: &KeySchema,
     cursor: &Cursor,
 ) -> Result<(Key, Key)> {
-    let place = cursor.key_attributes();
+    let attributes = cursor.key_attributes();
     let is_key = |name: &str| {
         let mut keys = spec.key().attributes().chain(schema.attributes());
         keys.any(|attribute| attribute.name == name)
     };
-    let keys = schema.key_of(place)?.zip(spec.key().key_of(place)?);
-    keys.filter(|_| place.iter().all(|(name, _)| is_key(name)))
+    let keys = schema
+        .key_of(attributes)?
+        .zip(spec.key().key_of(attributes)?);
+    keys.filter(|_| attributes.iter().all(|(name, _)| is_key(name)))
         .ok_or_else(|| Error::invalid("cursor comes from another table or index"))
 }
 
-/// The error every store answers where a table is missing.
+/// The error of every store for a missing table.
 pub fn missing_table(name: &TableName) -> Error {
-    Error::invalid(format!(
-        "table does not exist; create it with `annals tables create` (--log for those of the log), or name another. table=`{name}`"
-    ))
+    Error::invalid(
+        "table does not exist; create it with `annals tables create` (--log for the log's), or name another",
+    )
+    .fact("table", name)
 }
 
-/// The error every store answers where a table to be created is there already.
+/// The error of every store for creating a table that exists.
 pub fn table_exists(name: &TableName) -> Error {
-    Error::conflict(format!("a table of that name exists. table=`{name}`"))
+    Error::conflict("a table of this name exists").fact("table", name)
 }
 
-/// Whether the caller's spec fits the stored table.
-pub(crate) fn agree(asked: &TableSpec, stored: &TableSpec) -> Result<()> {
+/// Checks that the caller's spec fits the stored table.
+pub(crate) fn check_spec(asked: &TableSpec, stored: &TableSpec) -> Result<()> {
     if asked == stored {
         return Ok(());
     }
@@ -304,10 +310,10 @@ pub(crate) fn agree(asked: &TableSpec, stored: &TableSpec) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "table has another schema: {}. table=`{}`",
-        differences.join("; "),
-        asked.name()
-    )))
+        "table has another schema: {}",
+        differences.join("; ")
+    ))
+    .fact("table", asked.name()))
 }
 
 #[cfg(test)]
@@ -365,7 +371,7 @@ mod tests {
             let error = check_item(&table(&[]), &of_map(name)).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "attribute name has 1 to 65535 bytes, inside a map too. attribute=`v`, table=`notes`, key=`a, 1`"
+                "an attribute name has 1 to 65535 bytes, also inside a map. attribute=`v`, table=`notes`, key=`a, 1`"
             );
         }
     }

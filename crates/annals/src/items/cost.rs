@@ -1,8 +1,7 @@
-//! What operations cost in requests and capacity units, by DynamoDB's published rules.
+//! The cost of operations in requests and capacity units, by DynamoDB's published rules.
 //!
-//! Promises: the stores without a bill compute the figures that DynamoDB would answer, so a cost
-//! asserted on a laptop holds in a region.
-//! Never: knows prices in money, which differ by region and by year.
+//! Guarantees: local stores compute what DynamoDB would charge, so a cost asserted on a laptop holds
+//! in production. Prices in money differ by region and year and are not known here.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
@@ -23,28 +22,28 @@ use super::{Consistency, IndexSpec, Item, Projection, TableSpec, Value, item_siz
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// How many requests a client of DynamoDB makes.
+    /// Requests, as a DynamoDB client would make them.
     pub requests: u64,
-    /// Write units: one for each KB written, in the table and in every index that changes.
+    /// Write units: one per KB written, in the table and in every index that changes.
     pub write_units: u64,
-    /// Half read units: two for each 4 KB read strongly, one where read eventually.
+    /// Half read units: two per 4 KB of a strong read, one per 4 KB of an eventual read.
     pub read_half_units: u64,
 }
 
 impl Cost {
-    /// Nothing.
+    /// No cost.
     pub const ZERO: Self = Self {
         requests: 0,
         write_units: 0,
         read_half_units: 0,
     };
 
-    /// Read units: one for each 4 KB read strongly, half of one where read eventually.
+    /// Read units: one per 4 KB of a strong read, half of one per 4 KB of an eventual read.
     pub fn read_units(&self) -> f64 {
         self.read_half_units as f64 / 2.0
     }
 
-    /// A request that consumed nothing known.
+    /// One request of unknown units.
     pub fn request() -> Self {
         Self {
             requests: 1,
@@ -52,7 +51,7 @@ impl Cost {
         }
     }
 
-    /// The units of replacing `old` by `new` in a table and its indexes; no request counted.
+    /// The units of replacing `old` by `new` in a table and its indexes, without requests.
     pub fn of_write(spec: &TableSpec, old: Option<&Item>, new: Option<&Item>) -> Self {
         let in_table = Self::of_sizes(old.map(item_size), new.map(item_size));
         let in_indexes = spec.indexes().iter().map(|index| {
@@ -65,8 +64,8 @@ impl Cost {
         }
     }
 
-    /// The units of replacing an item of one size by another, without indexes; also what a
-    /// refused write costs.
+    /// The units of replacing an item of one size by one of another, without indexes. A refused
+    /// write costs the same.
     pub fn of_sizes(old: Option<usize>, new: Option<usize>) -> Self {
         let larger = old.unwrap_or(0).max(new.unwrap_or(0));
         Self {
@@ -75,7 +74,7 @@ impl Cost {
         }
     }
 
-    /// The units of reading one item, or one page, of so many bytes; no request counted.
+    /// The units of reading an item or a page of this size, without requests.
     pub fn of_read(bytes: usize, consistency: Consistency) -> Self {
         let units = (bytes as u64).div_ceil(4096).max(1);
         let halves = match consistency {
@@ -88,17 +87,17 @@ impl Cost {
         }
     }
 
-    /// How many requests a batch of `writes` takes when nothing is left unprocessed.
+    /// The requests of a batch of `writes`, if none is left unprocessed.
     pub fn write_requests(writes: usize) -> u64 {
         writes.div_ceil(WRITE_BATCH_MAX) as u64
     }
 
-    /// How many requests it takes to get `keys` different keys.
+    /// The requests of getting `keys` different keys.
     pub fn get_requests(keys: usize) -> u64 {
         keys.div_ceil(GET_BATCH_MAX) as u64
     }
 
-    /// This cost with so many requests.
+    /// Sets the number of requests.
     #[must_use]
     pub fn in_requests(mut self, requests: u64) -> Self {
         self.requests = requests;
@@ -110,8 +109,8 @@ fn write_units(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(1024).max(1)
 }
 
-/// An index is charged for the change to what it stores, each image rounded up by itself: moving
-/// an entry is a delete and a put, an unchanged entry is free.
+/// An index is charged for changed entries, each image rounded up by itself: moving an entry is a
+/// delete and a put, an unchanged entry is free.
 fn index_units(index: &IndexSpec, old: Option<Entry<'_>>, new: Option<Entry<'_>>) -> u64 {
     let size = |entry: &Entry<'_>| entry.iter().map(|(n, v)| n.len() + value_size(v)).sum();
     let units = |entry: &Entry<'_>| write_units(size(entry));
@@ -124,7 +123,7 @@ fn index_units(index: &IndexSpec, old: Option<Entry<'_>>, new: Option<Entry<'_>>
     }
 }
 
-/// What an index holds of an item, where it stands.
+/// The attributes of an item that an index holds.
 type Entry<'a> = Vec<(&'a str, &'a Value)>;
 
 fn same_key(index: &IndexSpec, old: &Entry<'_>, new: &Entry<'_>) -> bool {
@@ -136,7 +135,7 @@ fn same_key(index: &IndexSpec, old: &Entry<'_>, new: &Entry<'_>) -> bool {
     attributes.all(|attribute| at(old, &attribute.name) == at(new, &attribute.name))
 }
 
-/// What an index holds of an item: nothing where the item lacks the index's key.
+/// An item as an index holds it; `None` if it lacks the index's key.
 pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: Item) -> Option<Item> {
     let attributes = index_attributes(spec, index, &item)?;
     if index.projection != Projection::All {
@@ -146,7 +145,7 @@ pub(crate) fn index_entry(spec: &TableSpec, index: &IndexSpec, item: Item) -> Op
     Some(item)
 }
 
-/// How large that is: zero where the index holds nothing.
+/// The size of an item's entry in an index; 0 if it has none.
 pub(crate) fn index_entry_size(spec: &TableSpec, index: &IndexSpec, item: &Item) -> usize {
     let attributes = index_attributes(spec, index, item).into_iter().flatten();
     attributes

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Number, Value};
 
-/// A set of named attributes: what a table holds.
+/// A set of named attributes: a row of a table.
 ///
 /// ```
 /// use annals::items::{Item, Value};
@@ -19,24 +19,24 @@ use super::{Number, Value};
 pub struct Item(BTreeMap<String, Value>);
 
 impl Item {
-    /// No attributes.
+    /// An item without attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This item with one more attribute, or another value for one it has.
+    /// Adds or replaces an attribute.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.insert(name, value);
         self
     }
 
-    /// Sets an attribute.
+    /// Adds or replaces an attribute in place.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Takes an attribute out.
+    /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)
     }
@@ -51,12 +51,12 @@ impl Item {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many attributes there are.
+    /// The number of attributes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no attribute at all.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -77,7 +77,7 @@ impl<N: Into<String>> FromIterator<(N, Value)> for Item {
     }
 }
 
-/// One attribute of a key. Orders as DynamoDB does: text by its UTF-8 bytes, numbers by value.
+/// One attribute of a key. Ordered as in DynamoDB: text by its UTF-8 bytes, numbers by value.
 ///
 /// ```
 /// use annals::items::KeyPart;
@@ -164,7 +164,7 @@ impl fmt::Debug for KeyPart {
     }
 }
 
-/// What names an item within its table. The table's spec says which attributes the parts are.
+/// The key of an item. The table's spec says which attributes the parts are.
 ///
 /// ```
 /// use annals::items::Key;
@@ -173,14 +173,14 @@ impl fmt::Debug for KeyPart {
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Which partition the item lives in.
+    /// The partition key.
     pub partition: KeyPart,
-    /// Its place there, in tables that have one.
+    /// The sort key, in tables that have one.
     pub sort: Option<KeyPart>,
 }
 
 impl Key {
-    /// A key of the partition alone.
+    /// A key without a sort key.
     pub fn new(partition: impl Into<KeyPart>) -> Self {
         Self {
             partition: partition.into(),
@@ -188,7 +188,7 @@ impl Key {
         }
     }
 
-    /// This key with a place inside the partition.
+    /// Sets the sort key.
     #[must_use]
     pub fn sorted(mut self, sort: impl Into<KeyPart>) -> Self {
         self.sort = Some(sort.into());

@@ -1,7 +1,6 @@
-//! Items as DynamoDB JSON, the form its API, its console and its export to S3 use.
+//! Items as DynamoDB JSON, the format of its API, its console and its export to S3.
 //!
-//! Promises: an item printed here and read back is the same item. Text that is not an item is
-//! refused with the attribute and the reason.
+//! Guarantees: an item reads back unchanged. Errors name the attribute and the reason.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +51,7 @@ fn value_to_json(value: &Value) -> Json {
     Json::Object(Map::from_iter([(value.type_name().to_owned(), inner)]))
 }
 
-/// The item that a JSON object of typed values describes.
+/// Parses an item from a JSON object of typed values.
 ///
 /// # Errors
 /// `Invalid`, naming the attribute that does not parse.
@@ -62,10 +61,9 @@ pub fn item_from_json(json: &Json) -> Result<Item> {
     })?;
     let parsed = attributes.iter().map(|(name, typed)| {
         let value = value_from_json(typed).map_err(|problem| {
-            Error::invalid(format!(
-                "attribute is not DynamoDB JSON. attribute=`{name}`"
-            ))
-            .because(problem)
+            Error::invalid("attribute is not DynamoDB JSON")
+                .fact("attribute", name)
+                .because(problem)
         });
         Ok((name.clone(), value?))
     });
@@ -79,7 +77,7 @@ fn value_from_json(typed: &Json) -> Result<Value> {
             "a value is an object of one type and its value, like {\"S\":\"a\"}",
         ));
     };
-    let wrong = || Error::invalid(format!("value does not fit its type. type=`{kind}`"));
+    let wrong = || Error::invalid("value does not fit its type").fact("type", kind);
     Ok(match kind.as_str() {
         "S" => Value::S(text(inner)?.to_owned()),
         "N" => Value::N(text(inner)?.parse()?),
@@ -100,7 +98,12 @@ fn value_from_json(typed: &Json) -> Result<Value> {
         "SS" => Value::Ss(set(inner, |m| text(m).map(str::to_owned))?),
         "NS" => Value::Ns(set(inner, |m| text(m)?.parse())?),
         "BS" => Value::Bs(set(inner, bytes)?),
-        _ => return Err(Error::invalid(format!("no such type. type=`{kind}`"))),
+        _ => {
+            return Err(Error::invalid(
+                "unknown type; use S, N, B, BOOL, NULL, L, M, SS, NS or BS",
+            )
+            .fact("type", kind));
+        }
     })
 }
 
@@ -125,7 +128,9 @@ fn set<T: Ord>(json: &Json, member: impl Fn(&Json) -> Result<T>) -> Result<BTree
         .map(member)
         .collect::<Result<BTreeSet<T>>>()?;
     if set.is_empty() || set.len() != members.len() {
-        return Err(Error::invalid("a set has members, each once"));
+        return Err(Error::invalid(
+            "a set has at least one member, and each once",
+        ));
     }
     Ok(set)
 }
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_reads_back_as_written() {
+    fn every_type_reads_back_unchanged() {
         check_same(r#"{"a":{"S":"é\n"},"b":{"N":"-1.5"},"c":{"B":"AAH/"},"d":{"BOOL":false}}"#);
         check_same(
             r#"{"a":{"NULL":true},"b":{"L":[{"S":""},{"L":[]}]},"c":{"M":{"x":{"N":"0"}}}}"#,
@@ -159,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_item_is_refused_with_the_reason() {
+    fn invalid_json_is_rejected_with_the_reason() {
         check_refused(r#"[]"#, "JSON object");
         check_refused(r#"{"a":"plain"}"#, "attribute=`a`");
         check_refused(r#"{"a":{"S":"x","N":"1"}}"#, "one type");

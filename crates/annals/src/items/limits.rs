@@ -1,26 +1,26 @@
-//! DynamoDB's limits, which every store keeps so that what works on one works on all.
+//! DynamoDB's limits. Every store enforces them, so that what works on one works on all.
 
-/// The most bytes an item may have, by DynamoDB's own way of sizing it.
+/// Maximum size of an item, as [`item_size`](super::item_size) computes it.
 pub const ITEM_BYTES_MAX: usize = 400 * 1024;
-/// The most bytes of items that one page of a query or scan holds.
+/// Maximum bytes of items in one page of a query or scan.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
-/// The most puts and deletes in one request of a batch.
+/// Maximum puts and deletes in one request.
 pub const WRITE_BATCH_MAX: usize = 25;
-/// The most keys in one request of a batch.
+/// Maximum keys in one request.
 pub const GET_BATCH_MAX: usize = 100;
-/// The most bytes of a partition key's value.
+/// Maximum bytes of a partition key.
 pub const PARTITION_BYTES_MAX: usize = 2048;
-/// The most bytes of a sort key's value.
+/// Maximum bytes of a sort key.
 pub const SORT_BYTES_MAX: usize = 1024;
-/// How deep lists and maps may nest, counting the value of the attribute and the innermost one.
+/// Maximum nesting of lists and maps, counting the attribute's value and the innermost one.
 pub const NESTING_MAX: usize = 32;
-/// The most bytes of an attribute's name.
+/// Maximum bytes of an attribute name.
 pub const NAME_BYTES_MAX: usize = 65_535;
-/// The most bytes of the name of an attribute that is part of a key.
+/// Maximum bytes of the name of a key attribute.
 pub const KEY_NAME_BYTES_MAX: usize = 255;
-/// The most segments a scan may be divided into.
+/// Maximum segments of a scan.
 pub const SEGMENTS_MAX: u32 = 1_000_000;
-/// The most indexes of either scope (five local, twenty global).
+/// Maximum local indexes of a table.
 pub const LOCAL_INDEXES_MAX: usize = 5;
-/// See [`LOCAL_INDEXES_MAX`].
+/// Maximum global indexes of a table.
 pub const GLOBAL_INDEXES_MAX: usize = 20;

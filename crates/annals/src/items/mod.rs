@@ -1,12 +1,10 @@
-//! The waist: tables of items, as DynamoDB has them and an engine on one machine can honestly
-//! offer them. Everything above is written once over the verbs of [`Items`]; everything below
-//! implements them.
+//! The narrow waist: tables of items, as in DynamoDB. Everything above is written once over the
+//! methods of [`Items`]; every store below implements them.
 //!
-//! Promises: what one store answers, every store answers; `annals_testkit::conformance` checks it.
-//! Trusts: that a [`TableSpec`] describes the table of its name. `annals tables check` finds out.
-//! Never: contains a word about events. Never retries a refusal.
+//! Guarantees: all stores return the same; `annals_testkit::conformance` checks it. Nothing here
+//! knows about events. Relies on a [`TableSpec`] describing the table of its name, which
+//! `annals tables check` verifies.
 
-mod check;
 mod cost;
 mod item;
 mod json;
@@ -18,6 +16,7 @@ mod table;
 mod value;
 mod write;
 
+pub mod check;
 pub mod limits;
 
 use std::fmt;
@@ -34,7 +33,7 @@ pub use cost::Cost;
 pub use item::{Item, Key, KeyPart};
 pub use json::{item_from_json, item_to_json};
 pub use number::Number;
-pub use pages::{query_all, query_pages, scan_all, scan_pages};
+pub use pages::{ItemStream, PageStream, query_all, query_pages, scan_all, scan_pages};
 pub use read::{Consistency, Cursor, Direction, Got, Page, Query, Scan, Segment, SortRange};
 pub use size::{item_size, value_size};
 pub use table::{
@@ -43,22 +42,19 @@ pub use table::{
 pub use value::Value;
 pub use write::{BatchError, Condition, Write, WriteError};
 
-pub(crate) use check::checked_writes;
-pub(crate) use check::{agree, check_cursor};
 pub(crate) use cost::{index_entry, index_entry_size};
 pub(crate) use pages::{PageBuilder, cursor_after};
 
 /// A store of items. Object-safe; used as `Arc<dyn Items>`.
 ///
-/// Every verb checks its arguments before it does anything (see [`check_item`] and its
-/// neighbours). A verb that fails with `Unavailable` has retried within its deadline already;
-/// whether a write landed is then unknown. A [`Store`](crate::store::Store) adds to every error which
-/// verb, table and keys it is about; an implementation need not.
+/// Every method checks its arguments first ([`check`]). A method that fails with `Unavailable` has
+/// already retried within its deadline; whether a write succeeded is then unknown. A
+/// [`Store`](crate::store::Store) adds the request, table and keys to every error, so implementations
+/// need not.
 ///
-/// Every verb about items answers what it cost: all its requests, retries included, and their
-/// units. The verbs about tables answer no cost. DynamoDB charges nothing for them, and how many
-/// requests they take is how often they look whether a table has come or gone, which is a matter
-/// of time and not of the call.
+/// Methods on items return their cost: all requests, retries included, and their capacity units.
+/// Methods on tables return none: DynamoDB does not charge for them, and the number of requests only
+/// depends on how long a table takes to appear or disappear.
 ///
 /// ```
 /// use annals::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, Query, TableSpec};
@@ -85,16 +81,16 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 /// ```
 #[async_trait]
 pub trait Items: fmt::Debug + Send + Sync + 'static {
-    /// What the keys name, in the order of the keys. Strongly consistent.
+    /// Gets items by key, in the order of the keys. Strongly consistent.
     ///
-    /// Any number of keys; a key given twice is read once and answered twice. No keys ask
-    /// nothing of the store, not even whether there is such a table.
+    /// Any number of keys; a key given twice is read once and returned twice. Without keys no
+    /// request is made, so a missing table is not noticed.
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got>;
 
-    /// Puts one item, atomically, if the condition holds.
+    /// Puts one item atomically, if the condition holds.
     ///
     /// # Errors
-    /// [`WriteError::Refused`] with what is there, where the condition does not hold.
+    /// [`WriteError::Refused`] with the existing item, if the condition does not hold.
     async fn put(
         &self,
         table: &TableSpec,
@@ -102,10 +98,10 @@ pub trait Items: fmt::Debug + Send + Sync + 'static {
         condition: Condition,
     ) -> Result<Cost, WriteError>;
 
-    /// Deletes one item, atomically, if the condition holds. Deleting what is not there is fine.
+    /// Deletes one item atomically, if the condition holds. A missing item is no error.
     ///
     /// # Errors
-    /// [`WriteError::Refused`] with what is there, where the condition does not hold.
+    /// [`WriteError::Refused`] with the existing item, if the condition does not hold.
     async fn delete(
         &self,
         table: &TableSpec,
@@ -113,29 +109,28 @@ pub trait Items: fmt::Debug + Send + Sync + 'static {
         condition: Condition,
     ) -> Result<Cost, WriteError>;
 
-    /// Puts and deletes any number of items, each once, **not** atomically and unconditionally.
-    /// No writes ask nothing of the store.
+    /// Puts and deletes any number of items, each key once, unconditionally and **not** atomically.
+    /// Without writes no request is made.
     ///
     /// # Errors
-    /// [`BatchError`] names the writes that remain.
+    /// [`BatchError`] with the remaining writes.
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError>;
 
-    /// One page of a partition, in order. See [`query_all`] for all of them.
+    /// Reads one page of a partition, in order. See [`query_all`] for all pages.
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page>;
 
-    /// One page of a table, in any order. See [`scan_all`] for all of them.
+    /// Reads one page of a table, in any order. See [`scan_all`] for all pages.
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page>;
 
-    /// Creates a table and waits until it can be used.
+    /// Creates a table and waits until it is ready.
     ///
     /// # Errors
-    /// `Conflict` where a table of that name exists.
+    /// `Conflict` if a table of that name exists.
     async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()>;
 
-    /// What table has this name, if any.
+    /// Describes a table; `None` if there is none of that name.
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>>;
 
-    /// Deletes a table with everything in it and waits until it is gone. Answers whether there
-    /// was one.
+    /// Deletes a table with its items and waits until it is gone. Returns whether it existed.
     async fn drop_table(&self, name: &TableName) -> Result<bool>;
 }

@@ -1,8 +1,7 @@
-//! Numbers as DynamoDB keeps them: decimal, exact, up to 38 digits.
+//! DynamoDB's numbers: decimal, exact, up to 38 digits.
 //!
-//! Promises: a [`Number`] is always one that DynamoDB accepts, equal values are equal whatever
-//! text they came from, and the order is numeric.
-//! Never: passes through a binary float.
+//! Guarantees: DynamoDB accepts every [`Number`]; equal values are equal whatever text they were
+//! parsed from; the order is numeric. Binary floats are never involved.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,9 +9,9 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// How many significant digits a number may have.
+/// Maximum significant digits.
 const DIGITS_MAX: usize = 38;
-/// The decimal exponent of the first digit lies in this range (1E-130 to 9.99…E+125).
+/// Range of the decimal exponent of the first digit (1E-130 to 9.99…E+125).
 const MAGNITUDE_MIN: i32 = -130;
 const MAGNITUDE_MAX: i32 = 125;
 
@@ -29,7 +28,7 @@ const MAGNITUDE_MAX: i32 = 125;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Number {
-    /// Not divisible by ten, except that zero is (0, 0): one value, one representation.
+    /// Not divisible by ten, and (0, 0) for zero: one representation per value.
     mantissa: i128,
     exponent: i16,
 }
@@ -51,24 +50,24 @@ impl Number {
         }
         let magnitude = exponent + digits_of(mantissa) as i32 - 1;
         if !(MAGNITUDE_MIN..=MAGNITUDE_MAX).contains(&magnitude) {
-            return Err(Error::invalid(format!(
-                "number is outside DynamoDB's range of 1E-130 to 9.9E+125. magnitude=`{magnitude}`"
-            )));
+            return Err(
+                Error::invalid("number is outside DynamoDB's range of 1E-130 to 9.9E+125")
+                    .fact("magnitude", magnitude),
+            );
         }
         let exponent = i16::try_from(exponent).map_err(|e| Error::invalid("number").because(e))?;
         Ok(Self { mantissa, exponent })
     }
 
-    /// The digits and the power of ten that make up this number: `mantissa × 10^exponent`. For
-    /// stores that encode numbers themselves.
+    /// `mantissa × 10^exponent`, for stores that encode numbers themselves.
     pub fn parts(self) -> (i128, i16) {
         (self.mantissa, self.exponent)
     }
 
-    /// A number from its parts.
+    /// The number `mantissa × 10^exponent`.
     ///
     /// # Errors
-    /// `Invalid` where DynamoDB has no such number.
+    /// `Invalid` outside DynamoDB's range.
     pub fn from_parts(mantissa: i128, exponent: i16) -> Result<Self> {
         if digits_of(mantissa) > DIGITS_MAX {
             return Err(too_long());
@@ -91,8 +90,8 @@ impl Number {
         self.mantissa.checked_mul(10i128.checked_pow(zeros)?)
     }
 
-    /// What this number counts for in an item's size: a byte for two digits on either side of
-    /// the decimal point, one more, and one for a minus sign.
+    /// Its share of an item's size: a byte for two digits on either side of the decimal point, one
+    /// more, and one for a minus sign.
     pub(crate) fn size(self) -> usize {
         if self.mantissa == 0 {
             return 1;
@@ -120,7 +119,7 @@ impl FromStr for Number {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let malformed = || Error::invalid(format!("not a decimal number. text=`{text}`"));
+        let malformed = || Error::invalid("not a decimal number").fact("text", text);
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -152,7 +151,7 @@ impl FromStr for Number {
 }
 
 impl fmt::Display for Number {
-    /// Plain notation, as DynamoDB answers: no exponent, no leading or trailing zeros.
+    /// Plain notation, as DynamoDB returns it: no exponent, no leading or trailing zeros.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.mantissa < 0 {
             f.write_str("-")?;
@@ -186,8 +185,8 @@ impl Ord for Number {
             return signs;
         }
         let magnitude = |n: &Self| digits_of(n.mantissa) as i32 + i32::from(n.exponent);
-        // Of the same magnitude: bring the one with the larger exponent to the smaller. Both
-        // then have at most 38 digits, which an i128 holds.
+        // Of the same magnitude: scale the one with the larger exponent to the smaller. Both then
+        // have at most 38 digits, which fit into an i128.
         let aligned = |n: &Self, exponent: i16| {
             n.mantissa.unsigned_abs() * 10u128.pow((n.exponent - exponent).unsigned_abs().into())
         };

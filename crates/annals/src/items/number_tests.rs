@@ -38,7 +38,7 @@ fn text_is_normalised_and_sized_by_significant_digits() {
 }
 
 #[test]
-fn what_dynamodb_refuses_is_refused() {
+fn numbers_that_dynamodb_rejects_are_rejected() {
     for text in [
         "",
         "-",
@@ -75,7 +75,7 @@ fn order_is_numeric() {
 }
 
 #[test]
-fn integers_come_and_go() {
+fn integers_convert_both_ways() {
     for n in [0, 1, 10, 99, 100, u64::MAX] {
         assert_eq!(Number::from(n).to_u64(), Some(n));
         assert_eq!(Number::from(n).to_string(), n.to_string());

@@ -1,8 +1,9 @@
-//! The one loop over pages, and the one place where a page is filled.
+//! The one loop over pages, and how local stores fill a page.
 //!
-//! Promises: every page is read, in order, until the last; an error is passed on once and ends
-//! the stream. No other code follows a cursor.
+//! Guarantees: pages are read in order to the last one; the first error ends the stream. No other
+//! code follows a cursor.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::stream::{self, Stream, TryStreamExt};
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::Result;
 
-/// What is read page by page.
+/// A paged read.
 #[derive(Clone, Debug)]
 enum Read {
     Query(Query),
@@ -34,22 +35,23 @@ impl Read {
         Ok((page, next))
     }
 
-    /// Whether nothing can follow `page`, whatever its cursor says: a partition without sort keys
-    /// holds one item. Saves a request that brings nothing.
+    /// Whether `page` is the last, whatever its cursor says: a partition without sort keys holds one
+    /// item. Saves a request for an empty page.
     fn is_done(&self, table: &TableSpec, page: &Page) -> bool {
-        let is_lone = match self {
+        let has_one_item = match self {
             Self::Query(query) => query.index.is_none() && table.key().sort.is_none(),
             Self::Scan(_) => false,
         };
-        is_lone && !page.items.is_empty()
+        has_one_item && !page.items.is_empty()
     }
 }
 
-fn pages(
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
-    read: Read,
-) -> impl Stream<Item = Result<Page>> + Send + Unpin {
+/// A stream of pages, in order. An error ends it.
+pub type PageStream = Pin<Box<dyn Stream<Item = Result<Page>> + Send>>;
+/// A stream of items, in order. An error ends it.
+pub type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
+
+fn pages(items: Arc<dyn Items>, table: Arc<TableSpec>, read: Read) -> PageStream {
     let stream = stream::try_unfold(Some(read), move |read| {
         let (items, table) = (items.clone(), table.clone());
         async move {
@@ -62,25 +64,17 @@ fn pages(
     Box::pin(stream)
 }
 
-/// Every page of a query. A page's `next` is taken care of and always `None`.
-pub fn query_pages(
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
-    query: Query,
-) -> impl Stream<Item = Result<Page>> + Send + Unpin {
+/// Streams every page of a query. `next` is followed and always `None`.
+pub fn query_pages(items: Arc<dyn Items>, table: Arc<TableSpec>, query: Query) -> PageStream {
     pages(items, table, Read::Query(query))
 }
 
-/// Every page of a scan. A page's `next` is taken care of and always `None`.
-pub fn scan_pages(
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
-    scan: Scan,
-) -> impl Stream<Item = Result<Page>> + Send + Unpin {
+/// Streams every page of a scan. `next` is followed and always `None`.
+pub fn scan_pages(items: Arc<dyn Items>, table: Arc<TableSpec>, scan: Scan) -> PageStream {
     pages(items, table, Read::Scan(scan))
 }
 
-/// Every item of a query, in order.
+/// Streams every item of a query, in order.
 ///
 /// ```
 /// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, Query, TableSpec, query_all};
@@ -103,32 +97,21 @@ pub fn scan_pages(
 /// # Ok(())
 /// # }
 /// ```
-pub fn query_all(
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
-    query: Query,
-) -> impl Stream<Item = Result<Item>> + Send + Unpin {
+pub fn query_all(items: Arc<dyn Items>, table: Arc<TableSpec>, query: Query) -> ItemStream {
     flatten(query_pages(items, table, query))
 }
 
-/// Every item of a scan, in any order.
-pub fn scan_all(
-    items: Arc<dyn Items>,
-    table: Arc<TableSpec>,
-    scan: Scan,
-) -> impl Stream<Item = Result<Item>> + Send + Unpin {
+/// Streams every item of a scan, in any order.
+pub fn scan_all(items: Arc<dyn Items>, table: Arc<TableSpec>, scan: Scan) -> ItemStream {
     flatten(scan_pages(items, table, scan))
 }
 
-fn flatten(
-    pages: impl Stream<Item = Result<Page>> + Send + Unpin,
-) -> impl Stream<Item = Result<Item>> + Send + Unpin {
-    pages
-        .map_ok(|page| stream::iter(page.items.into_iter().map(Ok)))
-        .try_flatten()
+fn flatten(pages: PageStream) -> ItemStream {
+    let items = pages.map_ok(|page| stream::iter(page.items.into_iter().map(Ok)));
+    Box::pin(items.try_flatten())
 }
 
-/// A page being filled by a store on this machine, closed by DynamoDB's rules.
+/// A page under construction in a local store, limited by DynamoDB's rules.
 #[derive(Debug)]
 pub(crate) struct PageBuilder {
     items: Vec<Item>,
@@ -147,7 +130,7 @@ impl PageBuilder {
         }
     }
 
-    /// Takes the item if it fits. Answers whether the page wants another.
+    /// Adds the item if it fits. Returns whether there is room for another.
     pub(crate) fn offer(&mut self, item: Item) -> bool {
         let size = item_size(&item);
         if !self.items.is_empty() && self.bytes + size > PAGE_BYTES_MAX {
@@ -160,7 +143,7 @@ impl PageBuilder {
         !self.is_full
     }
 
-    /// Closes the page; `cursor` tells the place after the last item, should there be more.
+    /// Completes the page; `cursor` makes the cursor after its last item, if there may be more.
     pub(crate) fn finish(
         self,
         consistency: Consistency,
@@ -175,7 +158,7 @@ impl PageBuilder {
     }
 }
 
-/// The place after `item` in a read by `schema`: its keys there and in the table.
+/// The cursor after `item` in a read by `schema`: its keys there and in the table.
 pub(crate) fn cursor_after(table: &TableSpec, schema: &KeySchema, item: &Item) -> Cursor {
     let attributes = table.key().attributes().chain(schema.attributes());
     let keys = attributes.filter_map(|attribute| {

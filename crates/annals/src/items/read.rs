@@ -1,8 +1,8 @@
-//! What comes out of a table: queries, scans and their pages.
+//! Reads: queries, scans and their pages.
 
 use super::{Cost, Item, KeyPart};
 
-/// How fresh a read must be.
+/// Read consistency.
 ///
 /// ```
 /// use annals::items::{Consistency, Cost, Query};
@@ -13,14 +13,14 @@ use super::{Cost, Item, KeyPart};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
-    /// Sees every write acknowledged before it began.
+    /// Sees every write that was acknowledged before the read began.
     #[default]
     Strong,
-    /// May lag; half the price. The only kind a global index has.
+    /// May be stale, at half the price. Global indexes have no other.
     Eventual,
 }
 
-/// Which way a query walks a partition.
+/// The order of a query's results.
 ///
 /// See [`Query`] for an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Direction {
     Descending,
 }
 
-/// Which sort keys a query wants: the comparisons DynamoDB has.
+/// A range of sort keys: the comparisons of DynamoDB.
 ///
 /// ```
 /// use annals::items::{KeyPart, Query, SortRange};
@@ -44,27 +44,27 @@ pub enum Direction {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SortRange {
-    /// All.
+    /// Every sort key.
     #[default]
     All,
-    /// This one.
+    /// Equal.
     Equal(KeyPart),
-    /// This one and larger.
+    /// Greater or equal.
     AtLeast(KeyPart),
-    /// Larger than this one.
+    /// Greater.
     Above(KeyPart),
-    /// This one and smaller.
+    /// Less or equal.
     AtMost(KeyPart),
-    /// Smaller than this one.
+    /// Less.
     Below(KeyPart),
     /// From the first to the second, both included.
     Between(KeyPart, KeyPart),
-    /// Text or bytes that begin so.
+    /// Text or bytes with this prefix.
     BeginsWith(KeyPart),
 }
 
 impl SortRange {
-    /// Whether this range has a sort key.
+    /// Whether a sort key is in the range.
     pub fn contains(&self, sort: Option<&KeyPart>) -> bool {
         let Some(sort) = sort else {
             return *self == Self::All;
@@ -85,7 +85,7 @@ impl SortRange {
         }
     }
 
-    /// The key parts it compares with.
+    /// The sort keys it compares with.
     pub fn bounds(&self) -> impl Iterator<Item = &KeyPart> {
         let (first, second) = match self {
             Self::All => (None, None),
@@ -97,9 +97,7 @@ impl SortRange {
     }
 }
 
-/// A place inside one paged read: the key attributes of the last item seen.
-///
-/// Opaque to readers; stores make them and take them back.
+/// A position in a paged read: the key attributes of the last item of a page. Opaque to readers.
 ///
 /// ```
 /// use annals::items::{Item, Scan, Write};
@@ -126,7 +124,7 @@ impl SortRange {
 pub struct Cursor(Item);
 
 impl Cursor {
-    /// A place after the item with these key attributes. For implementers of
+    /// The position after the item with these key attributes. For implementers of
     /// [`Items`](super::Items).
     pub fn new(key_attributes: Item) -> Self {
         Self(key_attributes)
@@ -138,7 +136,7 @@ impl Cursor {
     }
 }
 
-/// One page of a partition, in order.
+/// A query for one page of a partition, in order.
 ///
 /// ```
 /// use annals::items::{Direction, Query};
@@ -147,25 +145,26 @@ impl Cursor {
 /// assert_eq!(newest.direction, Direction::Descending);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Query {
-    /// The index to read; the table itself where there is none.
+    /// The index to read; `None` for the table itself.
     pub index: Option<String>,
     /// The partition.
     pub partition: KeyPart,
-    /// Which of its sort keys.
+    /// The sort keys.
     pub range: SortRange,
-    /// Which way.
+    /// The order.
     pub direction: Direction,
-    /// How many items at most; at least one.
+    /// Maximum items of a page, at least 1.
     pub limit: Option<u32>,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     pub after: Option<Cursor>,
-    /// How fresh.
+    /// The consistency.
     pub consistency: Consistency,
 }
 
 impl Query {
-    /// A whole partition, ascending, strongly consistent.
+    /// Reads a whole partition, ascending, strongly consistent.
     pub fn of(partition: impl Into<KeyPart>) -> Self {
         Self {
             index: None,
@@ -178,42 +177,42 @@ impl Query {
         }
     }
 
-    /// On an index.
+    /// Reads an index.
     #[must_use]
     pub fn on(mut self, index: impl Into<String>) -> Self {
         self.index = Some(index.into());
         self
     }
 
-    /// Within a range of sort keys.
+    /// Limits the sort keys.
     #[must_use]
     pub fn within(mut self, range: SortRange) -> Self {
         self.range = range;
         self
     }
 
-    /// Largest first.
+    /// Returns the largest sort key first.
     #[must_use]
     pub fn descending(mut self) -> Self {
         self.direction = Direction::Descending;
         self
     }
 
-    /// At most so many items a page.
+    /// Sets the maximum items of a page.
     #[must_use]
     pub fn limit(mut self, items: u32) -> Self {
         self.limit = Some(items);
         self
     }
 
-    /// From where another page ended.
+    /// Continues after another page.
     #[must_use]
     pub fn after(mut self, cursor: Cursor) -> Self {
         self.after = Some(cursor);
         self
     }
 
-    /// At half the price, perhaps stale.
+    /// Reads at half the price, perhaps stale data.
     #[must_use]
     pub fn eventually(mut self) -> Self {
         self.consistency = Consistency::Eventual;
@@ -221,7 +220,7 @@ impl Query {
     }
 }
 
-/// One of the equal shares a table is divided into for a parallel scan.
+/// A segment of a table, for a parallel scan.
 ///
 /// ```
 /// use annals::items::{Item, Scan, Segment, Write};
@@ -236,11 +235,11 @@ impl Query {
 /// let put = |n: u64| Write::Put(Item::new().with("id", n.to_string()));
 /// items.write(&table, (0..10).map(put).collect()).await?;
 ///
-/// // Two readers share the table, and each item comes to one of them.
+/// // Each item is in one segment.
 /// let mut found = 0;
 /// for index in 0..2 {
-///     let share = Scan::segment(Segment { index, of: 2 });
-///     found += items.scan(&table, share).await?.items.len();
+///     let segment = Scan::segment(Segment { index, of: 2 });
+///     found += items.scan(&table, segment).await?.items.len();
 /// }
 /// assert_eq!(found, 10);
 /// # Ok(())
@@ -248,9 +247,9 @@ impl Query {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Which share, from zero.
+    /// The index, from 0.
     pub index: u32,
-    /// Of how many.
+    /// The number of segments.
     pub of: u32,
 }
 
@@ -259,7 +258,7 @@ impl Segment {
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 }
 
-/// One page of a table, in any order.
+/// A scan for one page of a table, in any order.
 ///
 /// ```
 /// use annals::items::{Condition, Item, Scan};
@@ -278,24 +277,25 @@ impl Segment {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Scan {
-    /// Which share of the table.
+    /// The segment of the table.
     pub segment: Segment,
-    /// How many items at most; at least one.
+    /// Maximum items of a page, at least 1.
     pub limit: Option<u32>,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     pub after: Option<Cursor>,
-    /// How fresh.
+    /// The consistency.
     pub consistency: Consistency,
 }
 
 impl Scan {
-    /// The whole table, strongly consistent.
+    /// Scans the whole table, strongly consistent.
     pub fn whole() -> Self {
         Self::segment(Segment::WHOLE)
     }
 
-    /// One share of the table, strongly consistent.
+    /// Scans a segment of the table, strongly consistent.
     pub fn segment(segment: Segment) -> Self {
         Self {
             segment,
@@ -305,14 +305,14 @@ impl Scan {
         }
     }
 
-    /// At most so many items a page.
+    /// Sets the maximum items of a page.
     #[must_use]
     pub fn limit(mut self, items: u32) -> Self {
         self.limit = Some(items);
         self
     }
 
-    /// From where another page ended.
+    /// Continues after another page.
     #[must_use]
     pub fn after(mut self, cursor: Cursor) -> Self {
         self.after = Some(cursor);
@@ -320,9 +320,9 @@ impl Scan {
     }
 }
 
-/// What one request of a query or scan brings.
+/// The result of one request of a query or scan.
 ///
-/// A page may be empty and still have a next one.
+/// A page may be empty and still not be the last.
 ///
 /// ```
 /// use annals::items::{Item, Scan, Write};
@@ -354,13 +354,13 @@ impl Scan {
 pub struct Page {
     /// The items.
     pub items: Vec<Item>,
-    /// Where the next page begins; `None` after the last.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<Cursor>,
-    /// What it cost.
+    /// The cost.
     pub cost: Cost,
 }
 
-/// What [`Items::get`](super::Items::get) brings.
+/// The result of [`Items::get`](super::Items::get).
 ///
 /// ```
 /// use annals::items::{Condition, Item, Key};
@@ -381,8 +381,8 @@ pub struct Page {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Got {
-    /// What each key names, in the order of the keys.
+    /// The item of each key, in the order of the keys.
     pub items: Vec<Option<Item>>,
-    /// What it cost.
+    /// The cost.
     pub cost: Cost,
 }

@@ -1,6 +1,4 @@
-//! How large an item is, by DynamoDB's published rules.
-//!
-//! Promises: the figure DynamoDB bills and limits by, to the byte, on every store.
+//! The size of an item by DynamoDB's published rules: the figure it bills and limits, to the byte.
 
 use super::{Item, Value};
 

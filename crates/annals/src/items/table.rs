@@ -1,7 +1,6 @@
-//! Tables: their names, keys and indexes, as data.
+//! Table schemas: names, keys and indexes, as data.
 //!
-//! Promises: a [`TableSpec`] is one that DynamoDB would create, so no store checks it again.
-//! Never: talks to a store. Creating and describing are verbs of [`Items`](super::Items).
+//! Guarantees: DynamoDB would create every [`TableSpec`], so stores need not check it again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,9 +36,10 @@ impl FromStr for TableName {
     fn from_str(name: &str) -> Result<Self> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
         if !(3..=255).contains(&name.len()) || !name.bytes().all(allowed) {
-            return Err(Error::invalid(format!(
-                "a table or index name has 3 to 255 of a-z A-Z 0-9 _ . -; choose another. name=`{name}`"
-            )));
+            return Err(Error::invalid(
+                "a table or index name has 3 to 255 characters of a-z A-Z 0-9 _ . -; choose another",
+            )
+            .fact("name", name));
         }
         Ok(Self(name.into()))
     }
@@ -69,7 +69,7 @@ pub enum KeyType {
 }
 
 impl KeyType {
-    fn of(part: &KeyPart) -> Self {
+    fn from_part(part: &KeyPart) -> Self {
         match part {
             KeyPart::S(_) => Self::S,
             KeyPart::N(_) => Self::N,
@@ -84,7 +84,7 @@ impl fmt::Display for KeyType {
     }
 }
 
-/// An attribute that is part of a key: its name and type.
+/// An attribute of a key: its name and type.
 ///
 /// ```
 /// use annals::items::KeyAttribute;
@@ -118,28 +118,33 @@ impl KeyAttribute {
         }
     }
 
-    /// This attribute of `item`; `None` where the item lacks it.
-    fn of(&self, item: &Item, bytes_max: usize) -> Result<Option<KeyPart>> {
+    /// The key part of `item`; `None` if it lacks the attribute.
+    fn part_of(&self, item: &Item, bytes_max: usize) -> Result<Option<KeyPart>> {
         let Some(value) = item.get(&self.name) else {
             return Ok(None);
         };
-        let Some(part) = KeyPart::from_value(value).filter(|p| KeyType::of(p) == self.key_type)
+        let Some(part) =
+            KeyPart::from_value(value).filter(|p| KeyType::from_part(p) == self.key_type)
         else {
             let (name, want, got) = (&self.name, self.key_type, value.type_name());
-            return Err(Error::invalid(format!(
-                "key attribute has another type than the table says. attribute=`{name}`, want=`{want}`, got=`{got}`"
-            )));
+            return Err(
+                Error::invalid("key attribute has the wrong type for this table")
+                    .fact("attribute", name)
+                    .fact("want", want)
+                    .fact("got", got),
+            );
         };
         self.check(&part, bytes_max)?;
         Ok(Some(part))
     }
 
     fn check(&self, part: &KeyPart, bytes_max: usize) -> Result<()> {
-        let (name, want, got) = (&self.name, self.key_type, KeyType::of(part));
+        let (name, want, got) = (&self.name, self.key_type, KeyType::from_part(part));
         if want != got {
-            return Err(Error::invalid(format!(
-                "key has another type than the table says. attribute=`{name}`, want=`{want}`, got=`{got}`"
-            )));
+            return Err(Error::invalid("key has the wrong type for this table")
+                .fact("attribute", name)
+                .fact("want", want)
+                .fact("got", got));
         }
         let bytes = match part {
             KeyPart::S(text) => text.len(),
@@ -147,9 +152,11 @@ impl KeyAttribute {
             KeyPart::N(_) => return Ok(()),
         };
         if bytes == 0 || bytes > bytes_max {
-            return Err(Error::invalid(format!(
-                "key attribute must have 1 to {bytes_max} bytes. attribute=`{name}`, bytes=`{bytes}`"
-            )));
+            return Err(
+                Error::invalid(format!("a key attribute has 1 to {bytes_max} bytes"))
+                    .fact("attribute", name)
+                    .fact("bytes", bytes),
+            );
         }
         Ok(())
     }
@@ -161,7 +168,7 @@ impl fmt::Display for KeyAttribute {
     }
 }
 
-/// Which attributes make up the key of a table or index.
+/// The key attributes of a table or index.
 ///
 /// ```
 /// use annals::items::{Item, Key, KeyAttribute, KeySchema};
@@ -173,14 +180,14 @@ impl fmt::Display for KeyAttribute {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeySchema {
-    /// Decides the partition.
+    /// The partition key.
     pub partition: KeyAttribute,
-    /// Orders items within it, where there is one.
+    /// The sort key, if there is one.
     pub sort: Option<KeyAttribute>,
 }
 
 impl KeySchema {
-    /// A key of a partition alone.
+    /// A key without a sort key.
     pub fn new(partition: KeyAttribute) -> Self {
         Self {
             partition,
@@ -188,7 +195,7 @@ impl KeySchema {
         }
     }
 
-    /// This key with a sort attribute.
+    /// Sets the sort key.
     #[must_use]
     pub fn sorted(mut self, sort: KeyAttribute) -> Self {
         self.sort = Some(sort);
@@ -200,35 +207,34 @@ impl KeySchema {
         std::iter::once(&self.partition).chain(&self.sort)
     }
 
-    /// The key of `item` by this schema; `None` where it lacks one of the attributes.
+    /// The key of `item`; `None` if it lacks one of the attributes.
     ///
     /// # Errors
-    /// `Invalid` where an attribute is there but of another type, empty or too long.
+    /// `Invalid` if an attribute has another type, is empty or too long.
     pub fn key_of(&self, item: &Item) -> Result<Option<Key>> {
-        // Both are looked at before either's absence counts, so that a wrong type never hides.
-        let partition = self.partition.of(item, PARTITION_BYTES_MAX)?;
+        // Check both before a missing one counts, so that a wrong type is always reported.
+        let partition = self.partition.part_of(item, PARTITION_BYTES_MAX)?;
         let sort = match &self.sort {
             None => Some(None),
-            Some(attribute) => attribute.of(item, SORT_BYTES_MAX)?.map(Some),
+            Some(attribute) => attribute.part_of(item, SORT_BYTES_MAX)?.map(Some),
         };
         Ok(partition
             .zip(sort)
             .map(|(partition, sort)| Key { partition, sort }))
     }
 
-    /// Whether `key` fits this schema.
+    /// Checks that `key` fits this schema.
     pub(crate) fn check(&self, key: &Key) -> Result<()> {
         self.check_partition(&key.partition)?;
         match (&self.sort, &key.sort) {
             (Some(attribute), Some(part)) => attribute.check(part, SORT_BYTES_MAX),
             (None, None) => Ok(()),
-            (Some(attribute), None) => Err(Error::invalid(format!(
-                "key lacks its sort part. attribute=`{}`, key=`{key}`",
-                attribute.name
-            ))),
-            (None, Some(_)) => Err(Error::invalid(format!(
-                "key has a sort part, its table has none. key=`{key}`"
-            ))),
+            (Some(attribute), None) => Err(Error::invalid("key lacks the sort key")
+                .fact("attribute", &attribute.name)
+                .fact("key", key)),
+            (None, Some(_)) => {
+                Err(Error::invalid("key has a sort key, but its table has none").fact("key", key))
+            }
         }
     }
 
@@ -240,7 +246,7 @@ impl KeySchema {
         match &self.sort {
             Some(attribute) => attribute.check(sort, SORT_BYTES_MAX),
             None => Err(Error::invalid(
-                "query asks for a sort range, the table or index has no sort attribute",
+                "query has a range of sort keys, but the table or index has no sort key",
             )),
         }
     }
@@ -264,18 +270,18 @@ impl fmt::Display for KeySchema {
     }
 }
 
-/// Whether an index shares the table's partitions.
+/// Whether an index is local or global.
 ///
 /// See [`IndexSpec`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Same partition, another order; can be read strongly consistently.
+    /// Same partition key, another sort key; strongly consistent reads are possible.
     Local,
-    /// Another partition; always eventually consistent.
+    /// Another partition key; always eventually consistent.
     Global,
 }
 
-/// Which attributes an index carries besides the keys.
+/// The attributes that an index carries besides the keys.
 ///
 /// ```
 /// use annals::items::{IndexSpec, KeyAttribute, KeySchema, Projection};
@@ -288,17 +294,16 @@ pub enum Scope {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Projection {
-    /// All.
+    /// All attributes.
     All,
-    /// None.
+    /// No others.
     KeysOnly,
-    /// These.
+    /// These attributes.
     Include(Vec<String>),
 }
 
 impl Projection {
-    /// Whether two projections carry the same. The order of names means nothing, and DynamoDB
-    /// describes them in an order of its own.
+    /// Whether two projections carry the same attributes, in any order.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Include(some), Self::Include(others)) => {
@@ -312,7 +317,7 @@ impl Projection {
     }
 }
 
-/// An index: another way into a table.
+/// A secondary index of a table.
 ///
 /// ```
 /// use annals::items::{IndexSpec, KeyAttribute, KeySchema, Projection, Scope, TableSpec};
@@ -324,19 +329,20 @@ impl Projection {
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct IndexSpec {
-    /// Its name.
+    /// The name.
     pub name: TableName,
     /// Local or global.
     pub scope: Scope,
-    /// Its key.
+    /// The key.
     pub key: KeySchema,
-    /// What it carries.
+    /// The projection.
     pub projection: Projection,
 }
 
 impl IndexSpec {
-    /// A global index that carries everything.
+    /// A global index of all attributes.
     pub fn global(name: TableName, key: KeySchema) -> Self {
         Self {
             name,
@@ -346,7 +352,7 @@ impl IndexSpec {
         }
     }
 
-    /// A local index that carries everything.
+    /// A local index of all attributes.
     pub fn local(name: TableName, key: KeySchema) -> Self {
         Self {
             scope: Scope::Local,
@@ -354,7 +360,7 @@ impl IndexSpec {
         }
     }
 
-    /// This index carrying other attributes.
+    /// Sets the projection.
     #[must_use]
     pub fn projecting(mut self, projection: Projection) -> Self {
         self.projection = projection;
@@ -362,7 +368,7 @@ impl IndexSpec {
     }
 }
 
-/// A table: its name, its key and its indexes.
+/// The schema of a table: its name, key and indexes.
 ///
 /// ```
 /// use annals::items::{KeyAttribute, KeySchema, TableSpec};
@@ -383,7 +389,7 @@ impl TableSpec {
     /// A table without indexes.
     ///
     /// # Errors
-    /// `Invalid` where DynamoDB would not create it.
+    /// `Invalid` if DynamoDB would not create it.
     pub fn new(name: TableName, key: KeySchema) -> Result<Self> {
         let spec = Self {
             name,
@@ -394,32 +400,32 @@ impl TableSpec {
         Ok(spec)
     }
 
-    /// This table with one more index.
+    /// Adds an index.
     ///
     /// # Errors
-    /// `Invalid` where DynamoDB would not create it.
+    /// `Invalid` if DynamoDB would not create it.
     pub fn with_index(mut self, index: IndexSpec) -> Result<Self> {
         let problem = |what: &str| {
             let (table, index) = (&self.name, &index.name);
-            Error::invalid(format!("{what}. table=`{table}`, index=`{index}`"))
+            Error::invalid(what)
+                .fact("table", table)
+                .fact("index", index)
         };
         if self.indexes.iter().any(|other| other.name == index.name) {
-            return Err(problem("two indexes have one name"));
+            return Err(problem("two indexes have the same name"));
         }
         if index.scope == Scope::Local {
             if index.key.partition != self.key.partition || index.key.sort.is_none() {
                 return Err(problem(
-                    "a local index has the table's partition attribute and a sort attribute",
+                    "a local index has the table's partition key and a sort key",
                 ));
             }
             if self.key.sort.is_none() {
-                return Err(problem(
-                    "a table without a sort attribute has no local indexes",
-                ));
+                return Err(problem("a table without a sort key has no local indexes"));
             }
         }
         if matches!(&index.projection, Projection::Include(names) if names.is_empty()) {
-            return Err(problem("a projection includes attributes or is keys only"));
+            return Err(problem("a projection without attributes is KeysOnly"));
         }
         let of_scope = self.indexes.iter().filter(|i| i.scope == index.scope);
         let most = match index.scope {
@@ -440,32 +446,34 @@ impl TableSpec {
             let name = &attribute.name;
             if name.is_empty() || name.len() > KEY_NAME_BYTES_MAX {
                 return Err(Error::invalid(format!(
-                    "name of a key attribute has 1 to {KEY_NAME_BYTES_MAX} bytes. table=`{}`, attribute=`{name}`",
-                    self.name
-                )));
+                    "the name of a key attribute has 1 to {KEY_NAME_BYTES_MAX} bytes"
+                ))
+                .fact("table", &self.name)
+                .fact("attribute", name));
             }
             if attributes
                 .iter()
                 .skip(i + 1)
                 .any(|other| other.name == *name)
             {
-                return Err(Error::invalid(format!(
-                    "a key attribute has two types or is used twice in one key. table=`{}`, attribute=`{name}`",
-                    self.name
-                )));
+                return Err(Error::invalid(
+                    "a key attribute has two types or is used twice in one key",
+                )
+                .fact("table", &self.name)
+                .fact("attribute", name));
             }
         }
         let twice = |key: &KeySchema| key.sort.as_ref() == Some(&key.partition);
         if twice(&self.key) || self.indexes.iter().any(|index| twice(&index.key)) {
-            return Err(Error::invalid(format!(
-                "partition and sort attribute are the same. table=`{}`",
-                self.name
-            )));
+            return Err(
+                Error::invalid("partition key and sort key are the same attribute")
+                    .fact("table", &self.name),
+            );
         }
         Ok(())
     }
 
-    /// Every attribute that is part of some key, once each.
+    /// Every attribute of a key of the table or an index, each once.
     pub fn key_attributes(&self) -> Vec<&KeyAttribute> {
         let mut attributes: Vec<&KeyAttribute> = Vec::new();
         let indexes = self.indexes.iter().flat_map(|index| index.key.attributes());
@@ -495,33 +503,30 @@ impl TableSpec {
     /// An index by name.
     ///
     /// # Errors
-    /// `Invalid` where the table has none of that name.
+    /// `Invalid` if the table has no such index.
     pub fn index(&self, name: &str) -> Result<&IndexSpec> {
         let found = self.indexes.iter().find(|i| i.name.as_str() == name);
         found.ok_or_else(|| {
-            Error::invalid(format!(
-                "table has no such index. table=`{}`, index=`{name}`",
-                self.name
-            ))
+            Error::invalid("table has no such index")
+                .fact("table", &self.name)
+                .fact("index", name)
         })
     }
 
-    /// The key of `item` in this table.
+    /// The key of `item`.
     ///
     /// # Errors
-    /// `Invalid` where the item lacks a key attribute or has it with another type.
+    /// `Invalid` if a key attribute is missing or has another type.
     pub fn key_of(&self, item: &Item) -> Result<Key> {
         self.key.key_of(item)?.ok_or_else(|| {
-            Error::invalid(format!(
-                "item lacks a key attribute. table=`{}`, key=`{}`",
-                self.name, self.key
-            ))
+            Error::invalid("item lacks a key attribute")
+                .fact("table", &self.name)
+                .fact("key", &self.key)
         })
     }
 
-    /// What keeps a table `found` in a store from serving as this one, a sentence each.
-    ///
-    /// Indexes that only the found table has do no harm and are not mentioned.
+    /// Why the table `found` in a store cannot be used as this one, a sentence each. Additional
+    /// indexes are not a difference.
     pub fn differences(&self, found: &TableSpec) -> Vec<String> {
         let mut differences = Vec::new();
         if self.key != found.key {
@@ -557,7 +562,7 @@ impl TableSpec {
     }
 }
 
-/// How a table is paid for on DynamoDB. Stores on one machine ignore it.
+/// The billing mode of a table on DynamoDB. Local stores ignore it.
 ///
 /// ```
 /// use annals::items::Billing;
@@ -567,14 +572,14 @@ impl TableSpec {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Billing {
-    /// By request.
+    /// Pay per request.
     #[default]
     OnDemand,
-    /// By reserved capacity.
+    /// Provisioned capacity.
     Provisioned {
-        /// Read units a second.
+        /// Read units per second.
         read_units: u32,
-        /// Write units a second.
+        /// Write units per second.
         write_units: u32,
     },
 }

@@ -23,24 +23,24 @@ pub enum Value {
     N(Number),
     /// Bytes.
     B(Bytes),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// Nothing, present.
+    /// Null.
     Null,
     /// A list.
     L(Vec<Value>),
-    /// Named values.
+    /// A map.
     M(BTreeMap<String, Value>),
-    /// A set of texts, never empty.
+    /// A non-empty set of texts.
     Ss(BTreeSet<String>),
-    /// A set of numbers, never empty.
+    /// A non-empty set of numbers.
     Ns(BTreeSet<Number>),
-    /// A set of byte strings, never empty.
+    /// A non-empty set of byte strings.
     Bs(BTreeSet<Bytes>),
 }
 
 impl Value {
-    /// The name DynamoDB gives this type: `S`, `N`, `BOOL`, …
+    /// DynamoDB's name of the type: `S`, `N`, `BOOL`, …
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::S(_) => "S",
@@ -86,7 +86,7 @@ impl Value {
     }
 }
 
-/// As much of a value as a reader of a log can use: the beginning of a long one.
+/// Long values are cut, so that logs stay readable.
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN_MAX: usize = 100;

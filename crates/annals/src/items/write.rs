@@ -1,9 +1,9 @@
-//! What goes into a table: conditions, puts and deletes, and how they can end.
+//! Writes: conditions, puts and deletes, and their errors.
 
 use super::{Cost, Item, Key, Value};
 use crate::Error;
 
-/// What must hold for a write to happen.
+/// The condition of a write.
 ///
 /// ```
 /// use annals::items::{Condition, Item};
@@ -15,16 +15,16 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing: write.
+    /// None: always write.
     Always,
-    /// No item is there.
+    /// There is no item.
     Absent,
-    /// An item is there and its attribute has this value.
+    /// There is an item, and its attribute has this value.
     Equals(String, Value),
 }
 
 impl Condition {
-    /// Whether this holds for what is there.
+    /// Whether the condition holds for the existing item.
     pub fn holds(&self, existing: Option<&Item>) -> bool {
         match self {
             Self::Always => true,
@@ -34,7 +34,7 @@ impl Condition {
     }
 }
 
-/// One of the writes of a batch.
+/// A write of a batch.
 ///
 /// ```
 /// use annals::items::{Item, Key, Write};
@@ -57,13 +57,13 @@ impl Condition {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Put this item, over whatever is there.
+    /// Put this item, replacing an existing one.
     Put(Item),
-    /// Delete whatever is there.
+    /// Delete the item of this key, if there is one.
     Delete(Key),
 }
 
-/// How a conditional write fails.
+/// The error of a conditional write.
 ///
 /// ```
 /// use annals::items::{Condition, Item, WriteError};
@@ -88,18 +88,18 @@ pub enum Write {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The condition did not hold; this is what is there.
+    /// The condition did not hold.
     ///
-    /// After an answer was lost and the write repeated, what is there may be our own: whoever
-    /// needs to know puts a token into the item and compares.
+    /// If a response was lost and the write retried, the existing item may be our own: put a token
+    /// into the item and compare it.
     #[error("condition does not hold")]
     Refused {
-        /// The item that is there, if any.
+        /// The existing item, if there is one.
         existing: Option<Box<Item>>,
-        /// What finding out cost.
+        /// The cost of the refused write.
         cost: Cost,
     },
-    /// The store failed; the error's kind says whether the write may have landed.
+    /// The store failed; the error's kind says whether the write may have succeeded.
     #[error(transparent)]
     Failed(#[from] Error),
 }
@@ -109,20 +109,20 @@ impl From<WriteError> for Error {
         match error {
             WriteError::Failed(error) => error,
             refused @ WriteError::Refused { .. } => {
-                Error::conflict("somebody else wrote first; reload and decide again")
+                Error::conflict("another writer was first; reload and decide again")
                     .because(refused)
             }
         }
     }
 }
 
-/// How a batch of writes fails: some may have landed, `remaining` have not been confirmed.
+/// The error of a batch of writes: `remaining` are not confirmed, but may have succeeded.
 ///
 /// ```
 /// use annals::Result;
 /// use annals::items::{BatchError, Item, Items, TableSpec, Write};
 ///
-/// /// Writes all, trying once more what was not confirmed.
+/// /// Writes all, retrying the remaining writes once.
 /// async fn write_all(items: &dyn Items, table: &TableSpec, writes: Vec<Write>) -> Result<()> {
 ///     match items.write(table, writes).await {
 ///         Ok(_) => Ok(()),
@@ -150,11 +150,11 @@ impl From<WriteError> for Error {
 #[derive(Debug, thiserror::Error)]
 #[error("{} writes of the batch remain", remaining.len())]
 pub struct BatchError {
-    /// The writes that were not confirmed. Writing them again is safe.
+    /// The writes that were not confirmed. Safe to repeat.
     pub remaining: Vec<Write>,
-    /// What the batch cost so far.
+    /// The cost so far.
     pub cost: Cost,
-    /// Why.
+    /// The cause.
     #[source]
     pub cause: Error,
 }

@@ -268,7 +268,7 @@ impl From<AppendError> for Error {
     }
 }
 
-impl From<Appended> for crate::snapshot::Place {
+impl From<Appended> for crate::snapshot::SnapshotPosition {
     fn from(appended: Appended) -> Self {
         Self {
             number: appended.last,

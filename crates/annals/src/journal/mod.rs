@@ -12,7 +12,7 @@ mod follow;
 mod idempotency;
 mod recovery;
 mod repeat;
-mod signature;
+pub(crate) mod signature;
 mod skip;
 
 pub use crate::id::IdStream;
@@ -21,7 +21,6 @@ pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use idempotency::IdempotencyKey;
 pub use recovery::Recovered;
 pub use signature::Signature;
-pub use signature::Signatures;
 pub use skip::Skip;
 
 use std::fmt;
@@ -35,7 +34,8 @@ use futures::stream::{self, Stream, TryStreamExt};
 use self::repeat::PendingAppends;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::verify::{self, FindingStream, Kept, Looks, Met, Repairs};
+use crate::verify::report::{self, ScannedEntry};
+use crate::verify::{FindingStream, Repairs, StoredKind, Verifier, confirm_all, confirm_one};
 use crate::{Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
@@ -101,10 +101,6 @@ pub struct Window {
     pub to: SequenceNumber,
     /// No more than so many.
     pub max: u64,
-    /// Where an append is believed to begin, at or before `from`: with it, a layout may be able to
-    /// tell in one request that nothing is missing at the window's beginning. A wrong one costs a
-    /// request, not truth.
-    pub anchor: Option<SequenceNumber>,
 }
 
 impl Window {
@@ -113,7 +109,6 @@ impl Window {
         from: SequenceNumber::FIRST,
         to: SequenceNumber::LAST,
         max: u64::MAX,
-        anchor: None,
     };
 
     /// Everything from a number on.
@@ -161,6 +156,19 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 
     /// The events in the window, in order.
     fn replay(&self, id: &PersistenceId, window: Window) -> EventStream;
+
+    /// As [`replay`](Self::replay), with a hint: an append is believed to begin at `anchor`, at or
+    /// before the window. A layout may use it to check the start of the window in one request. A
+    /// wrong hint only costs requests.
+    fn replay_anchored(
+        &self,
+        id: &PersistenceId,
+        window: Window,
+        anchor: SequenceNumber,
+    ) -> EventStream {
+        let _ = anchor;
+        self.replay(id, window)
+    }
 
     /// The number of the last event ever appended, deleted or not.
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>>;
@@ -240,7 +248,7 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         let ids = self.persistence_ids("");
         Box::pin(ids.and_then(move |id| {
             let layout = self.clone();
-            async move { layout.verify(&id, &Verify::Look.into()).await }
+            async move { layout.verify(&id, &Verify::Check.into()).await }
         }))
     }
 
@@ -254,31 +262,31 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 
 /// Verifies what a look at a whole table meets, one after the other. An id that cannot be looked at
 /// is no reason not to look at the others.
-pub fn verify_met<L: JournalLayout>(
+pub fn verify_scanned<L: JournalLayout>(
     layout: L,
-    met: impl Stream<Item = Result<Met>> + Send + 'static,
+    scanned: impl Stream<Item = Result<ScannedEntry>> + Send + 'static,
 ) -> FindingStream {
-    let looked = Arc::new(Looked(Arc::new(layout)));
-    Box::pin(met.and_then(move |met| {
-        let looked = looked.clone();
+    let verifier = Arc::new(EventVerifier(Arc::new(layout)));
+    Box::pin(scanned.and_then(move |entry| {
+        let verifier = verifier.clone();
         async move {
-            match met {
-                Met::Stray(finding) => Ok(vec![finding]),
-                Met::Id(id) => looked.look(&id, &Verify::Look.into()).await,
+            match entry {
+                ScannedEntry::Stray(finding) => Ok(vec![finding]),
+                ScannedEntry::Id(id) => verifier.verify(&id, &Verify::Check.into()).await,
             }
         }
     }))
 }
 
-/// The events of ids, to be looked at again.
-struct Looked(Arc<dyn JournalLayout>);
+/// Checks the events of an id.
+struct EventVerifier(Arc<dyn JournalLayout>);
 
 #[async_trait]
-impl Looks for Looked {
-    async fn look(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
+impl Verifier for EventVerifier {
+    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
         match self.0.verify(id, repairs).await {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                Ok(vec![verify::unreadable(Kept::Event, id, &error)])
+                Ok(vec![report::unreadable(StoredKind::Event, id, &error)])
             }
             ended => ended.map_err(told("verify", id)),
         }
@@ -347,10 +355,23 @@ impl Journal {
 
     /// The events in the window, in order, as they come.
     pub fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
+        self.replay_anchored(id, window, None)
+    }
+
+    /// As [`replay`](Self::replay), with a hint where an append begins, at or before the window.
+    pub(crate) fn replay_anchored(
+        &self,
+        id: &PersistenceId,
+        window: Window,
+        anchor: Option<SequenceNumber>,
+    ) -> EventStream {
         if window.is_empty() {
             return Box::pin(futures::stream::empty());
         }
-        let events = self.layout.replay(id, window);
+        let events = match anchor {
+            Some(anchor) => self.layout.replay_anchored(id, window, anchor),
+            None => self.layout.replay(id, window),
+        };
         Box::pin(events.map_err(told("replay", id)))
     }
 
@@ -423,17 +444,17 @@ impl Journal {
     /// # Errors
     /// As the store fails. What is wrong is no error.
     pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
-        let looked = Looked(self.layout.clone());
-        verify::one(&looked, &**self.store.clock(), (id, verify)).await
+        let verifier = EventVerifier(self.layout.clone());
+        confirm_one(&verifier, &**self.store.clock(), id, verify).await
     }
 
     /// What is wrong with the events of every id, and with what belongs to none: a list for each of
     /// them, empty where nothing is. Reads the whole table, and then every id that it met; what it
     /// finds it looks at again, as [`verify`](Self::verify) does.
     pub fn verify_all(&self, verify: Verify) -> FindingStream {
-        let looked = Arc::new(Looked(self.layout.clone()));
+        let verifier = Arc::new(EventVerifier(self.layout.clone()));
         let first = self.layout.clone().verify_all();
-        verify::all(looked, self.store.clock().clone(), (first, verify))
+        confirm_all(verifier, self.store.clock().clone(), first, verify)
     }
 
     /// Finds what large appends left behind that were cut off before they landed, if it is older

@@ -4,7 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{EventStream, Journal, Window};
 use crate::snapshot::{Criteria, Snapshot, Snapshots};
-use crate::{Error, PersistenceId, Result};
+use crate::{Error, PersistenceId, Result, SequenceNumber};
 
 /// What an entity starts from.
 ///
@@ -50,29 +50,32 @@ impl Journal {
     /// # Errors
     /// As the store fails; the events tell their own errors.
     pub async fn recover(&self, id: &PersistenceId, snapshots: &Snapshots) -> Result<Recovered> {
-        let (snapshot, passed_over) = snapshots.load_telling(id, Criteria::ALL).await?;
+        let (snapshot, passed_over) = snapshots.load_with_skipped(id, Criteria::ALL).await?;
         let window = match &snapshot {
             None => Some(Window::ALL),
-            Some(found) => found.sequence_number.next().map(|from| Window {
-                anchor: found.anchor,
-                ..Window::from(from)
-            }),
+            Some(found) => found.sequence_number.next().map(Window::from),
         };
+        let anchor = snapshot.as_ref().and_then(|found| found.anchor);
         let events = match window {
-            Some(window) if passed_over => self.replay_whole(id, window).await?,
-            Some(window) => self.replay(id, window),
+            Some(window) if passed_over => self.replay_whole(id, window, anchor).await?,
+            Some(window) => self.replay_anchored(id, window, anchor),
             None => Box::pin(stream::empty()),
         };
         Ok(Recovered { snapshot, events })
     }
 
     /// The events of the window, if its first is there or nothing is.
-    async fn replay_whole(&self, id: &PersistenceId, window: Window) -> Result<EventStream> {
+    async fn replay_whole(
+        &self,
+        id: &PersistenceId,
+        window: Window,
+        anchor: Option<SequenceNumber>,
+    ) -> Result<EventStream> {
         let id = id.clone();
         // Asked for before: what is appended meanwhile is not missing.
         let highest = self.highest(&id).await?;
         let is_missing = highest >= Some(window.from);
-        let mut events = self.replay(&id, window);
+        let mut events = self.replay_anchored(&id, window, anchor);
         let whole = stream::once(async move {
             let first = events.try_next().await?;
             let found = first.as_ref().map(|event| event.sequence_number);

@@ -1,4 +1,4 @@
-//! Hints: what settings would get wrong with tables as they are.
+//! Hints about settings that do not fit the tables in a store.
 //!
 //! Guarantees: each hint says what would go wrong and what to set. Nothing is changed.
 
@@ -6,21 +6,22 @@ use super::Layout;
 use crate::Result;
 use crate::items::{TableName, TableSpec};
 
-/// Something that settings get wrong with a table, or could do better.
+/// A setting that does not fit a table, or could be better.
 ///
 /// See [`wrong_keys`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hint {
     /// The table.
     pub table: TableName,
-    /// Whether something goes wrong; otherwise it is only slower or more expensive than need be.
+    /// Whether the setting is wrong; otherwise it is only slower or more expensive.
     pub is_wrong: bool,
-    /// What is wrong, and what to set.
+    /// The problem, and what to set.
     pub detail: String,
 }
 
 impl Hint {
-    /// Something goes wrong.
+    /// A wrong setting.
     pub fn wrong(table: &TableSpec, detail: impl Into<String>) -> Self {
         Self {
             table: table.name().clone(),
@@ -29,7 +30,7 @@ impl Hint {
         }
     }
 
-    /// Something could be faster or cheaper.
+    /// A setting that could be faster or cheaper.
     pub fn advice(table: &TableSpec, detail: impl Into<String>) -> Self {
         Self {
             is_wrong: false,
@@ -38,8 +39,9 @@ impl Hint {
     }
 }
 
-/// The tables among those `found` ([`Items::describe_table`](crate::items::Items::describe_table))
-/// whose keys are those of another layout, one of `others`.
+/// Hints for the tables `found` in the store
+/// ([`Items::describe_table`](crate::items::Items::describe_table)) that have the keys of another
+/// layout, one of `others`.
 ///
 /// ```
 /// use annals::layout::{AnnalsLayout, Layout, TableNames, wrong_keys};
@@ -72,7 +74,7 @@ pub fn wrong_keys(
             hints.push(Hint::wrong(
                 table,
                 format!(
-                    "its keys are those of layout {other}: nothing in it can be read; set layout to {other}, or another name"
+                    "the table has the keys of layout {other} and cannot be read; set layout to {other}, or use another table"
                 ),
             ));
         }

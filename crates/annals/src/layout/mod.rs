@@ -1,12 +1,13 @@
-//! Layouts: how events, snapshots and durable state become items.
+//! Layouts: how events, snapshots and durable state are stored as items.
 //!
-//! Guarantees: a layout is the only code that knows attribute names and keys. The core knows the
-//! trait [`Layout`] and its own layout, [`AnnalsLayout`]; others (those of the JVM plugins, in the
-//! crate `annals-jvm`) are passed in by the caller.
+//! Guarantees: only a layout knows attribute names and keys. The core knows the trait [`Layout`] and
+//! its own [`AnnalsLayout`]; the caller passes in others, such as those of the JVM plugins in the
+//! crate `annals-jvm`. [`support`] has helpers for authors of layouts.
 
-pub mod annals;
+mod annals;
 mod hints;
-pub mod recent_cache;
+mod recent_cache;
+pub mod support;
 
 use std::fmt;
 
@@ -46,7 +47,7 @@ pub struct Tables {
     pub journal: TableSpec,
     /// Snapshots.
     pub snapshot: TableSpec,
-    /// Durable state, where the layout has any.
+    /// Durable state, if the layout supports it.
     pub state: Option<TableSpec>,
 }
 
@@ -58,10 +59,10 @@ impl Tables {
             .chain(&self.state)
     }
 
-    /// These tables, if no two have the same name.
+    /// Checks that no two tables have the same name.
     ///
     /// # Errors
-    /// `Invalid` otherwise.
+    /// `Invalid` if two have.
     pub fn distinct(self) -> Result<Self> {
         let mut names: Vec<_> = self.all().map(TableSpec::name).collect();
         names.sort_unstable();
@@ -70,21 +71,22 @@ impl Tables {
             _ => None,
         }) {
             None => Ok(self),
-            Some(name) => Err(Error::invalid(format!(
-                "two tables have the same name; give journal-table, snapshot-table and state-table different names. name=`{name}`"
-            ))),
+            Some(name) => Err(Error::invalid(
+                "two tables have the same name; give journal-table, snapshot-table and state-table different names",
+            )
+            .fact("name", name)),
         }
     }
 
-    /// Creates the tables that are missing.
+    /// Creates the missing tables.
     ///
     /// # Errors
-    /// As the store fails.
+    /// Those of the store.
     pub async fn create_missing(&self, store: &Store) -> Result<()> {
         for table in self.all() {
             if store.describe_table(table.name()).await?.is_none() {
                 match store.create_table(table, Default::default()).await {
-                    // Another process was faster.
+                    // Another process created it.
                     Err(error) if error.kind() == ErrorKind::Conflict => {}
                     other => other?,
                 }
@@ -94,7 +96,7 @@ impl Tables {
     }
 }
 
-/// Names of a layout's tables; `None` is the layout's own name.
+/// The names of a layout's tables; `None` is the layout's default.
 ///
 /// ```
 /// use annals::layout::{AnnalsLayout, Layout, TableNames};
@@ -107,51 +109,51 @@ impl Tables {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableNames {
-    /// The journal's table.
+    /// The table of the journal.
     pub journal: Option<TableName>,
-    /// The snapshots' table.
+    /// The table of snapshots.
     pub snapshot: Option<TableName>,
-    /// The durable state's table.
+    /// The table of durable state.
     pub state: Option<TableName>,
 }
 
-/// How events, snapshots and durable state become items, and the tables they are in.
+/// How events, snapshots and durable state are stored as items, and in which tables.
 ///
 /// See [`AnnalsLayout`] for the core's own, and [`Annals::open`](crate::Annals::open), which takes
 /// any.
 #[async_trait]
 pub trait Layout: fmt::Debug + Send + Sync + 'static {
-    /// The layout's name, as the setting `layout` has it.
+    /// The name, as in the setting `layout`.
     fn name(&self) -> &'static str;
 
     /// The layout's tables.
     ///
     /// # Errors
-    /// `Invalid` where two tables have the same name, or a setting does not fit the layout.
+    /// `Invalid` if two tables have the same name, or a setting does not fit the layout.
     fn tables(&self) -> Result<Tables>;
 
     /// Opens the journal.
     ///
     /// # Errors
-    /// `Invalid` where its table is missing, or was created for other settings.
+    /// `Invalid` if the table is missing or was created with other settings.
     async fn journal(&self, store: &Store) -> Result<Journal>;
 
     /// Opens the snapshots.
     ///
     /// # Errors
-    /// `Invalid` where a setting does not fit the layout.
+    /// `Invalid` if a setting does not fit the layout.
     fn snapshots(&self, store: &Store) -> Result<Snapshots>;
 
     /// Opens the durable state.
     ///
     /// # Errors
-    /// `Invalid` where the layout has none ([`Tables::state`]), or a setting does not fit it.
+    /// `Invalid` if the layout has none ([`Tables::state`]), or a setting does not fit.
     fn states(&self, store: &Store) -> Result<States>;
 
-    /// What the settings would get wrong with the journal's table, which was `found` so.
+    /// Hints about settings that do not fit the journal's table as `found` in the store.
     ///
     /// # Errors
-    /// As the store fails.
+    /// Those of the store.
     async fn journal_hints(&self, store: &Store, found: &TableSpec) -> Result<Vec<Hint>> {
         let _ = (store, found);
         Ok(Vec::new())

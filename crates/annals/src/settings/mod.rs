@@ -1,6 +1,6 @@
-//! Settings of the core: plain data whose default runs.
+//! Settings of the core: plain data with working defaults.
 //!
-//! Guarantees: every key is optional, and an unknown key is refused.
+//! Guarantees: every key is optional, unknown keys are rejected.
 
 mod log;
 pub mod optional;
@@ -9,7 +9,7 @@ pub use log::LogSettings;
 
 use serde::{Deserialize, Serialize};
 
-/// How the embedded store behaves.
+/// Settings of the embedded store.
 ///
 /// ```
 /// use annals::embedded::Embedded;
@@ -17,20 +17,37 @@ use serde::{Deserialize, Serialize};
 ///
 /// # let folder = tempfile::tempdir().expect("a folder");
 /// # let folder = folder.path().join("data");
-/// let settings = EmbeddedSettings { cache_mib: 16, ..EmbeddedSettings::default() };
+/// let settings = EmbeddedSettings::default().cache_mib(16);
 /// let items = Embedded::open(&folder, &settings)?;
 /// assert_eq!(settings.reserve_mib, 64);
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct EmbeddedSettings {
-    /// Writes are refused while the disk has fewer MiB free. Smaller: less room for the engine
-    /// to compact and recover in. Larger: disk that stays unused.
+    /// Writes are refused while the disk has fewer MiB free. Smaller: less space for compaction and
+    /// recovery. Larger: more unused disk space.
     pub reserve_mib: u64,
-    /// How much memory the engine may use to keep blocks it has read. Smaller: more reads reach
-    /// the disk. Larger: less memory for the application.
+    /// The engine's block cache. Smaller: more reads go to the disk. Larger: less memory for the
+    /// application.
     pub cache_mib: u64,
+}
+
+impl EmbeddedSettings {
+    /// Sets [`reserve_mib`](Self#structfield.reserve_mib).
+    #[must_use]
+    pub fn reserve_mib(mut self, mib: u64) -> Self {
+        self.reserve_mib = mib;
+        self
+    }
+
+    /// Sets [`cache_mib`](Self#structfield.cache_mib).
+    #[must_use]
+    pub fn cache_mib(mut self, mib: u64) -> Self {
+        self.cache_mib = mib;
+        self
+    }
 }
 
 impl Default for EmbeddedSettings {

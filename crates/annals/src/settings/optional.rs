@@ -1,4 +1,4 @@
-//! Optional settings for `#[serde(with = …)]`: TOML has no null, so an empty text means `None`.
+//! Optional settings for `#[serde(with = …)]`: TOML has no null, so an empty text is `None`.
 
 /// For texts.
 pub mod empty_is_none {
@@ -7,7 +7,7 @@ pub mod empty_is_none {
     /// Writes the value, or an empty text.
     ///
     /// # Errors
-    /// As the serializer fails.
+    /// Those of the serializer.
     pub fn serialize<S: Serializer>(
         value: &Option<String>,
         serializer: S,
@@ -18,7 +18,7 @@ pub mod empty_is_none {
     /// Reads the value; an empty text is `None`.
     ///
     /// # Errors
-    /// Where it is neither.
+    /// If it is neither.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<String>, D::Error> {
@@ -37,7 +37,7 @@ pub mod empty_is_no_table {
     /// Writes the value, or an empty text.
     ///
     /// # Errors
-    /// As the serializer fails.
+    /// Those of the serializer.
     pub fn serialize<S: Serializer>(
         value: &Option<TableName>,
         serializer: S,
@@ -48,7 +48,7 @@ pub mod empty_is_no_table {
     /// Reads the value; an empty text is `None`.
     ///
     /// # Errors
-    /// Where it is neither.
+    /// If it is neither.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<TableName>, D::Error> {
@@ -69,7 +69,7 @@ pub mod empty_is_no_number {
     /// Writes the value, or an empty text.
     ///
     /// # Errors
-    /// As the serializer fails.
+    /// Those of the serializer.
     pub fn serialize<T: Serialize, S: Serializer>(
         value: &Option<T>,
         serializer: S,
@@ -83,7 +83,7 @@ pub mod empty_is_no_number {
     /// Reads the value; an empty text is `None`.
     ///
     /// # Errors
-    /// Where it is neither.
+    /// If it is neither.
     pub fn deserialize<'de, T: TryFrom<u64>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<T>, D::Error> {
@@ -96,7 +96,7 @@ pub mod empty_is_no_number {
         type Value = Option<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a whole number that is not too large, or an empty text")
+            f.write_str("a whole number in range, or an empty text")
         }
 
         fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {

@@ -1,30 +1,29 @@
-//! Snapshots: an entity's state at a sequence number. Always disposable.
+//! Snapshots: an entity's state at a sequence number. Always disposable: without one, recovery
+//! replays from the first event.
 //!
-//! Promises: the newest by sequence number among those that meet the criteria; one that does not
-//! decode is passed over with a warning, and the next older one is used.
-//! Never: is needed. Whoever finds no snapshot replays from the first event.
+//! Guarantees: loading returns the matching snapshot with the highest sequence number. One that does
+//! not decode is skipped with a warning, and the next older one is used.
 
 mod criteria;
-mod place;
+mod position;
 
 pub use criteria::Criteria;
-pub use place::Place;
+pub use position::SnapshotPosition;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::{Stream, TryStreamExt};
+use futures::Stream;
 
 use crate::IdStream;
 use crate::store::Store;
-use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
+use crate::verify::{Finding, FindingStream, Verify, confirm_check};
 use crate::{Payload, PersistenceId, Result, SequenceNumber};
 
-/// Snapshots as they come, newest first. An error ends it.
+/// A stream of snapshots, newest first.
 ///
 /// ```
 /// use annals::snapshot::{Criteria, SnapshotStream};
@@ -41,11 +40,11 @@ use crate::{Payload, PersistenceId, Result, SequenceNumber};
 /// # let snapshots = annals.snapshots();
 /// let id = "Account|1".parse()?;
 /// for n in 1..=3 {
-///     let at = SequenceNumber::new(n).expect("numbers begin at 1");
+///     let at = SequenceNumber::new(n).expect("at least 1");
 ///     snapshots.save(&id, at, Payload::new(Codec::Text, "10")).await?;
 /// }
 /// let mut found: SnapshotStream = snapshots.find(&id, Criteria::ALL);
-/// let newest = found.try_next().await?.expect("three are there");
+/// let newest = found.try_next().await?.expect("there are three");
 /// assert_eq!(newest.sequence_number.get(), 3);
 /// # Ok(())
 /// # }
@@ -78,26 +77,28 @@ pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Whose state.
+    /// The entity.
     pub persistence_id: PersistenceId,
-    /// The last event it knows of.
+    /// The last event that it includes.
     pub sequence_number: SequenceNumber,
     /// When it was saved, in milliseconds since the Unix epoch.
     pub time_ms: u64,
-    /// Where the append begins that its number ends, if that was told when it was saved.
+    /// The first sequence number of the append that it was saved after, if known.
     pub anchor: Option<SequenceNumber>,
     /// The state.
     pub payload: Payload,
 }
 
-/// How snapshots become items and back: what a layout does for them.
+/// How a layout stores snapshots as items.
 ///
 /// ```
 /// use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, Snapshots};
-/// use annals::{Codec, Payload, PersistenceId, Result, SequenceNumber, SystemClock};
+/// use annals::memory::Memory;
+/// use annals::store::Store;
+/// use annals::{Codec, Payload, PersistenceId, Result, SequenceNumber};
 /// use std::sync::Arc;
 ///
-/// /// Keeps none: every recovery replays all events.
+/// /// Stores none: every recovery replays all events.
 /// #[derive(Debug)]
 /// struct Nowhere;
 ///
@@ -117,7 +118,7 @@ pub struct Snapshot {
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let snapshots = Snapshots::of(Arc::new(Nowhere), Arc::new(SystemClock::new()));
+/// let snapshots = Snapshots::new(Arc::new(Nowhere), &Store::new(Memory::new()));
 /// let id = "Account|1".parse()?;
 /// snapshots.save(&id, SequenceNumber::FIRST, Payload::new(Codec::Text, "10")).await?;
 /// assert_eq!(snapshots.load(&id, Criteria::ALL).await?, None);
@@ -126,61 +127,38 @@ pub struct Snapshot {
 /// ```
 #[async_trait]
 pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
-    /// Saves, over one of the same number.
+    /// Saves a snapshot, replacing one of the same sequence number.
     async fn save(&self, snapshot: Snapshot) -> Result<()>;
 
-    /// Those that meet the criteria, newest first.
+    /// The matching snapshots, newest first.
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream;
 
-    /// Deletes those that meet the criteria.
+    /// Deletes the matching snapshots.
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()>;
 
-    /// Every id that has a snapshot and begins so, each once. A layout that cannot list them lists
-    /// none, and a copy leaves out the snapshots of ids without events then.
+    /// Lists the ids with snapshots that begin with `prefix`, each once. A layout that cannot list
+    /// them lists none; a copy then skips the snapshots of ids without events.
     fn ids(&self, prefix: &str) -> IdStream {
         let _ = prefix;
         Box::pin(futures::stream::empty())
     }
 
-    /// Finds what large snapshots left behind, and deletes it where that is wanted. A layout whose
-    /// snapshots leave nothing has nothing to do.
+    /// Finds orphaned chunks of large snapshots, and deletes them with [`Verify::Repair`]. For
+    /// layouts without chunks there are none.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         let _ = (older_than, verify);
         Ok(Vec::new())
     }
 
-    /// What is wrong with every snapshot of an id, or of all, and with items that are nobody's; nothing
-    /// is changed. A layout that does not look finds nothing.
-    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        let _ = whose;
+    /// Checks the snapshots of one id, or all snapshots and stray items, without changes. A layout
+    /// without checks finds nothing.
+    fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
+        let _ = id;
         Box::pin(futures::stream::empty())
     }
 }
 
-/// The ids that snapshots were found of, each once.
-pub fn each_once(
-    ids: impl Stream<Item = Result<Option<PersistenceId>>> + Send + 'static,
-    prefix: &str,
-) -> IdStream {
-    let (prefix, mut met) = (prefix.to_owned(), HashSet::new());
-    Box::pin(ids.try_filter_map(move |id| {
-        let id = id.filter(|id| id.as_str().starts_with(&prefix));
-        let id = id.filter(|id| met.insert(Arc::<str>::from(id.as_str())));
-        std::future::ready(Ok(id))
-    }))
-}
-
-/// The snapshots of ids, to be looked at again.
-struct Looked(Arc<dyn SnapshotLayout>);
-
-#[async_trait]
-impl Looks for Looked {
-    async fn look(&self, id: &PersistenceId, _: &Repairs) -> Result<Vec<Finding>> {
-        self.0.verify(Some(id)).try_concat().await
-    }
-}
-
-/// Where snapshots are kept.
+/// The snapshot store.
 ///
 /// ```
 /// use annals::layout::AnnalsLayout;
@@ -208,7 +186,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// On a layout; called by [`Layout::snapshots`](crate::layout::Layout::snapshots).
+    /// Snapshots on a layout; called by [`Layout::snapshots`](crate::layout::Layout::snapshots).
     pub fn new(layout: Arc<dyn SnapshotLayout>, store: &Store) -> Self {
         Self {
             layout,
@@ -216,15 +194,15 @@ impl Snapshots {
         }
     }
 
-    /// Saves the state at a sequence number, or behind an append, over what was saved for that
-    /// number before.
+    /// Saves the state at a sequence number, or after an append. Replaces a snapshot of the same
+    /// number.
     ///
     /// # Errors
-    /// As the store fails.
+    /// Those of the store.
     pub async fn save(
         &self,
         id: &PersistenceId,
-        at: impl Into<Place>,
+        at: impl Into<SnapshotPosition>,
         state: Payload,
     ) -> Result<()> {
         let at = at.into();
@@ -238,44 +216,44 @@ impl Snapshots {
         self.layout.save(snapshot).await
     }
 
-    /// Saves a snapshot that was saved elsewhere, with the time it has.
+    /// Saves a copy of a snapshot, with its time.
     pub(crate) async fn save_as(&self, snapshot: Snapshot) -> Result<()> {
         self.layout.save(snapshot).await
     }
 
-    /// The newest, by sequence number, that meets the criteria and decodes.
+    /// Loads the matching snapshot with the highest sequence number that decodes.
     ///
     /// # Errors
-    /// As the store fails. One that does not decode is no error: the next older one is taken.
+    /// Those of the store. A snapshot that does not decode is skipped.
     pub async fn load(&self, id: &PersistenceId, criteria: Criteria) -> Result<Option<Snapshot>> {
-        let (found, _) = self.load_telling(id, criteria).await?;
+        let (found, _) = self.load_with_skipped(id, criteria).await?;
         Ok(found)
     }
 
-    /// As [`load`](Self::load), and whether one was passed over that does not decode.
-    pub(crate) async fn load_telling(
+    /// As [`load`](Self::load), and whether a snapshot was skipped.
+    pub(crate) async fn load_with_skipped(
         &self,
         id: &PersistenceId,
         criteria: Criteria,
     ) -> Result<(Option<Snapshot>, bool)> {
         use futures::StreamExt;
         let mut found = self.find(id, criteria);
-        let mut passed_over = false;
+        let mut has_skipped = false;
         while let Some(snapshot) = found.next().await {
             match snapshot {
-                Ok(snapshot) => return Ok((Some(snapshot), passed_over)),
+                Ok(snapshot) => return Ok((Some(snapshot), has_skipped)),
                 Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
-                    tracing::warn!(%id, %error, "a snapshot does not decode; an older one is used");
-                    passed_over = true;
+                    tracing::warn!(%id, %error, "skipping a snapshot that does not decode");
+                    has_skipped = true;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok((None, passed_over))
+        Ok((None, has_skipped))
     }
 
-    /// Those that meet the criteria, newest first. One that does not decode is an error of kind
-    /// `Corrupt`, behind which the stream goes on.
+    /// Finds the matching snapshots, newest first. One that does not decode is an error of kind
+    /// `Corrupt`, after which the stream continues.
     pub fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
         if criteria.is_empty() {
             return Box::pin(futures::stream::empty());
@@ -283,10 +261,10 @@ impl Snapshots {
         self.layout.find(id, criteria)
     }
 
-    /// Deletes those that meet the criteria.
+    /// Deletes the matching snapshots. Repeatable.
     ///
     /// # Errors
-    /// As the store fails; some may be deleted then, and it can be repeated.
+    /// Those of the store; some snapshots may be deleted.
     pub async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
         if criteria.is_empty() {
             return Ok(());
@@ -294,27 +272,24 @@ impl Snapshots {
         self.layout.delete(id, criteria).await
     }
 
-    /// Every id that has a snapshot and begins so, each once. Reads the whole table; all ids fit in
-    /// memory.
+    /// Lists the ids with snapshots that begin with `prefix`, each once. Reads the whole table and
+    /// holds all ids in memory.
     pub fn ids(&self, prefix: &str) -> IdStream {
         self.layout.ids(prefix)
     }
 
-    /// What is wrong with the snapshots of an id, or with all there are and what is nobody's: a list
-    /// for each, empty where nothing is. Reads them all, and changes nothing: a snapshot that does
-    /// not open is passed over by whoever recovers.
-    pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        let (first, looked) = (self.layout.verify(whose), Looked(self.layout.clone()));
-        let clock = self.store.clock().clone();
-        verify::all(Arc::new(looked), clock, (first, Verify::Look))
+    /// Checks the snapshots of one id, or all snapshots and stray items. Reads all of them and
+    /// changes nothing: recovery skips a damaged snapshot.
+    pub fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
+        let (layout, clock) = (self.layout.clone(), self.store.clock().clone());
+        confirm_check(move |id| layout.verify(id), clock, id)
     }
 
-    /// Finds what large snapshots left behind that were cut off before they were saved, replaced or
-    /// deleted, if it is older than so long, and deletes it where that is wanted. Reads the whole
-    /// table.
+    /// Finds chunks of large snapshots that an interrupted save or deletion left, if they are older
+    /// than `older_than`, and deletes them with [`Verify::Repair`]. Reads the whole table.
     ///
     /// # Errors
-    /// `Invalid` for less than an hour: what is that young may still be under way.
+    /// `Invalid` for less than an hour: younger chunks may belong to a write in flight.
     pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         self.layout.orphans(older_than, verify).await
     }

@@ -1,4 +1,4 @@
-//! Following the changes of an entity's state: each newer revision that is seen.
+//! Following the changes of an entity's state.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use futures::stream;
 use super::{Revision, State, States};
 use crate::{PersistenceId, Result};
 
-/// States as they come. An error ends it.
+/// A stream of states. An error ends it.
 ///
 /// ```
 /// use annals::state::StateStream;
@@ -34,14 +34,14 @@ use crate::{PersistenceId, Result};
 /// ```
 pub type StateStream = Pin<Box<dyn Stream<Item = Result<State>> + Send>>;
 
-/// How long to wait before looking again: shortly after something came, longer while nothing does.
+/// The pause between reads: short after a change, longer without.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl States {
-    /// The state as soon as its revision is past `since`, and then at every later revision that is
-    /// seen, deletions too. Revisions that follow each other quickly may be skipped: the last one
-    /// never is. Never ends by itself; dropping it ends it.
+    /// Streams the state when its revision is above `since`, and again after each change, deletions
+    /// included. Quick successive revisions may be skipped, but never the last one. Runs until it is
+    /// dropped.
     pub fn changes(&self, id: &PersistenceId, since: Revision) -> StateStream {
         let (states, id) = (self.clone(), id.clone());
         let changes = stream::try_unfold(since, move |since| {

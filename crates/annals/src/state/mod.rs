@@ -1,7 +1,7 @@
 //! Durable state: the current value of an entity, without its history.
 //!
-//! Promises: a value is replaced only by whoever knows its revision; a revision is never used
-//! twice, not even after a deletion.
+//! Guarantees: only a writer that knows the current revision replaces a value. A revision is never
+//! reused, not even after a deletion.
 
 mod changes;
 
@@ -12,14 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::TryStreamExt;
 
 use crate::IdStream;
 use crate::store::Store;
-use crate::verify::{self, Finding, FindingStream, Looks, Repairs, Verify};
+use crate::verify::{Finding, FindingStream, Verify, confirm_check};
 use crate::{Error, Payload, PersistenceId, Result};
 
-/// The count of an entity's writes: 1 for the first, one more for each, deletions included.
+/// The revision of a value: the number of its writes so far, deletions included.
 ///
 /// ```
 /// use annals::state::Revision;
@@ -35,7 +34,7 @@ use crate::{Error, Payload, PersistenceId, Result};
 /// # let states = annals.states()?;
 /// let id = "Cart|42".parse()?;
 /// let last: Revision = states.revision(&id).await?;
-/// assert_eq!(last, 0); // nothing was written yet
+/// assert_eq!(last, 0); // no writes yet
 /// states.upsert(&id, last + 1, Payload::new(Codec::Text, "open")).await?;
 /// states.delete(&id, None).await?;
 /// assert_eq!(states.revision(&id).await?, 2);
@@ -64,26 +63,26 @@ pub type Revision = u64;
 /// assert_eq!(state.value.expect("it was not deleted").bytes, "open");
 ///
 /// states.delete(&id, None).await?;
-/// let deleted = states.last(&id).await?.expect("deletions are told");
+/// let deleted = states.last(&id).await?.expect("a deletion has a revision");
 /// assert_eq!((deleted.revision, deleted.value), (2, None));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Whose value.
+    /// The entity.
     pub persistence_id: PersistenceId,
-    /// The write it came with.
+    /// The revision.
     pub revision: Revision,
     /// When it was written, in milliseconds since the Unix epoch.
     pub time_ms: u64,
-    /// What to find it by; may be empty.
+    /// A tag to find it by; may be empty.
     pub tag: String,
-    /// The value; none where it was deleted.
+    /// The value; `None` if it was deleted.
     pub value: Option<Payload>,
 }
 
-/// A value to be written.
+/// A value to write.
 ///
 /// ```
 /// use annals::state::NewState;
@@ -108,12 +107,12 @@ pub struct State {
 pub struct NewState {
     /// The value.
     pub value: Payload,
-    /// What to find it by; may be empty.
+    /// A tag to find it by; may be empty.
     pub tag: String,
 }
 
 impl NewState {
-    /// With this tag.
+    /// Sets the tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = tag.into();
@@ -130,7 +129,7 @@ impl From<Payload> for NewState {
     }
 }
 
-/// How a write of durable state fails.
+/// The error of a write of durable state.
 ///
 /// ```
 /// use annals::state::StateError;
@@ -156,20 +155,20 @@ impl From<Payload> for NewState {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// Another revision is there: reload, decide again.
+    /// Another writer was first: reload, decide again.
     #[error(
-        "another revision is there; get it and decide again: a write or a deletion gives the number it becomes, the one behind what is found. id=`{id}`, revision=`{revision}`, found=`{found}`, next=`{}`",
+        "the value has another revision; reload it and write the next revision. id=`{id}`, revision=`{revision}`, found=`{found}`, next=`{}`",
         found.saturating_add(1)
     )]
     Conflict {
-        /// Whose state.
+        /// The entity.
         id: PersistenceId,
-        /// The revision that was to be written.
+        /// The revision of the write.
         revision: Revision,
-        /// The revision that is there; zero for none.
+        /// The current revision; 0 for none.
         found: Revision,
     },
-    /// The store failed; the error's kind says whether the write may have landed.
+    /// The store failed; the error's kind says whether the write may have succeeded.
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -183,11 +182,13 @@ impl From<StateError> for Error {
     }
 }
 
-/// How durable state becomes items and back: what a layout does for it.
+/// How a layout stores durable state as items.
 ///
 /// ```
 /// use annals::state::{State, StateError, StateLayout, States};
-/// use annals::{Codec, Payload, PersistenceId, Result, SystemClock};
+/// use annals::memory::Memory;
+/// use annals::store::Store;
+/// use annals::{Codec, Payload, PersistenceId, Result};
 /// use std::collections::HashMap;
 /// use std::sync::{Arc, Mutex};
 ///
@@ -213,7 +214,7 @@ impl From<StateError> for Error {
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let states = States::of(Arc::new(InMemory::default()), Arc::new(SystemClock::new()));
+/// let states = States::new(Arc::new(InMemory::default()), &Store::new(Memory::new()));
 /// let id = "Cart|42".parse()?;
 /// states.upsert(&id, 1, Payload::new(Codec::Text, "open")).await?;
 /// assert!(states.upsert(&id, 3, Payload::new(Codec::Text, "lost")).await.is_err());
@@ -222,57 +223,47 @@ impl From<StateError> for Error {
 /// ```
 #[async_trait]
 pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
-    /// What is there, deleted or not.
+    /// Gets the state, deleted or not.
     async fn get(&self, id: &PersistenceId) -> Result<Option<State>>;
 
-    /// Writes the state, if the revision before it is there.
+    /// Writes the state, if the current revision is the one before it.
     async fn put(&self, state: State) -> Result<(), StateError>;
 
-    /// Writes a state that was written elsewhere, if `before` is the revision that is there; 0 for
-    /// none. A layout that cannot leave revisions out refuses.
+    /// Writes a copy of a state, if `before` is the current revision; 0 for none. A layout that
+    /// cannot skip revisions refuses.
     async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
         if before.checked_add(1) == Some(state.revision) {
             return self.put(state).await;
         }
-        let (id, revision) = (state.persistence_id, state.revision);
-        let message =
-            format!("this layout cannot leave revisions out. id=`{id}`, revision=`{revision}`");
-        Err(Error::invalid(message).into())
+        let error = Error::invalid("this layout cannot skip revisions; copy without state");
+        let error = error.fact("id", state.persistence_id);
+        Err(error.fact("revision", state.revision).into())
     }
 
-    /// Every id that ever had a value and begins so, each once. A layout that cannot tell refuses.
+    /// Lists the ids that ever had a value and begin with `prefix`, each once. A layout that cannot
+    /// list them refuses.
     fn ids(&self, prefix: &str) -> IdStream {
-        let message = format!("this layout cannot list values; name their ids. prefix=`{prefix}`");
-        let refusal = Error::invalid(message);
+        let refusal = Error::invalid("this layout cannot list values; name their ids");
+        let refusal = refusal.fact("prefix", prefix);
         Box::pin(futures::stream::once(async { Err(refusal) }))
     }
 
-    /// Finds what large values left behind, and deletes it where that is wanted. A layout whose
-    /// values leave nothing has nothing to do.
+    /// Finds orphaned chunks of large values, and deletes them with [`Verify::Repair`]. For layouts
+    /// without chunks there are none.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         let _ = (older_than, verify);
         Ok(Vec::new())
     }
 
-    /// What is wrong with every value of an id, or of all, and with items that are nobody's; nothing
-    /// is changed. A layout that does not look finds nothing.
-    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        let _ = whose;
+    /// Checks the value of one id, or all values and stray items, without changes. A layout without
+    /// checks finds nothing.
+    fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
+        let _ = id;
         Box::pin(futures::stream::empty())
     }
 }
 
-/// The values of ids, to be looked at again.
-struct Looked(Arc<dyn StateLayout>);
-
-#[async_trait]
-impl Looks for Looked {
-    async fn look(&self, id: &PersistenceId, _: &Repairs) -> Result<Vec<Finding>> {
-        self.0.verify(Some(id)).try_concat().await
-    }
-}
-
-/// Where durable state is kept.
+/// The store of durable state.
 ///
 /// ```
 /// use annals::layout::AnnalsLayout;
@@ -298,11 +289,11 @@ pub struct States {
     store: Store,
 }
 
-/// How often a deletion without a revision is tried while others keep writing.
-const DELETE_TRIES_MAX: usize = 16;
+/// Attempts of a deletion without a revision while other writers keep writing.
+const DELETE_ATTEMPTS_MAX: usize = 16;
 
 impl States {
-    /// On a layout; called by [`Layout::states`](crate::layout::Layout::states).
+    /// Durable state on a layout; called by [`Layout::states`](crate::layout::Layout::states).
     pub fn new(layout: Arc<dyn StateLayout>, store: &Store) -> Self {
         Self {
             layout,
@@ -310,34 +301,34 @@ impl States {
         }
     }
 
-    /// The current value; `None` where there is none, or it was deleted.
+    /// Gets the current value; `None` if there is none or it was deleted.
     ///
     /// # Errors
-    /// As the store fails.
+    /// Those of the store.
     pub async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
         let last = self.last(id).await?;
         Ok(last.filter(|state| state.value.is_some()))
     }
 
-    /// What was written last: the current value, or the deletion, which has none. `None` where
-    /// nothing was ever written.
+    /// Gets the last write: the current value, or a deletion, which has no value. `None` if there was
+    /// no write.
     ///
     /// # Errors
-    /// As the store fails.
+    /// Those of the store.
     pub async fn last(&self, id: &PersistenceId) -> Result<Option<State>> {
         self.layout.get(id).await
     }
 
-    /// The last revision, of a deletion too; zero where nothing was ever written.
+    /// The current revision, also of a deletion; 0 if there was no write.
     ///
     /// # Errors
-    /// As the store fails.
+    /// Those of the store.
     pub async fn revision(&self, id: &PersistenceId) -> Result<Revision> {
         let last = self.last(id).await?;
         Ok(last.map_or(0, |state| state.revision))
     }
 
-    /// Every id that ever had a value, deleted or not, and begins with `prefix`; each once, in no
+    /// Lists the ids that ever had a value, deleted or not, and begin with `prefix`; each once, in no
     /// order. Reads the whole table.
     ///
     /// ```
@@ -362,16 +353,17 @@ impl States {
         self.layout.ids(prefix)
     }
 
-    /// Writes a state that was written elsewhere, with the revision and time it has, if `before` is
-    /// the revision that is there; 0 for none.
+    /// Writes a copy of a state, with its revision and time, if `before` is the current revision; 0
+    /// for none.
     pub(crate) async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
         self.layout.put_over(state, before).await
     }
 
-    /// Writes the value as this revision, if the one before it is there: 1 where nothing is.
+    /// Writes the value as this revision, if the current revision is the one before it (1: no writes
+    /// yet).
     ///
     /// # Errors
-    /// [`StateError::Conflict`] where another revision is there.
+    /// [`StateError::Conflict`] if the value has another revision.
     pub async fn upsert(
         &self,
         id: &PersistenceId,
@@ -381,11 +373,11 @@ impl States {
         self.put(id, revision, Some(state.into())).await
     }
 
-    /// Deletes the value, as this revision if one is given, else as the next. The revision is
-    /// taken: the next value has a higher one. Deleting what is not there is fine.
+    /// Deletes the value as this revision, or as the next one if `None`. The next value has a higher
+    /// revision. Without a revision, a missing value is no error.
     ///
     /// # Errors
-    /// [`StateError::Conflict`] where another revision is there.
+    /// [`StateError::Conflict`] if the value has another revision.
     pub async fn delete(
         &self,
         id: &PersistenceId,
@@ -394,34 +386,32 @@ impl States {
         if let Some(revision) = revision {
             return self.put(id, revision, None).await;
         }
-        for tries in 1.. {
+        for attempt in 1.. {
             let Some(found) = self.get(id).await? else {
                 return Ok(());
             };
             match self.put(id, found.revision.saturating_add(1), None).await {
-                Err(StateError::Conflict { .. }) if tries < DELETE_TRIES_MAX => {}
+                Err(StateError::Conflict { .. }) if attempt < DELETE_ATTEMPTS_MAX => {}
                 ended => return ended,
             }
         }
         Ok(())
     }
 
-    /// Finds what large values left behind that were cut off before they were written, replaced or
-    /// deleted, if it is older than so long, and deletes it where that is wanted. Reads the whole
-    /// table.
+    /// Finds chunks of large values that an interrupted write or deletion left, if they are older
+    /// than `older_than`, and deletes them with [`Verify::Repair`]. Reads the whole table.
     ///
     /// # Errors
-    /// `Invalid` for less than an hour: what is that young may still be under way.
+    /// `Invalid` for less than an hour: younger chunks may belong to a write in flight.
     pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         self.layout.orphans(older_than, verify).await
     }
 
-    /// What is wrong with the value of an id, or with all there are and what is nobody's: a list for
-    /// each, empty where nothing is. Reads them all, and changes nothing.
-    pub fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        let (first, looked) = (self.layout.verify(whose), Looked(self.layout.clone()));
-        let clock = self.store.clock().clone();
-        verify::all(Arc::new(looked), clock, (first, Verify::Look))
+    /// Checks the value of one id, or all values and stray items. Reads all of them and changes
+    /// nothing.
+    pub fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
+        let (layout, clock) = (self.layout.clone(), self.store.clock().clone());
+        confirm_check(move |id| layout.verify(id), clock, id)
     }
 
     async fn put(
@@ -431,8 +421,8 @@ impl States {
         new: Option<NewState>,
     ) -> Result<(), StateError> {
         if revision == 0 {
-            let message = format!("revisions count from 1. id=`{id}`, revision=`0`");
-            return Err(Error::invalid(message).into());
+            let error = Error::invalid("revisions count from 1").fact("id", id);
+            return Err(error.fact("revision", revision).into());
         }
         let (value, tag) = new.map_or((None, String::new()), |new| (Some(new.value), new.tag));
         let state = State {

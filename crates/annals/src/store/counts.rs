@@ -1,4 +1,4 @@
-//! Counters of store calls, as plain data.
+//! Counters of store calls.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Sub};
 use crate::items::Items;
 use crate::items::{Cost, Item, item_size};
 
-/// What can be asked of a store.
+/// The operations of a store.
 ///
 /// ```
 /// use annals::store::{Counts, Verb};
@@ -48,7 +48,7 @@ impl Verb {
         Self::Tables,
     ];
 
-    /// The verb in lower case, as the label of the metrics has it.
+    /// The name in lower case, as in the label of the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -62,7 +62,7 @@ impl Verb {
     }
 }
 
-/// What was counted, of one verb or of all.
+/// The counters of one verb or of all.
 ///
 /// ```
 /// use annals::store::{Store, Verb};
@@ -88,17 +88,17 @@ impl Verb {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Calls that ended, well or not.
+    /// Completed calls, also failed ones.
     pub calls: u64,
-    /// Requests and capacity units. A call that failed without saying counts one request.
+    /// Requests and capacity units. A failed call of unknown cost counts as one request.
     pub cost: Cost,
-    /// Bytes of items that came back, also those that a refusal showed.
+    /// Bytes of returned items, also those of refused writes.
     pub bytes_read: u64,
     /// Bytes of items that were put.
     pub bytes_written: u64,
-    /// Conditional writes whose condition did not hold.
+    /// Conditional writes that were refused.
     pub refused: u64,
-    /// Calls that failed otherwise.
+    /// Failed calls.
     pub failed: u64,
 }
 
@@ -153,8 +153,8 @@ impl AddAssign for Count {
 impl Sub for Count {
     type Output = Self;
 
-    /// What came after `earlier`. A later count is never smaller; where it is (somebody called
-    /// [`Store::take_counts`](super::Store::take_counts) between), nothing comes after.
+    /// The difference to an earlier count, at least zero
+    /// ([`Store::take_counts`](super::Store::take_counts) resets counters).
     fn sub(self, earlier: Self) -> Self {
         let (cost, before) = (self.cost, earlier.cost);
         Self {
@@ -172,7 +172,7 @@ impl Sub for Count {
     }
 }
 
-/// What was counted, verb by verb.
+/// The counters of every verb.
 ///
 /// ```
 /// use annals::store::{Store, Verb};
@@ -198,45 +198,22 @@ impl Sub for Count {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    get: Count,
-    put: Count,
-    delete: Count,
-    write: Count,
-    query: Count,
-    scan: Count,
-    tables: Count,
-}
+pub struct Counts([Count; Verb::ALL.len()]);
 
 impl Counts {
-    /// What was counted of one verb.
+    /// The counters of one verb.
     pub fn of(&self, verb: Verb) -> Count {
-        match verb {
-            Verb::Get => self.get,
-            Verb::Put => self.put,
-            Verb::Delete => self.delete,
-            Verb::Write => self.write,
-            Verb::Query => self.query,
-            Verb::Scan => self.scan,
-            Verb::Tables => self.tables,
-        }
+        self.0.get(verb as usize).copied().unwrap_or_default()
     }
 
-    /// What was counted of all verbs together.
+    /// The sum of all verbs.
     pub fn total(&self) -> Count {
-        let each = Verb::ALL.into_iter().map(|verb| self.of(verb));
-        each.fold(Count::default(), Add::add)
+        self.0.into_iter().fold(Count::default(), Add::add)
     }
 
-    pub(super) fn of_mut(&mut self, verb: Verb) -> &mut Count {
-        match verb {
-            Verb::Get => &mut self.get,
-            Verb::Put => &mut self.put,
-            Verb::Delete => &mut self.delete,
-            Verb::Write => &mut self.write,
-            Verb::Query => &mut self.query,
-            Verb::Scan => &mut self.scan,
-            Verb::Tables => &mut self.tables,
+    pub(super) fn add(&mut self, verb: Verb, count: Count) {
+        if let Some(counted) = self.0.get_mut(verb as usize) {
+            *counted += count;
         }
     }
 }
@@ -244,10 +221,10 @@ impl Counts {
 impl Sub for Counts {
     type Output = Self;
 
-    /// What was counted after `earlier`.
+    /// The difference to earlier counts.
     fn sub(mut self, earlier: Self) -> Self {
-        for verb in Verb::ALL {
-            *self.of_mut(verb) = self.of(verb) - earlier.of(verb);
+        for (count, earlier) in self.0.iter_mut().zip(earlier.0) {
+            *count = *count - earlier;
         }
         self
     }

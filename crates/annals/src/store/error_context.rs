@@ -1,15 +1,15 @@
 //! Error context: which request, table and keys a failed call was about.
 //!
-//! Guarantees: one line however large the call was, with the first few keys and how many more there
-//! are. Text is only built after a failure; before the call no more than `KEYS_MAX` keys are cloned.
-//! Never shows anything of an item but its key.
+//! Guarantees: one line, with the first few keys and the number of the others. Text is only built
+//! after a failure; before the call at most `KEYS_MAX` keys are cloned. Only the key of an item is
+//! ever shown.
 
 use crate::Error;
 use crate::items::{Item, Key, Query, SortRange, TableName, TableSpec, Write, WriteError};
 
-/// How many keys are shown.
+/// Maximum keys shown.
 const KEYS_MAX: usize = 3;
-/// How many characters of a key are shown.
+/// Maximum characters shown of a key.
 const CHARS_MAX: usize = 200;
 
 /// The context of one store call.
@@ -28,7 +28,7 @@ enum Subject {
     Query(Query),
 }
 
-/// The first few keys of a call, and how many there are.
+/// The first few keys of a call, and their number.
 #[derive(Debug, Default)]
 struct FirstKeys {
     first: Vec<Key>,
@@ -50,8 +50,8 @@ impl FirstKeys {
         }
     }
 
-    /// The error with these keys as a fact, under the name for one or for several.
-    fn annotate(&self, error: Error, [one, several]: [&str; 2]) -> Error {
+    /// Adds the keys as a fact, under the name for one or for several.
+    fn annotate(&self, error: Error, [one, several]: [&'static str; 2]) -> Error {
         let shown: Vec<_> = self
             .first
             .iter()
@@ -68,7 +68,7 @@ impl FirstKeys {
 }
 
 impl<'a> ErrorContext<'a> {
-    /// Of a request about a table as a whole.
+    /// The context of a request about a whole table.
     pub(super) fn table(request: &'static str, table: &'a TableName) -> Self {
         Self {
             request,
@@ -127,7 +127,7 @@ impl<'a> ErrorContext<'a> {
         }
     }
 
-    /// The error with this context, as far as it does not say so already.
+    /// Adds this context, except for facts that the error has.
     pub(super) fn annotate(&self, error: Error) -> Error {
         let error = error
             .fact("request", self.request)
@@ -153,7 +153,7 @@ impl<'a> ErrorContext<'a> {
         }
     }
 
-    /// The error with this context; a refusal is an answer and needs none.
+    /// Adds this context to a failure; a refusal is a result and needs none.
     pub(super) fn annotate_write(&self, error: WriteError) -> WriteError {
         match error {
             WriteError::Failed(error) => WriteError::Failed(self.annotate(error)),

@@ -1,4 +1,4 @@
-//! The metrics of store calls: every name, and the handles into the `metrics` crate.
+//! The metrics of store calls: their names, and the handles of the `metrics` crate.
 
 use metrics::Counter;
 

@@ -1,22 +1,20 @@
-//! The store handle: a store of items with the clock, randomness, counters and spans that every
-//! caller needs beside it.
+//! The store handle: a store of items with a clock, randomness, counters and spans.
 //!
-//! Guarantees: every error says which request, table and keys it is about; every call is counted
-//! when it ends; a call made inside a span gets a span of its own. Stores implement the bare verbs
-//! of [`Items`] and do none of this themselves.
+//! Guarantees: every error names its request, table and keys; every call is counted when it ends; a
+//! call inside a span gets a span of its own. Implementations of [`Items`] need none of this.
 //!
 //! # Metrics
 //!
-//! Every [`Store`] feeds the recorder of the `metrics` crate that is installed when it is made.
-//! These are all the names:
+//! Every [`Store`] reports to the recorder of the `metrics` crate that is installed when the store is
+//! opened:
 //!
 //! | counter | label | counts |
 //! |---|---|---|
 //! | [`REQUESTS`] | `verb` | requests to the store |
 //! | [`WRITE_UNITS`] | | write units consumed |
-//! | [`READ_UNITS`] | | read units consumed; a half is carried until it is a whole |
-//! | [`REFUSED`] | | conditional writes whose condition did not hold |
-//! | [`FAILED`] | | calls that failed otherwise |
+//! | [`READ_UNITS`] | | read units consumed; halves are added up to whole units |
+//! | [`REFUSED`] | | conditional writes that were refused |
+//! | [`FAILED`] | | calls that failed |
 
 mod counts;
 mod error_context;
@@ -25,24 +23,16 @@ mod observed;
 
 use std::fmt;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
-
-use futures::Stream;
 
 pub use counts::{Count, Counts, Verb};
 pub use metrics::{FAILED, READ_UNITS, REFUSED, REQUESTS, WRITE_UNITS};
 
 use self::observed::Observed;
-use crate::items::{self, Item, Items, Page, Query, Scan, TableSpec};
-use crate::{Clock, Random, Result, SystemClock};
+use crate::items::{self, ItemStream, Items, PageStream, Query, Scan, TableSpec};
+use crate::{Clock, Random, SystemClock};
 
-/// Pages of a store, in order. An error ends it.
-pub type PageStream = Pin<Box<dyn Stream<Item = Result<Page>> + Send>>;
-/// Items of a store, in order. An error ends it.
-pub type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
-
-/// A store of items, with everything its callers need: a clock, randomness, counters and spans.
+/// A store of items with a clock, randomness, counters and spans.
 ///
 /// Dereferences to [`Items`]. Clones share the store and its counters.
 ///
@@ -68,19 +58,19 @@ pub type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
 #[derive(Clone)]
 pub struct Store {
     observed: Arc<Observed>,
-    /// The same, as callers that stream pages keep it.
+    /// The same, for streams of pages.
     items: Arc<dyn Items>,
     clock: Arc<dyn Clock>,
     random: Random,
 }
 
 impl Store {
-    /// On a store of items, with the machine's clock and randomness.
+    /// Wraps a store, with the system's clock and randomness.
     pub fn new(items: impl Items) -> Self {
         Self::from_items(Arc::new(items))
     }
 
-    /// As [`new`](Self::new), on a store that is shared already.
+    /// As [`new`](Self::new), for a store that is already shared.
     pub fn from_items(items: Arc<dyn Items>) -> Self {
         let observed = Arc::new(Observed::new(items));
         Self {
@@ -91,21 +81,21 @@ impl Store {
         }
     }
 
-    /// The same store with another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same store with another source of randomness.
+    /// Replaces the source of randomness.
     #[must_use]
     pub fn with_random(mut self, random: Random) -> Self {
         self.random = random;
         self
     }
 
-    /// The store, observed: what is done through it is counted and traced.
+    /// The store; calls are counted and traced.
     pub fn items(&self) -> &Arc<dyn Items> {
         &self.items
     }
@@ -120,37 +110,37 @@ impl Store {
         &self.random
     }
 
-    /// What was counted so far. Take two and subtract to measure what happened between.
+    /// The counters so far. Subtract two to measure what happened in between.
     pub fn counts(&self) -> Counts {
         self.observed.counts()
     }
 
-    /// What was counted so far, counting from zero again. The metrics are not reset.
+    /// The counters so far, which restart from zero. The metrics are not reset.
     pub fn take_counts(&self) -> Counts {
         self.observed.take_counts()
     }
 }
 
-/// Reads of any number of pages: the loops of [`crate::items`], on this store.
+/// Paged reads.
 impl Store {
-    /// Every page of a query.
+    /// Streams every page of a query.
     pub fn query_pages(&self, table: &Arc<TableSpec>, query: Query) -> PageStream {
-        Box::pin(items::query_pages(self.items.clone(), table.clone(), query))
+        items::query_pages(self.items.clone(), table.clone(), query)
     }
 
-    /// Every page of a scan.
+    /// Streams every page of a scan.
     pub fn scan_pages(&self, table: &Arc<TableSpec>, scan: Scan) -> PageStream {
-        Box::pin(items::scan_pages(self.items.clone(), table.clone(), scan))
+        items::scan_pages(self.items.clone(), table.clone(), scan)
     }
 
-    /// Every item of a query, in order.
+    /// Streams every item of a query, in order.
     pub fn query_all(&self, table: &Arc<TableSpec>, query: Query) -> ItemStream {
-        Box::pin(items::query_all(self.items.clone(), table.clone(), query))
+        items::query_all(self.items.clone(), table.clone(), query)
     }
 
-    /// Every item of a scan.
+    /// Streams every item of a scan, in any order.
     pub fn scan_all(&self, table: &Arc<TableSpec>, scan: Scan) -> ItemStream {
-        Box::pin(items::scan_all(self.items.clone(), table.clone(), scan))
+        items::scan_all(self.items.clone(), table.clone(), scan)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The decorator inside a [`Store`](super::Store): counts every call, adds error context, and makes
 //! spans.
 //!
-//! Guarantees: passes calls and answers on unchanged, apart from the context of errors. A call is
-//! counted when it ends, all its figures at once; a call dropped before its end is not counted.
-//! A span never holds a key or an item, and none is made outside a span: background work would
-//! otherwise produce many traces of its own.
+//! Guarantees: calls and results pass unchanged, except for the context of errors. A call is counted
+//! when it ends, all its figures at once; a call dropped before its end is not counted. A span never
+//! holds a key or an item. Calls outside a span get none: background work would otherwise produce
+//! many traces of its own.
 
 use std::fmt;
 use std::future::Future;
@@ -72,7 +72,7 @@ impl Observed {
     fn add(&self, verb: Verb, count: Count) {
         let read_units = {
             let mut tally = self.tally();
-            *tally.counts.of_mut(verb) += count;
+            tally.counts.add(verb, count);
             let halves = count.cost.read_half_units + u64::from(tally.has_half);
             tally.has_half = halves % 2 == 1;
             halves / 2
@@ -115,7 +115,7 @@ impl fmt::Debug for Observed {
     }
 }
 
-/// Runs a call in a span of its verb and table; `failure` says whether it failed, and how.
+/// Runs a call in a span of its verb and table; `failure` is the kind of a failure.
 async fn in_span<T, E>(
     verb: &'static str,
     table: &TableName,
@@ -147,7 +147,7 @@ fn kind(error: &crate::Error) -> Option<ErrorKind> {
     Some(error.kind())
 }
 
-/// A condition that does not hold is an answer, not a failure.
+/// A refused write is a result, not a failure.
 fn kind_of_write(error: &WriteError) -> Option<ErrorKind> {
     match error {
         WriteError::Failed(error) => Some(error.kind()),

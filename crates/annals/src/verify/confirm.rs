@@ -1,14 +1,13 @@
-//! Findings are looked at twice, with a pause between, so that what somebody is writing is not
+//! Confirming findings: everything is checked twice, with a pause, so that writes in flight are not
 //! taken for damage.
 //!
-//! Items are read one page after the other, and appends, deletions and marks are several items on
-//! some layouts. So whoever reads beside a writer meets halves: a batch that has only begun, a mark
-//! that is about to move. A moment later they are whole, and what is wrong is still wrong.
+//! Items are read page by page, and on some layouts appends, deletions and markers are several
+//! items. A reader next to a writer therefore sees incomplete batches and markers that are about to
+//! move. A moment later they are complete, while damage is still there.
 //!
-//! Promises: what is told was found twice, at least [`PAUSE`] apart; only that is repaired. Where
-//! nothing is wrong it is looked once.
-//! Trusts: that a batch or a deletion gets on within the pause. One whose writer stands still for
-//! longer is told, as one that was cut off.
+//! Guarantees: a reported finding was seen twice, at least [`PAUSE`] apart; only such findings are
+//! repaired. Relies on a batch or a deletion making progress within the pause: one whose writer
+//! stalls for longer is reported as interrupted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,103 +18,130 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::{Finding, FindingStream, Remedy, Repairs, Verify};
 use crate::{Clock, PersistenceId, Result};
 
-/// How long what was found has to stand. A batch of hundreds is written in less.
+/// The time between both checks. A batch of hundreds of events is written in less.
 pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 
-/// So many ids with findings share a pause.
+/// Maximum ids with findings that share a pause.
 const SUSPECTS_MAX: usize = 1_000;
 
-/// What can be looked at again.
+/// Checks one id.
 #[async_trait]
-pub(crate) trait Looks: Send + Sync + 'static {
-    /// What is wrong with what an id has; what is wanted is repaired.
-    async fn look(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>>;
+pub(crate) trait Verifier: Send + Sync + 'static {
+    /// The findings about an id; those in `repairs` are repaired.
+    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>>;
 }
 
-/// What is wrong with one id.
-pub(crate) async fn one(
-    looks: &dyn Looks,
+/// The confirmed findings about one id.
+pub(crate) async fn confirm_one(
+    verifier: &dyn Verifier,
     clock: &dyn Clock,
-    (id, verify): (&PersistenceId, Verify),
+    id: &PersistenceId,
+    verify: Verify,
 ) -> Result<Vec<Finding>> {
-    let first = looks.look(id, &Verify::Look.into()).await?;
+    let first = verifier.verify(id, &Verify::Check.into()).await?;
     if first.is_empty() {
         return Ok(first);
     }
     clock.sleep(PAUSE).await;
-    again(looks, (id, verify), first).await
+    confirm(verifier, id, verify, first).await
 }
 
-/// What is wrong with everybody, by a first look at all.
-pub(crate) fn all(
-    looks: Arc<dyn Looks>,
+/// The confirmed findings about all ids, from those of a `first` check.
+pub(crate) fn confirm_all(
+    verifier: Arc<dyn Verifier>,
     clock: Arc<dyn Clock>,
-    (first, verify): (FindingStream, Verify),
+    first: FindingStream,
+    verify: Verify,
 ) -> FindingStream {
-    // What is nobody's, and the ids with nothing wrong, are told as they come; the others wait for
-    // a pause that they share, at the latest at the end.
-    let marked = first.map_ok(Some).chain(stream::iter([Ok(None)]));
-    let told = marked.try_filter_map({
-        let mut waiting: Vec<Vec<Finding>> = Vec::new();
+    // Stray items and ids without findings are reported at once; the others are collected for a
+    // common pause, at the latest at the end.
+    let with_end = first.map_ok(Some).chain(stream::iter([Ok(None)]));
+    let batches = with_end.try_filter_map({
+        let mut collected: Vec<Vec<Finding>> = Vec::new();
         move |found| {
-            let (told, is_due) = match found {
-                None => (Vec::new(), true),
+            let (reported, is_due) = match found {
+                None => (None, true),
                 Some(found) if found.iter().all(|one| one.persistence_id.is_none()) => {
-                    (vec![found], false)
+                    (Some(found), false)
                 }
                 Some(found) => {
-                    waiting.push(found);
-                    (Vec::new(), waiting.len() >= SUSPECTS_MAX)
+                    collected.push(found);
+                    (None, collected.len() >= SUSPECTS_MAX)
                 }
             };
             let suspects = match is_due {
-                true => std::mem::take(&mut waiting),
+                true => std::mem::take(&mut collected),
                 false => Vec::new(),
             };
-            let is_some = !told.is_empty() || !suspects.is_empty();
-            std::future::ready(Ok(is_some.then_some((told, suspects))))
+            let is_some = reported.is_some() || !suspects.is_empty();
+            std::future::ready(Ok(is_some.then_some((reported, suspects))))
         }
     });
-    let looked = told.and_then(move |(told, suspects)| {
-        let (looks, clock) = (looks.clone(), clock.clone());
+    let confirmed = batches.and_then(move |(reported, suspects)| {
+        let (verifier, clock) = (verifier.clone(), clock.clone());
         async move {
             if !suspects.is_empty() {
                 clock.sleep(PAUSE).await;
             }
             let confirmed = stream::iter(suspects).then(move |first| {
-                let looks = looks.clone();
+                let verifier = verifier.clone();
                 async move {
                     let id = first.iter().find_map(|one| one.persistence_id.clone());
                     match id {
-                        Some(id) => again(&*looks, (&id, verify), first).await,
+                        Some(id) => confirm(&*verifier, &id, verify, first).await,
                         None => Ok(first),
                     }
                 }
             });
-            Ok(stream::iter(told.into_iter().map(Ok)).chain(confirmed))
+            Ok(stream::iter(reported.map(Ok)).chain(confirmed))
         }
     });
-    Box::pin(looked.try_flatten())
+    Box::pin(confirmed.try_flatten())
 }
 
-/// Looks again at what was found, and repairs what stands where that is wanted.
-async fn again(
-    looks: &dyn Looks,
-    (id, verify): (&PersistenceId, Verify),
+/// The confirmed findings of a read-only `check`, of one id or of all.
+pub(crate) fn confirm_check(
+    check: impl Fn(Option<&PersistenceId>) -> FindingStream + Send + Sync + 'static,
+    clock: Arc<dyn Clock>,
+    id: Option<&PersistenceId>,
+) -> FindingStream {
+    let first = check(id);
+    confirm_all(Arc::new(ReadOnly(check)), clock, first, Verify::Check)
+}
+
+/// A check that never repairs.
+struct ReadOnly<F>(F);
+
+#[async_trait]
+impl<F> Verifier for ReadOnly<F>
+where
+    F: Fn(Option<&PersistenceId>) -> FindingStream + Send + Sync + 'static,
+{
+    async fn verify(&self, id: &PersistenceId, _: &Repairs) -> Result<Vec<Finding>> {
+        (self.0)(Some(id)).try_concat().await
+    }
+}
+
+/// Checks again, and repairs confirmed findings if that is wanted.
+async fn confirm(
+    verifier: &dyn Verifier,
+    id: &PersistenceId,
+    verify: Verify,
     first: Vec<Finding>,
 ) -> Result<Vec<Finding>> {
-    let second = looks.look(id, &Verify::Look.into()).await?;
-    let standing = standing(second, &first);
+    let second = verifier.verify(id, &Verify::Check.into()).await?;
+    let confirmed = found_before(second, &first);
     let is_repairable = |one: &Finding| one.remedy == Remedy::Repairable;
-    if verify == Verify::Look || !standing.iter().any(is_repairable) {
-        return Ok(standing);
+    if verify == Verify::Check || !confirmed.iter().any(is_repairable) {
+        return Ok(confirmed);
     }
-    let repaired = looks.look(id, &Repairs::these(standing.clone())).await?;
-    Ok(self::standing(repaired, &standing))
+    let repairs = Repairs::only(confirmed.clone());
+    let repaired = verifier.verify(id, &repairs).await?;
+    Ok(found_before(repaired, &confirmed))
 }
 
-/// Of what was found, what was found before.
-fn standing(mut found: Vec<Finding>, before: &[Finding]) -> Vec<Finding> {
-    found.retain(|one| before.iter().any(|other| one.is_again(other)));
+/// The findings that were found before, too.
+fn found_before(mut found: Vec<Finding>, before: &[Finding]) -> Vec<Finding> {
+    found.retain(|one| before.iter().any(|other| one.is_same(other)));
     found
 }

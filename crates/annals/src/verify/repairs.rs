@@ -1,15 +1,15 @@
-//! Which findings are repaired: those that were seen to stand, and no others.
+//! Which findings are repaired: only those that were confirmed.
 
 use super::{Finding, Problem, Verify};
 use crate::SequenceNumber;
 
-/// Which findings a layout is to repair, where that is safe. What it meets besides them may be the
-/// work of somebody who is writing, and is only told.
+/// The findings that a layout should repair, if that is safe. Others may be writes in flight and are
+/// only reported.
 ///
 /// ```
 /// use annals::verify::{Problem, Repairs, Verify};
 ///
-/// assert!(!Repairs::from(Verify::Look).wants(Problem::Leftover, (1, 2)));
+/// assert!(!Repairs::from(Verify::Check).wants(Problem::Leftover, (1, 2)));
 /// assert!(Repairs::from(Verify::Repair).wants(Problem::Leftover, (1, 2)));
 /// ```
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ enum Which {
 }
 
 impl Repairs {
-    /// These, and what shares numbers and problem with one of them.
-    pub(crate) fn these(findings: Vec<Finding>) -> Self {
+    /// Only these: findings of the same problem with overlapping numbers.
+    pub(crate) fn only(findings: Vec<Finding>) -> Self {
         Self(Which::These(findings))
     }
 
-    /// Whether this is to be repaired.
+    /// Whether to repair a problem of these numbers.
     pub fn wants(&self, problem: Problem, (from, to): (u64, u64)) -> bool {
         match &self.0 {
             Which::None => false,
@@ -44,7 +44,7 @@ impl Repairs {
 impl From<Verify> for Repairs {
     fn from(verify: Verify) -> Self {
         Self(match verify {
-            Verify::Look => Which::None,
+            Verify::Check => Which::None,
             Verify::Repair => Which::All,
         })
     }
@@ -55,10 +55,10 @@ fn overlap((one_from, one_to): (SequenceNumber, SequenceNumber), (from, to): (u6
 }
 
 impl Finding {
-    /// Whether another look has found the same: the numbers may have grown meanwhile.
-    pub(super) fn is_again(&self, other: &Self) -> bool {
-        let is_one = (&self.persistence_id, self.of, self.problem)
-            == (&other.persistence_id, other.of, other.problem);
+    /// Whether this is the same finding; the numbers may have grown in the meantime.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let is_one = (&self.persistence_id, self.kind, self.problem)
+            == (&other.persistence_id, other.kind, other.problem);
         is_one
             && match (self.numbers, other.numbers) {
                 (Some(one), Some((from, to))) => overlap(one, (from.get(), to.get())),

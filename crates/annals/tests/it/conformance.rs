@@ -1,4 +1,4 @@
-//! Every store of this crate against the suite all stores must pass.
+//! Every store of this crate passes the conformance suite.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ async fn a_scan_of_memory_costs_what_it_reads() {
 
 /// An index that the caller's spec does not mention still guards its key.
 #[tokio::test]
-async fn memory_keeps_what_it_has_when_an_index_unknown_to_the_caller_refuses() {
+async fn memory_is_unchanged_if_an_index_unknown_to_the_caller_refuses() {
     let (_, known) = table().await;
     let key = KeySchema::new(KeyAttribute::number("g"));
     let index = IndexSpec::global("by-g".parse().unwrap(), key);

@@ -1,4 +1,4 @@
-//! Counting: every verb and every way a call can end, and the metrics it feeds.
+//! Counting: every verb, every outcome of a call, and the metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ fn called(cost: Cost) -> Count {
 }
 
 #[tokio::test]
-async fn every_verb_is_counted_by_itself() {
+async fn every_verb_is_counted_separately() {
     let (memory, table) = table().await;
     let items = Store::from(memory);
     let one = item(1);
@@ -94,7 +94,7 @@ async fn every_verb_is_counted_by_itself() {
 }
 
 #[tokio::test]
-async fn a_refusal_counts_its_cost_and_what_it_showed() {
+async fn a_refusal_counts_its_cost_and_the_returned_item() {
     let (memory, table) = table().await;
     let items = Store::from(memory);
     let large = item(1).with("v", "x".repeat(1500));
@@ -157,7 +157,7 @@ async fn a_failure_counts_one_request() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_left_half_done_counts_what_was_done() {
+async fn an_incomplete_batch_counts_the_confirmed_writes() {
     let (memory, table) = table().await;
     let always = Faults {
         unprocessed: 1_000,
@@ -230,7 +230,7 @@ impl metrics::Recorder for Recorder {
 }
 
 #[tokio::test]
-async fn metrics_are_fed_by_verb_and_halves_are_carried() {
+async fn metrics_are_reported_by_verb_and_half_units_add_up() {
     let (memory, table) = table().await;
     let recorder = Recorder::default();
     let items = metrics::with_local_recorder(&recorder, || Store::from(memory));

@@ -1,4 +1,4 @@
-//! The embedded store beyond the suite: reopening, locking, formats, full disks, groups.
+//! The embedded store beyond the conformance suite: reopening, locking, formats, full disks, groups.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,7 @@ fn open(folder: &Path) -> annals::Result<Embedded> {
 }
 
 fn open_with_reserve(folder: &Path, reserve_mib: u64) -> Embedded {
-    let settings = EmbeddedSettings {
-        reserve_mib,
-        ..Default::default()
-    };
+    let settings = EmbeddedSettings::default().reserve_mib(reserve_mib);
     Embedded::open(folder, &settings).unwrap()
 }
 
@@ -45,7 +42,7 @@ async fn embedded_conforms() {
 }
 
 #[tokio::test]
-async fn embedded_conforms_after_it_was_closed_and_opened_again() {
+async fn embedded_conforms_after_reopening() {
     let folder = TempDir::new().unwrap();
     for _ in 0..2 {
         conformance::run(Arc::new(open(folder.path()).unwrap())).await;
@@ -53,7 +50,7 @@ async fn embedded_conforms_after_it_was_closed_and_opened_again() {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_reopening() {
+async fn writes_survive_reopening() {
     let folder = TempDir::new().unwrap();
     let items = open(folder.path()).unwrap();
     items
@@ -94,7 +91,7 @@ async fn what_was_written_is_there_after_reopening() {
 }
 
 #[tokio::test]
-async fn a_dropped_table_stays_dropped_and_its_number_is_not_used_again() {
+async fn a_dropped_table_stays_dropped_and_its_number_is_not_reused() {
     let folder = TempDir::new().unwrap();
     for _ in 0..3 {
         let items = open(folder.path()).unwrap();
@@ -121,7 +118,7 @@ async fn a_dropped_table_stays_dropped_and_its_number_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn a_second_opening_is_turned_away_until_the_first_is_closed() {
+async fn a_second_open_is_refused_until_the_first_is_closed() {
     let folder = TempDir::new().unwrap();
     let first = open(folder.path()).unwrap();
     let error = open(folder.path()).unwrap_err();
@@ -150,7 +147,7 @@ async fn a_folder_of_a_newer_format_is_refused_and_left_alone() {
         "annals embedded format 1\n"
     );
     std::fs::write(&format, "annals embedded format 2\n").unwrap();
-    check_refused(open(folder.path()), ErrorKind::Invalid, "newer annals");
+    check_refused(open(folder.path()), ErrorKind::Invalid, "newer version");
     std::fs::write(&format, "something else\n").unwrap();
     check_refused(open(folder.path()), ErrorKind::Corrupt, "FORMAT");
     std::fs::write(&format, "annals embedded format 1\n").unwrap();
@@ -173,7 +170,7 @@ fn a_folder_that_cannot_be_a_store_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_creation_that_was_cut_short_is_begun_anew() {
+async fn an_interrupted_creation_is_started_over() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("FORMAT.new"), "annals em").unwrap();
     std::fs::create_dir(folder.path().join("engine")).unwrap();
@@ -198,7 +195,11 @@ async fn a_store_without_its_format_is_refused_and_left_alone() {
     drop(items);
     let format = folder.path().join("FORMAT");
     std::fs::remove_file(&format).unwrap();
-    check_refused(open(folder.path()), ErrorKind::Corrupt, "FORMAT is missing");
+    check_refused(
+        open(folder.path()),
+        ErrorKind::Corrupt,
+        "FORMAT of the store is missing",
+    );
     std::fs::write(&format, "annals embedded format 1\n").unwrap();
     let items = open(folder.path()).unwrap();
     let found = items.describe_table(table().name()).await.unwrap();
@@ -206,7 +207,7 @@ async fn a_store_without_its_format_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_store_whose_files_are_gone_is_not_an_empty_store() {
+async fn missing_engine_files_are_corrupt_and_not_an_empty_store() {
     for gone in ["1", "2", "3"] {
         let folder = TempDir::new().unwrap();
         let items = open(folder.path()).unwrap();
@@ -223,7 +224,7 @@ async fn a_store_whose_files_are_gone_is_not_an_empty_store() {
 
 /// Tables come and go over many openings, and those that stay keep what they hold.
 #[tokio::test]
-async fn tables_that_stay_are_whole_while_others_come_and_go() {
+async fn tables_stay_intact_while_others_are_created_and_dropped() {
     let folder = TempDir::new().unwrap();
     let named = |name: &str| {
         let by_tag = KeySchema::new(KeyAttribute::text("tag")).sorted(KeyAttribute::number("n"));
@@ -264,7 +265,7 @@ async fn tables_that_stay_are_whole_while_others_come_and_go() {
 
 /// Groups become visible whole: nobody reads half of one, or loses sight of what was just read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_of_every_kind_see_the_same_picture() {
+async fn gets_queries_and_scans_see_the_same_snapshot() {
     let folder = TempDir::new().unwrap();
     let items = Arc::new(open(folder.path()).unwrap());
     let spec = table();
@@ -294,7 +295,7 @@ async fn reads_of_every_kind_see_the_same_picture() {
 }
 
 #[tokio::test]
-async fn a_store_is_free_once_dropped_even_if_a_read_was_abandoned() {
+async fn the_folder_is_free_after_a_drop_even_if_a_read_was_abandoned() {
     let folder = TempDir::new().unwrap();
     let items = open(folder.path()).unwrap();
     items
@@ -315,7 +316,7 @@ async fn a_store_is_free_once_dropped_even_if_a_read_was_abandoned() {
 }
 
 #[tokio::test]
-async fn a_batch_larger_than_a_group_is_written_in_several() {
+async fn a_batch_larger_than_a_group_is_written_in_several_groups() {
     let folder = TempDir::new().unwrap();
     let items = open(folder.path()).unwrap();
     items
@@ -335,7 +336,7 @@ async fn a_batch_larger_than_a_group_is_written_in_several() {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_puts_loses_nothing_and_recovers_by_itself() {
+async fn a_full_disk_refuses_puts_loses_nothing_and_recovers() {
     let folder = TempDir::new().unwrap();
     let items = open(folder.path()).unwrap();
     items
@@ -381,7 +382,7 @@ async fn a_full_disk_refuses_puts_loses_nothing_and_recovers_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_that_come_together_share_a_sync() {
+async fn concurrent_writers_share_a_sync() {
     let folder = TempDir::new().unwrap();
     let items = Arc::new(open(folder.path()).unwrap());
     items
@@ -427,7 +428,7 @@ async fn a_condition_sees_the_changes_of_its_own_group() {
 }
 
 #[tokio::test]
-async fn a_write_to_a_table_dropped_meanwhile_is_refused() {
+async fn a_write_to_a_dropped_table_is_refused() {
     let folder = TempDir::new().unwrap();
     let items = open(folder.path()).unwrap();
     items
@@ -445,7 +446,7 @@ async fn a_write_to_a_table_dropped_meanwhile_is_refused() {
 }
 
 #[tokio::test]
-async fn an_overwrite_costs_the_larger_of_both() {
+async fn an_overwrite_costs_the_larger_of_both_sizes() {
     let folder = TempDir::new().unwrap();
     let items = open(folder.path()).unwrap();
     let key = KeySchema::new(KeyAttribute::text("id"));

@@ -8,7 +8,7 @@ use annals::entity::{AskError, EntitySettings, Once, Retention};
 use annals::items::Items;
 use annals::journal::{Expected, Window};
 use annals::memory::Memory;
-use annals::snapshot::{Criteria, Place};
+use annals::snapshot::{Criteria, SnapshotPosition};
 use annals::store::Verb;
 use annals::{Annals, Codec, ErrorKind, NewEvent, Payload, PersistenceId, Random, SequenceNumber};
 use annals_jvm::AnyLayout;
@@ -45,7 +45,7 @@ async fn snapshots(annals: &Annals) -> Vec<u64> {
 
 /// Save a snapshot that an account cannot read.
 async fn save_unreadable(annals: &Annals, number: u64) {
-    let place = Place::from(SequenceNumber::new(number).unwrap());
+    let place = SnapshotPosition::from(SequenceNumber::new(number).unwrap());
     let strange = Payload::new(Codec::Json, r#"{"balance":1}"#).schema(7);
     let id = id();
     let saved = annals.snapshots().save(&id, place, strange);

@@ -1,8 +1,7 @@
-//! The journal's stored bytes: golden ones are read, written again the same, and damage is told.
+//! The journal's stored bytes: golden ones are read and written unchanged, and damage is corrupt.
 //!
 //! A line of the fixture has a name, the persistence id, the bytes of the commits in hex, the items
-//! in DynamoDB JSON and the events they hold. The bytes were made from `docs/format.md` by another
-//! program.
+//! in DynamoDB JSON and their events. Another program made the bytes from `docs/format.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +94,7 @@ fn table() -> TableSpec {
 }
 
 /// The snapshot that rides in one of the golden commits.
-fn riding_state() -> Payload {
+fn inline_state() -> Payload {
     Payload::new(Codec::Json, r#"{"items":1}"#)
         .manifest("Cart")
         .schema(2)
@@ -133,7 +132,7 @@ async fn golden_commits_are_read() {
         let last = golden.events.last().map(|event| event.sequence_number);
         assert_eq!(highest, last, "{}", golden.name);
         let riding = journal.last_snapshot(&golden.id).await.unwrap();
-        let want = Some(riding_state()).filter(|_| golden.name == "riding");
+        let want = Some(inline_state()).filter(|_| golden.name == "riding");
         let found = riding.map(|found| found.payload);
         assert_eq!(found, want, "{}", golden.name);
     }
@@ -152,7 +151,7 @@ async fn golden_commits_are_written() {
                 append.causation = Some(CAUSATION.to_owned());
                 append.correlation = Some(CORRELATION.to_owned());
             }
-            "riding" => append.snapshot = Some(riding_state()),
+            "riding" => append.snapshot = Some(inline_state()),
             "cut" => events
                 .splice(0..0, vec![NewEvent::default(); 2])
                 .for_each(drop),
@@ -175,7 +174,7 @@ async fn golden_commits_are_written() {
 }
 
 #[tokio::test]
-async fn golden_marks_are_written() {
+async fn golden_tombstones_are_written() {
     let all = golden();
     let golden = all.iter().find(|golden| golden.name == "deleted").unwrap();
     let (memory, journal) = holding(&[]).await;
@@ -203,7 +202,7 @@ async fn golden_marks_are_written() {
 
 /// Whatever happens to a byte, the answer is the right one or `Corrupt`.
 #[tokio::test]
-async fn any_damaged_byte_is_told() {
+async fn every_damaged_byte_is_corrupt() {
     let mut damaged = 0;
     for golden in golden() {
         for (at, item) in golden.items.iter().enumerate() {
@@ -230,7 +229,7 @@ async fn any_damaged_byte_is_told() {
 }
 
 #[tokio::test]
-async fn any_missing_byte_is_told() {
+async fn every_missing_byte_is_corrupt() {
     for golden in golden() {
         for (at, item) in golden.items.iter().enumerate() {
             let Some(bytes) = item.get("c").and_then(Value::as_bytes) else {
@@ -257,14 +256,14 @@ async fn check_damaged(golden: &Golden, items: &[Item]) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}"),
     }
     match journal.last_snapshot(&golden.id).await {
-        Ok(found) => assert!(found.is_none_or(|found| found.payload == riding_state())),
+        Ok(found) => assert!(found.is_none_or(|found| found.payload == inline_state())),
         Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{error:?}"),
     }
 }
 
 /// A commit moved under another key is damage too.
 #[tokio::test]
-async fn a_commit_under_another_key_is_told() {
+async fn a_commit_under_another_key_is_corrupt() {
     let all = golden();
     let stray = all[0].items[0].clone().with("p", "0:Cart|43");
     let (_, journal) = holding(&[stray]).await;
@@ -273,7 +272,7 @@ async fn a_commit_under_another_key_is_told() {
 }
 
 #[tokio::test]
-async fn a_missing_part_and_a_missing_commit_are_told() {
+async fn a_missing_chunk_and_a_missing_commit_are_corrupt() {
     let all = golden();
     let parts = all.iter().find(|golden| golden.name == "parts").unwrap();
     for lost in 1..parts.items.len() {
@@ -291,7 +290,7 @@ async fn a_missing_part_and_a_missing_commit_are_told() {
 }
 
 #[tokio::test]
-async fn a_sweep_leaves_golden_parts_alone() {
+async fn a_sweep_keeps_golden_chunks() {
     for golden in golden() {
         let (_, journal) = holding(&golden.items).await;
         let swept = journal.orphans(Duration::from_secs(3_600), Verify::Repair);

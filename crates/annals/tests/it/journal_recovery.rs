@@ -1,4 +1,4 @@
-//! Recovery: snapshots that ride in commits, the tail behind a snapshot, and what is in the way.
+//! Recovery: inline snapshots, the events after a snapshot, damage and deletions.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use annals::journal::{Append, Appended, Journal, Window};
 use annals::layout::Layout;
 use annals::layout::Tables;
 use annals::memory::Memory;
-use annals::snapshot::{Criteria, Place, Snapshot, Snapshots};
+use annals::snapshot::{Criteria, Snapshot, SnapshotPosition, Snapshots};
 use annals::store::Store;
 use annals::{Codec, ErrorKind, Event, ManualClock, NewEvent, Payload, Random};
 use annals_jvm::AnyLayout;
@@ -77,7 +77,7 @@ impl Bed {
         appended
     }
 
-    async fn save(&self, at: impl Into<Place>) {
+    async fn save(&self, at: impl Into<SnapshotPosition>) {
         self.snapshots.save(&id(), at, state(300)).await.unwrap();
     }
 
@@ -122,7 +122,7 @@ async fn a_snapshot_and_an_empty_tail_cost_two_requests_and_two_units() {
 }
 
 #[tokio::test]
-async fn a_snapshot_and_its_tail_cost_two_requests_and_what_is_read() {
+async fn a_snapshot_and_its_tail_cost_two_requests_and_the_units_read() {
     let mut bed = Bed::new().await;
     bed.append(events(3, 200)).await;
     let appended = bed.append(events(10, 200)).await;
@@ -138,7 +138,7 @@ async fn a_snapshot_and_its_tail_cost_two_requests_and_what_is_read() {
 }
 
 #[tokio::test]
-async fn a_snapshot_saved_by_number_alone_is_as_cheap_where_appends_have_one_event() {
+async fn a_snapshot_without_anchor_is_as_cheap_if_appends_have_one_event() {
     let mut bed = Bed::new().await;
     for _ in 0..5 {
         bed.append(events(1, 200)).await;
@@ -153,14 +153,14 @@ async fn a_snapshot_saved_by_number_alone_is_as_cheap_where_appends_have_one_eve
 }
 
 #[tokio::test]
-async fn a_wrong_anchor_costs_requests_and_not_truth() {
+async fn a_wrong_anchor_only_costs_requests() {
     let mut bed = Bed::new().await;
     for _ in 0..4 {
         bed.append(events(5, 100)).await;
     }
     for at in 1..=21 {
         for anchor in 1..=25 {
-            let place = Place {
+            let place = SnapshotPosition {
                 number: number(at),
                 anchor: Some(number(anchor)),
             };
@@ -173,7 +173,7 @@ async fn a_wrong_anchor_costs_requests_and_not_truth() {
 }
 
 #[tokio::test]
-async fn a_snapshot_behind_the_journals_end_has_no_tail() {
+async fn a_snapshot_after_the_journals_end_has_no_tail() {
     let mut bed = Bed::new().await;
     bed.append(events(3, 100)).await;
     bed.save(number(1_700)).await;
@@ -182,7 +182,7 @@ async fn a_snapshot_behind_the_journals_end_has_no_tail() {
 }
 
 #[tokio::test]
-async fn damaged_snapshots_are_passed_over_down_to_the_full_history() {
+async fn damaged_snapshots_are_skipped_down_to_a_full_replay() {
     let mut bed = Bed::new().await;
     let table = tables().snapshot;
     for _ in 0..3 {
@@ -209,7 +209,7 @@ async fn damaged_snapshots_are_passed_over_down_to_the_full_history() {
 /// Whoever deletes events trusts the snapshot behind them. If that is damaged, what is left is the
 /// history of another state.
 #[tokio::test]
-async fn a_damaged_snapshot_whose_events_are_deleted_is_told() {
+async fn a_damaged_snapshot_whose_events_are_deleted_is_corrupt() {
     for (older, deleted) in [(Some(2), 4), (Some(2), 6), (None, 1), (None, 6)] {
         let mut bed = Bed::new().await;
         let table = tables().snapshot;
@@ -261,7 +261,7 @@ async fn listing_snapshots_costs_two_requests_and_loading_one() {
 }
 
 #[tokio::test]
-async fn a_snapshot_rides_where_it_costs_nothing_and_is_read_in_one_request() {
+async fn a_snapshot_is_stored_inline_if_it_is_free_and_read_in_one_request() {
     let mut bed = Bed::new().await;
     bed.append(events(1, 200)).await;
     bed.counting.take_counts();
@@ -279,7 +279,7 @@ async fn a_snapshot_rides_where_it_costs_nothing_and_is_read_in_one_request() {
 
 /// To the byte: whatever size the state has, what it rides in costs what it would without.
 #[tokio::test]
-async fn what_a_snapshot_rides_in_costs_what_it_would_without() {
+async fn an_inline_snapshot_does_not_raise_the_cost_of_a_commit() {
     for (count, plain_units) in [(1, 1), (4, 1), (7, 2), (10, 3)] {
         let (mut rode, mut was_left) = (false, false);
         for bytes in (0..1_100).step_by(7) {
@@ -300,7 +300,7 @@ async fn what_a_snapshot_rides_in_costs_what_it_would_without() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_rides_is_the_last_word_or_none() {
+async fn only_an_inline_snapshot_of_the_last_commit_is_loaded() {
     let mut bed = Bed::new().await;
     let riding = || Append::of(events(2, 100)).snapshot(state(300));
     assert_eq!(
@@ -325,7 +325,7 @@ async fn a_snapshot_that_rides_is_the_last_word_or_none() {
 }
 
 #[tokio::test]
-async fn a_riding_snapshot_is_found_in_any_bucket() {
+async fn an_inline_snapshot_is_found_in_any_bucket() {
     for last in [998, 999, 1_000, 1_001, 2_000, 5_432] {
         let mut bed = Bed::new().await;
         bed.append(events(last - 1, 1)).await;
@@ -341,7 +341,7 @@ async fn a_riding_snapshot_is_found_in_any_bucket() {
 
 /// A deletion is cut off after any of the marks it puts at once, wherever pages end.
 #[tokio::test]
-async fn a_deletion_cut_off_leaves_a_journal_that_replays() {
+async fn an_interrupted_deletion_leaves_a_journal_that_replays() {
     const COMMITS: u64 = 30;
     const DELETED: u64 = 24;
     let mut bed = Bed::new().await;
@@ -380,7 +380,7 @@ async fn a_deletion_cut_off_leaves_a_journal_that_replays() {
 
 /// A deletion that overtakes whoever follows: what it took is passed over, and the rest comes.
 #[tokio::test]
-async fn following_goes_on_behind_a_deletion_that_overtakes_it() {
+async fn following_continues_after_a_deletion_that_overtakes_it() {
     const COMMITS: u64 = 60;
     let mut bed = Bed::new().await;
     // Several pages.

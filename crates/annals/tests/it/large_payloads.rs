@@ -1,5 +1,5 @@
-//! Snapshots and states larger than an item, while others replace and delete them: readers and
-//! deletions that stop between any two requests.
+//! Snapshots and states larger than an item that are replaced and deleted concurrently: readers and
+//! deletions pause between any two requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ async fn a_reader_finds_a_state_that_is_being_replaced() {
 }
 
 #[tokio::test]
-async fn a_deletion_by_time_leaves_what_was_saved_later() {
+async fn a_deletion_by_time_keeps_later_snapshots() {
     for seed in 0..100 {
         let world = World::new().await;
         let (deleter, writer) = (world.snapshots(seed), world.snapshots(seed + 1_000));

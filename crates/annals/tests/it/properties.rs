@@ -1,4 +1,4 @@
-//! Numbers and DynamoDB JSON, for whatever comes.
+//! Numbers and DynamoDB JSON, with random input.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -204,7 +204,12 @@ impl Both {
         for (event, line) in events.into_iter().zip(&theirs) {
             jvm_lines::check(line, &Payload::from(event.data));
         }
-        let mut wrong = self.journal().await.verify(id, Verify::Look).await.unwrap();
+        let mut wrong = self
+            .journal()
+            .await
+            .verify(id, Verify::Check)
+            .await
+            .unwrap();
         wrong.retain(|finding| finding.problem != Problem::IncompleteBatch);
         assert_eq!(wrong, [], "{plugin} {id}");
         (theirs.len(), highest)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use annals::Annals;
-use annals::copy::{Copier, Side};
+use annals::copy::{Copier, CopyEndpoint};
 use annals::layout::Layout;
 use annals::memory::Memory;
 use annals_jvm::AnyLayout;
@@ -14,16 +14,12 @@ use super::both::{Both, id, with_every_layout};
 use super::{lines, opaque, texts, values};
 
 /// The journal that both share, as a side of a copy.
-async fn theirs(both: &Both) -> Side {
-    Side {
-        journal: both.journal().await,
-        snapshots: None,
-        states: None,
-    }
+async fn theirs(both: &Both) -> CopyEndpoint {
+    CopyEndpoint::new(both.journal().await)
 }
 
 /// Copies everything; answers how many events were written and read back.
-async fn copy(from: Side, to: Side) -> u64 {
+async fn copy(from: CopyEndpoint, to: CopyEndpoint) -> u64 {
     let outcomes = Copier::new(from, to).all("");
     let outcomes: Vec<_> = outcomes.try_collect().await.unwrap();
     let failures = outcomes.iter().filter_map(|it| it.failure.as_ref());
@@ -47,7 +43,7 @@ async fn what_was_copied_there_and_back_is_what_they_wrote() {
 
         let (memory, settings) = (Arc::new(Memory::new()), AnyLayout::default());
         let ours = Annals::create(memory, &settings).await.unwrap();
-        let ours = Side::from(&ours);
+        let ours = CopyEndpoint::from(&ours);
         let copied = copy(theirs(both).await, ours.clone()).await;
         assert_eq!(copied, count as u64);
         for id in [&whole, &cut] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use annals::Random;
-use annals::copy::{Copier, Side};
+use annals::copy::{Copier, CopyEndpoint};
 use annals::items::Items;
 use annals::memory::Memory;
 use annals_jvm::LayoutName;
@@ -50,7 +50,7 @@ async fn copy_dying(
             )
             .await?;
             let to = open(faulty(to, faults), target).await?;
-            Ok::<_, annals::Error>(Copier::new(from, to).at_once(3))
+            Ok::<_, annals::Error>(Copier::new(from, to).concurrency(3))
         };
         let Ok(copier) = opened.await else { continue };
         let mut outcomes = copier.all("");
@@ -77,10 +77,10 @@ async fn copy_dying(
     panic!("no copy got through: {how:?}, {failures:?}");
 }
 
-async fn open(items: Arc<dyn Items>, layout: LayoutName) -> annals::Result<Side> {
+async fn open(items: Arc<dyn Items>, layout: LayoutName) -> annals::Result<CopyEndpoint> {
     let settings = super::stage::settings(layout);
     let annals = annals::Annals::open(items, &settings).await?;
-    Ok(Side::from(&annals))
+    Ok(CopyEndpoint::from(&annals))
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals::copy::{Copier, Side};
+use annals::copy::{Copier, CopyEndpoint};
 use annals::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, Journal, JournalLayout, Skip,
     Stamped, Window,
@@ -82,12 +82,8 @@ async fn what_does_not_read_back_as_it_was_written_is_told() {
     let store = Store::from(items);
     let layout = J5ik2oJournal::open(&store, &settings).unwrap();
     let journal = Journal::new(Arc::new(Forgetful(layout, 5)), &store);
-    let target = Side {
-        journal,
-        snapshots: None,
-        states: None,
-    };
-    let (kind, message) = failure(&Copier::new(Side::from(&source.annals), target)).await;
+    let target = CopyEndpoint::new(journal);
+    let (kind, message) = failure(&Copier::new(CopyEndpoint::from(&source.annals), target)).await;
     assert_eq!(kind, ErrorKind::Corrupt);
     assert!(message.contains("does not read back"), "{message}");
     assert!(

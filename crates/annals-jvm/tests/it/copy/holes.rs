@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals::copy::{Copier, Side};
+use annals::copy::{Copier, CopyEndpoint};
 use annals::entity::{
     Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Retention, Stored, persist,
 };
@@ -52,7 +52,7 @@ impl Handle<Deposit> for Account {
 }
 
 /// A journal whose events have the numbers 1 to 3, 7, 8, and 12,345.
-async fn with_holes() -> Side {
+async fn with_holes() -> CopyEndpoint {
     let items = Arc::new(Memory::new());
     let settings = settings(LayoutName::J5ik2o);
     Annals::create(items.clone(), &settings).await.unwrap();
@@ -80,11 +80,7 @@ async fn with_holes() -> Side {
             assert_eq!(appended.unwrap().first.get(), last + n + 1);
         }
     }
-    Side {
-        journal,
-        snapshots: None,
-        states: None,
-    }
+    CopyEndpoint::new(journal)
 }
 
 async fn numbers(journal: &Journal, window: Window) -> Vec<u64> {
@@ -99,7 +95,7 @@ async fn numbers_that_are_left_out_between_events_are_left_out_in_the_target() {
     let source = with_holes().await;
     for to in LayoutName::ALL {
         let target = Stage::new(to).await;
-        let copier = Copier::new(source.clone(), Side::from(&target.annals));
+        let copier = Copier::new(source.clone(), CopyEndpoint::from(&target.annals));
         for _ in 0..2 {
             for outcome in outcomes(&copier).await {
                 assert!(outcome.failure.is_none(), "{to}: {outcome:?}");
@@ -186,7 +182,7 @@ async fn an_entity_recovers_across_numbers_that_are_left_out() {
     old.region(saves()).ask("a", Deposit(10)).await.unwrap();
     for to in LayoutName::ALL {
         let target = Stage::new(to).await;
-        let copier = Copier::new(Side::from(&old), Side::from(&target.annals));
+        let copier = Copier::new(CopyEndpoint::from(&old), CopyEndpoint::from(&target.annals));
         for outcome in outcomes(&copier).await {
             assert!(outcome.failure.is_none(), "{to}: {outcome:?}");
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use annals::copy::{Copied, Copier, Outcome, Side};
+use annals::copy::{Copied, Copier, CopyEndpoint, Outcome};
 use annals::items::Items;
 use annals::journal::{Append, Verify, Window};
 use annals::layout::Layout;
@@ -134,7 +134,7 @@ impl Stage {
         let journal = self.annals.journal();
         let mut ids = journal.persistence_ids("");
         while let Some(id) = ids.try_next().await.unwrap() {
-            let findings = journal.verify(&id, Verify::Look).await.unwrap();
+            let findings = journal.verify(&id, Verify::Check).await.unwrap();
             assert!(findings.is_empty(), "{id}: {findings:?}");
         }
     }
@@ -159,7 +159,10 @@ impl Seen {
 }
 
 pub(super) fn copier(from: &Stage, to: &Stage) -> Copier {
-    Copier::new(Side::from(&from.annals), Side::from(&to.annals))
+    Copier::new(
+        CopyEndpoint::from(&from.annals),
+        CopyEndpoint::from(&to.annals),
+    )
 }
 
 pub(super) async fn outcomes(copier: &Copier) -> Vec<Outcome> {

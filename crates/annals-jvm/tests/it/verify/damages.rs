@@ -339,7 +339,7 @@ async fn sound_journals_have_nothing_to_be_found() {
             assert_eq!(bed.found().await, [], "{layout} deleted to {to}");
         }
         let nobody: annals::PersistenceId = "nobody".parse().unwrap();
-        let found = bed.journal().await.verify(&nobody, Verify::Look).await;
+        let found = bed.journal().await.verify(&nobody, Verify::Check).await;
         assert_eq!(found.unwrap(), []);
     }
 }
@@ -418,7 +418,7 @@ async fn places_and_marks_that_cannot_be_are_told() {
             .await;
         let told = annals::Error::from(appended.unwrap_err());
         assert_eq!(told.kind(), ErrorKind::Corrupt);
-        let found = bed.verify(Verify::Look).await;
+        let found = bed.verify(Verify::Check).await;
         let found: Vec<Problem> = found.iter().map(|finding| finding.problem).collect();
         assert_eq!(found, [problem]);
     }
@@ -462,6 +462,6 @@ async fn verifying_a_missing_table_says_so() {
     let items: Arc<dyn Items> = Arc::new(annals::memory::Memory::new());
     let bed = Bed::with(LayoutName::J5ik2o, &[1]).await;
     let journal = bed.journal_on(items).await;
-    let told = journal.verify(&id(), Verify::Look).await.unwrap_err();
+    let told = journal.verify(&id(), Verify::Check).await.unwrap_err();
     assert_eq!(told.kind(), ErrorKind::Invalid);
 }

@@ -78,8 +78,8 @@ async fn read(folder: &Path) -> annals::Result<Vec<Event>> {
         .journal(&store(items, clock, Random::seeded(1)))
         .await?;
     let events: Vec<Event> = journal.replay(&id(), Window::ALL).try_collect().await?;
-    journal.verify(&id(), Verify::Look).await?;
-    let all: Vec<_> = journal.verify_all(Verify::Look).try_collect().await?;
+    journal.verify(&id(), Verify::Check).await?;
+    let all: Vec<_> = journal.verify_all(Verify::Check).try_collect().await?;
     assert!(all.concat().is_empty(), "what is replayed is well: {all:?}");
     Ok(events)
 }

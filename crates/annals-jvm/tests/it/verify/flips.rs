@@ -126,7 +126,7 @@ async fn whatever_bit_is_flipped_it_is_found_and_nothing_wrong_is_replayed() {
                 Ok(replayed) => assert_eq!(replayed, events, "{layout} {damaged:?}"),
                 Err(kind) => assert_eq!(kind, ErrorKind::Corrupt, "{layout} {damaged:?}"),
             }
-            let found = bed.verify(Verify::Look).await;
+            let found = bed.verify(Verify::Check).await;
             assert_eq!(
                 found.is_empty(),
                 is_harmless,

@@ -137,9 +137,9 @@ async fn live(layout: LayoutName, seed: u64, is_damaged: bool) -> (Vec<Finding>,
         Box::pin(delete(writer, id())),
     ];
     let whose = id();
-    let one = journal.verify(&whose, Verify::Look);
+    let one = journal.verify(&whose, Verify::Check);
     let one = interleaved(one, &mut others, &random).unwrap();
-    let all = journal.verify_all(Verify::Look).try_concat();
+    let all = journal.verify_all(Verify::Check).try_concat();
     let all = interleaved(all, &mut others, &random).unwrap();
     (one, all)
 }

@@ -92,7 +92,7 @@ impl Bed {
 
     /// The problems, with their numbers and whether they can be repaired.
     async fn found(&self) -> Vec<Brief> {
-        brief(&self.verify(Verify::Look).await, &Remedy::Repairable)
+        brief(&self.verify(Verify::Check).await, &Remedy::Repairable)
     }
 
     async fn replay(&self) -> Result<Vec<Event>, ErrorKind> {

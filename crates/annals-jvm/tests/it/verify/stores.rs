@@ -6,7 +6,7 @@ use annals::items::{Condition, Item, Scan, TableSpec, Value, scan_all};
 use annals::layout::Layout;
 use annals::snapshot::Snapshots;
 use annals::state::States;
-use annals::verify::{Finding, FindingStream, Kept, Problem, Remedy, Verify};
+use annals::verify::{Finding, FindingStream, Problem, Remedy, StoredKind, Verify};
 use annals::{Codec, ManualClock, Payload, PersistenceId, Random};
 use annals_jvm::LayoutName;
 use annals_testkit::store;
@@ -82,9 +82,9 @@ async fn snapshots_and_values_that_were_altered_are_found_and_left() {
         }
         for whose in [None, Some(&id())] {
             let found = all(snapshots.verify(whose)).await;
-            check(&found, (Kept::Snapshot, number(7).get()));
+            check(&found, (StoredKind::Snapshot, number(7).get()));
             if let Some(states) = &states {
-                check(&all(states.verify(whose)).await, (Kept::Value, 1));
+                check(&all(states.verify(whose)).await, (StoredKind::Value, 1));
             }
         }
         assert_eq!(all(snapshots.verify(Some(&other()))).await, []);
@@ -99,10 +99,10 @@ async fn snapshots_and_values_that_were_altered_are_found_and_left() {
 }
 
 #[track_caller]
-fn check(found: &[Finding], (of, number): (Kept, u64)) {
+fn check(found: &[Finding], (of, number): (StoredKind, u64)) {
     assert_eq!(found.len(), 1, "{found:?}");
     let finding = &found[0];
-    assert_eq!((finding.of, finding.problem), (of, Problem::Unreadable));
+    assert_eq!((finding.kind, finding.problem), (of, Problem::Unreadable));
     assert_eq!(finding.persistence_id, Some(id()));
     let numbers = finding.numbers.map(|(from, to)| (from.get(), to.get()));
     assert_eq!(numbers, Some((number, number)));
@@ -159,7 +159,7 @@ async fn items_that_are_nobodys_are_told_in_every_table() {
         let tables = bed.settings.tables().unwrap();
         let (snapshots, states) = (snapshots(&bed), states(&bed));
         let journal = bed.journal().await;
-        assert_eq!(all(journal.verify_all(Verify::Look)).await, []);
+        assert_eq!(all(journal.verify_all(Verify::Check)).await, []);
         for table in tables.all() {
             let put = bed.items.put(table, nobodys(table), Condition::Always);
             put.await.unwrap();
@@ -196,10 +196,10 @@ async fn another_journals_items_are_nobodys_strays() {
     beside.fill(&id(), &[1; 101]).await;
     beside.delete_to(2).await;
     let journal = bed.journal().await;
-    assert_eq!(all(journal.verify_all(Verify::Look)).await, []);
+    assert_eq!(all(journal.verify_all(Verify::Check)).await, []);
     let far = bed.row(1).await.with("num", 150u64);
     bed.put(far).await;
-    let found = all(journal.verify_all(Verify::Look)).await;
+    let found = all(journal.verify_all(Verify::Check)).await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].problem, Problem::Stray);
 }
@@ -211,7 +211,7 @@ async fn ids_that_lost_what_they_are_listed_by_are_verified() {
         let bed = Bed::with(layout, &[1, 1, 1]).await;
         bed.remove(&bed.row(1).await).await;
         let journal = bed.journal().await;
-        let found = all(journal.verify_all(Verify::Look)).await;
+        let found = all(journal.verify_all(Verify::Check)).await;
         assert_eq!(found.len(), 1, "{layout} {found:?}");
         assert_eq!(found[0].problem, Problem::Gap, "{layout}");
         assert_eq!(found[0].persistence_id, Some(id()));

@@ -1,30 +1,29 @@
-//! Appending: one put of one commit, on the condition that its key is free.
+//! Append: one conditional put of one commit, under a key that must be free.
 //!
-//! Promises: a commit is put only behind a number that ends another, so no gap comes to be; a
-//! refusal by our own earlier success is told from one by somebody else.
-//! Trusts: tokens to differ.
-//! Never: overwrites a key.
+//! Guarantees: a commit is only put after the end of another, so there are no gaps. A refusal because
+//! of our own earlier success is recognised by the token. No key is overwritten. Relies on unique
+//! tokens.
 
-use super::blob::Header;
-use super::body::Written;
+use super::body::WriteSet;
 use super::commit::Commit;
+use super::commit_codec::Header;
 use super::journal::AnnalsJournal;
 use crate::items::{Condition, WriteError};
 use crate::journal::{AppendError, Appended, Conflict, Expected, Stamped};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
-/// How often an append behind whatever is last is tried while others keep being quicker.
-const ANY_TRIES_MAX: usize = 32;
+/// Attempts to append after the last event while other writers are faster.
+const ANY_ATTEMPTS_MAX: usize = 32;
 
-/// How the put of a commit ended.
+/// The result of putting a commit.
 enum Put {
-    Landed(Appended),
-    /// Somebody else's is there, if it was seen.
+    Done(Appended),
+    /// The key is taken, by this commit if it was read.
     Taken(Option<Box<Commit>>),
 }
 
 impl AnnalsJournal {
-    pub(super) async fn put_expecting(
+    pub(super) async fn append_expecting(
         &self,
         id: &PersistenceId,
         expected: Expected,
@@ -32,12 +31,12 @@ impl AnnalsJournal {
     ) -> Result<Appended, AppendError> {
         self.record().await?;
         let put = match expected {
-            Expected::Empty => self.put_behind(id, None, stamped).await?,
-            Expected::Last(number) => self.put_behind_proven(id, number, stamped).await?,
-            Expected::Any => self.put_behind_any(id, stamped).await?,
+            Expected::Empty => self.put_after(id, None, stamped).await?,
+            Expected::Last(number) => self.put_after_checked(id, number, stamped).await?,
+            Expected::Any => self.put_after_last(id, stamped).await?,
         };
         match put {
-            Put::Landed(appended) => {
+            Put::Done(appended) => {
                 self.heads.learn(id, appended.last);
                 Ok(appended)
             }
@@ -52,14 +51,14 @@ impl AnnalsJournal {
                 Err(AppendError::Conflict(Box::new(Conflict {
                     id: id.clone(),
                     expected,
-                    found: right_behind(expected, found),
+                    found: directly_after(expected, found),
                 })))
             }
         }
     }
 
-    /// Behind a number that is known, or found, to end a commit.
-    async fn put_behind_proven(
+    /// Puts after a sequence number, if it is known or found to end a commit.
+    async fn put_after_checked(
         &self,
         id: &PersistenceId,
         number: SequenceNumber,
@@ -68,23 +67,23 @@ impl AnnalsJournal {
         if self.heads.get(id) != Some(number) {
             match self.covering(id, number).await? {
                 Some(commit) if commit.last()? == number => {}
-                // Inside a batch, which a successor would split, or past the end.
+                // In the middle of a commit, or after the end.
                 other => return Ok(Put::Taken(other.map(Box::new))),
             }
         }
-        self.put_behind(id, Some(number), stamped).await
+        self.put_after(id, Some(number), stamped).await
     }
 
-    /// Behind whatever is last. A lag of one commit is repaired from what the refusal shows, a
-    /// longer one by looking.
-    async fn put_behind_any(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
+    /// Puts after the last event. If one commit was missed, the refusal returns it; if more were
+    /// missed, the end is searched.
+    async fn put_after_last(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
         let mut last = match self.heads.get(id) {
             Some(known) => Some(known),
             None => self.find_highest(id).await?,
         };
-        for lag in 0..ANY_TRIES_MAX {
-            match self.put_behind(id, last, stamped).await? {
-                Put::Landed(appended) => return Ok(Put::Landed(appended)),
+        for lag in 0..ANY_ATTEMPTS_MAX {
+            match self.put_after(id, last, stamped).await? {
+                Put::Done(appended) => return Ok(Put::Done(appended)),
                 Put::Taken(Some(existing)) => {
                     let end = existing.last()?;
                     self.heads.learn(id, end);
@@ -99,21 +98,21 @@ impl AnnalsJournal {
         Ok(Put::Taken(None))
     }
 
-    async fn put_behind(
+    async fn put_after(
         &self,
         id: &PersistenceId,
         last: Option<SequenceNumber>,
         stamped: &Stamped,
     ) -> Result<Put> {
-        let (table, commit) = (self.parted(), commit_behind(id, last, stamped)?);
-        let begun = table.begin(stamped.time_ms);
+        let (table, commit) = (self.chunked_table(), commit_after(id, last, stamped)?);
+        let start = table.begin(stamped.time_ms);
         let (first, last) = (commit.first, commit.last()?);
-        let (Written { item, mut parts }, has_snapshot) = commit.write(self.span)?;
-        table.write(&parts, begun).await?;
+        let (WriteSet { item, mut chunks }, has_snapshot) = commit.write(self.span)?;
+        table.write(&chunks, start).await?;
         match self.store.put(&self.table, item, Condition::Absent).await {
             Ok(_) => {
-                table.settle(&parts, begun, false).await?;
-                Ok(Put::Landed(Appended {
+                table.rewrite_if_late(&chunks, start, false).await?;
+                Ok(Put::Done(Appended {
                     first,
                     last,
                     time_ms: stamped.time_ms,
@@ -123,36 +122,43 @@ impl AnnalsJournal {
             Err(WriteError::Failed(error)) => Err(error),
             Err(WriteError::Refused { existing, .. }) => {
                 let existing = existing.ok_or_else(|| {
-                    Error::unavailable("the store refused a commit for nothing; try again")
+                    Error::unavailable(
+                        "the store refused a commit without an existing item; try again",
+                    )
                 })?;
                 let existing = self.commit_of(id, &existing)?;
-                let kept = existing.part_keys();
-                table.take_back(&parts, &kept).await;
+                let kept = existing.chunk_keys();
+                table.remove_refused(&chunks, &kept).await;
                 if existing.token() != stamped.token {
                     return Ok(Put::Taken(Some(Box::new(existing))));
                 }
-                // Our own, whose answer was lost.
-                parts.retain(|part| self.table.key_of(part).is_ok_and(|key| kept.contains(&key)));
-                table.settle(&parts, begun, false).await?;
-                Ok(Put::Landed(Appended {
+                // Our own: its response was lost.
+                chunks.retain(|chunk| {
+                    self.table
+                        .key_of(chunk)
+                        .is_ok_and(|key| kept.contains(&key))
+                });
+                table.rewrite_if_late(&chunks, start, false).await?;
+                Ok(Put::Done(Appended {
                     first,
                     last: existing.last()?,
-                    time_ms: existing.blob.header.time_ms,
-                    has_snapshot: existing.blob.header.snapshot.is_some(),
+                    time_ms: existing.stored.header.time_ms,
+                    has_snapshot: existing.stored.header.snapshot.is_some(),
                 }))
             }
         }
     }
 }
 
-fn commit_behind(
+fn commit_after(
     id: &PersistenceId,
     last: Option<SequenceNumber>,
     stamped: &Stamped,
 ) -> Result<Commit> {
     let first = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next);
     let count = stamped.append.events.len() as u64;
-    let used_up = || Error::invalid(format!("sequence numbers are used up. id=`{id}`"));
+    let used_up =
+        || Error::invalid("there are no more sequence numbers for this id").fact("id", id);
     let first = first.ok_or_else(used_up)?;
     first.plus(count.saturating_sub(1)).ok_or_else(used_up)?;
     let header = Header {
@@ -168,8 +174,8 @@ fn commit_behind(
     Commit::of_events(id, first, header, &stamped.append.events)
 }
 
-/// What of the events found begins right behind what was expected, or nothing.
-fn right_behind(expected: Expected, mut found: Vec<Event>) -> Vec<Event> {
+/// The found events, if they begin directly after the expected sequence number.
+fn directly_after(expected: Expected, mut found: Vec<Event>) -> Vec<Event> {
     let next = match expected {
         Expected::Empty => Some(SequenceNumber::FIRST),
         Expected::Last(number) => number.next(),

@@ -1,30 +1,27 @@
-//! Deleting up to a number: payloads go, numbers stay taken.
+//! Deleting up to a sequence number: payloads are deleted, sequence numbers stay used.
 //!
-//! A deleted commit leaves a mark under its key: which numbers stood there, and the token. So a
-//! writer that was frozen meanwhile still finds its successor key taken, and the highest number is
-//! known even where everything is deleted. The mark of the very first commit also tells how far
-//! everything is deleted, so that neither a full replay nor the next deletion walks over marks.
+//! A deleted commit leaves a tombstone under its key, with its sequence numbers and token. A writer
+//! that was paused still finds the successor key taken, and the highest sequence number is known even
+//! if everything is deleted. The tombstone of the very first commit has the low watermark, up to
+//! which everything is deleted, so that neither a full replay nor the next deletion reads tombstones.
 //!
-//! Promises: commits are deleted from the first on, `AT_ONCE` at a time, so wherever it is cut off
-//! no event in front of a mark is meant to be there any more; running it again, or twice at once,
-//! is safe. A mark is written before the parts it makes useless are deleted.
-//! Never: deletes the item of a commit.
+//! Guarantees: commits are deleted in order, `BATCH` at a time, so after an interruption every event
+//! before a tombstone counts as deleted. Repeatable, also concurrently. A tombstone is written before
+//! its chunks are deleted. The item of a commit is never deleted.
 
 use futures::TryStreamExt;
 
-use super::commit::{BLOB, Commit};
+use super::commit::{COMMIT_BYTES, Commit};
 use super::journal::AnnalsJournal;
 use super::keys;
 use crate::items::limits::WRITE_BATCH_MAX;
-use crate::items::{
-    Condition, Item, KeyPart, Query, SortRange, Write, WriteError, query_all, query_pages,
-};
+use crate::items::{Condition, Item, KeyPart, Query, SortRange, Write, WriteError};
 use crate::{Error, PersistenceId, Result, SequenceNumber};
 
-/// How often a commit is replaced while another deletion changes it.
-const TRIES_MAX: usize = 16;
-/// How many marks are put in no order.
-pub(super) const AT_ONCE: usize = WRITE_BATCH_MAX;
+/// Attempts to replace a commit while other deletions change it.
+const ATTEMPTS_MAX: usize = 16;
+/// Tombstones that are written in one unordered batch.
+pub(super) const BATCH: usize = WRITE_BATCH_MAX;
 
 pub(super) async fn delete_to(
     journal: &AnnalsJournal,
@@ -34,12 +31,12 @@ pub(super) async fn delete_to(
     let Some(first) = journal.item_at(id, SequenceNumber::FIRST).await? else {
         return Ok(());
     };
-    // The first commit goes first, and its mark is raised when the others are gone.
+    // Delete the first commit first; its low watermark is raised after the others are deleted.
     let first = journal.commit_of(id, &first)?;
     let before = match first.low() {
         Some(low) => low,
         None => match replace(journal, id, SequenceNumber::FIRST, |commit| {
-            marked(commit.without(to)?, None)
+            with_watermark(commit.without(to)?, None)
         })
         .await?
         .low()
@@ -56,20 +53,20 @@ pub(super) async fn delete_to(
     };
     let outcome = deletion.run().await;
     let low = deletion.low;
-    // What is deleted is deleted, also where the rest could not be.
+    // Record what is deleted, also if the rest failed.
     if low > before {
         replace(journal, id, SequenceNumber::FIRST, |commit| {
-            marked(commit.clone(), Some(low))
+            with_watermark(commit.clone(), Some(low))
         })
         .await?;
     }
     outcome
 }
 
-/// The first commit with its low mark raised to `low`, and to its own end; never lowered.
-fn marked(mut first: Commit, low: Option<SequenceNumber>) -> Result<Commit> {
+/// The first commit with its low watermark raised to `low`, and to its own end; never lowered.
+fn with_watermark(mut first: Commit, low: Option<SequenceNumber>) -> Result<Commit> {
     if first.is_deleted() {
-        first.blob.header.low = first.low().max(low).max(Some(first.last()?));
+        first.stored.header.low = first.low().max(low).max(Some(first.last()?));
     }
     Ok(first)
 }
@@ -78,27 +75,23 @@ struct Deletion<'a> {
     journal: &'a AnnalsJournal,
     id: &'a PersistenceId,
     to: SequenceNumber,
-    /// Where the last commit ends that was deleted whole, with all before it.
+    /// Everything up to here is deleted.
     low: SequenceNumber,
 }
 
 impl Deletion<'_> {
-    /// Deletes bucket by bucket, until `to`, a commit that goes on behind it, or the end.
+    /// Deletes bucket by bucket, up to `to`, a commit that continues after it, or the end.
     async fn run(&mut self) -> Result<()> {
         while let Some(next) = self.low.next().filter(|next| *next <= self.to) {
             let range = SortRange::Between(KeyPart::from(next.get()), KeyPart::from(self.to.get()));
             let partition = keys::commits(self.id, self.journal.span.bucket(next));
             let query = Query::of(partition).within(range);
-            let (items, table) = (
-                self.journal.store.items().clone(),
-                self.journal.table.clone(),
-            );
-            let mut pages = query_pages(items, table, query);
+            let mut pages = self.journal.store.query_pages(&self.journal.table, query);
             let before = self.low;
             while let Some(page) = pages.try_next().await? {
-                for chunk in page.items.chunks(AT_ONCE) {
-                    if let Some(cut) = self.delete(chunk).await? {
-                        return self.cut_short(cut).await;
+                for batch in page.items.chunks(BATCH) {
+                    if let Some(partial) = self.delete(batch).await? {
+                        return self.shorten(partial).await;
                     }
                 }
             }
@@ -109,47 +102,49 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// Takes the first events out of a commit that goes on behind `to`.
-    async fn cut_short(&self, first: SequenceNumber) -> Result<()> {
+    /// Deletes the first events of a commit that continues after `to`.
+    async fn shorten(&self, first: SequenceNumber) -> Result<()> {
         let to = self.to;
         let left = |commit: &Commit| commit.without(to);
         replace(self.journal, self.id, first, left).await?;
         Ok(())
     }
 
-    /// Deletes commits that go whole; answers where one starts that does not.
-    async fn delete(&mut self, chunk: &[Item]) -> Result<Option<SequenceNumber>> {
-        let commits = chunk
+    /// Deletes whole commits; returns the start of a commit that continues after `to`.
+    async fn delete(&mut self, batch: &[Item]) -> Result<Option<SequenceNumber>> {
+        let commits = batch
             .iter()
             .map(|item| self.journal.commit_of(self.id, item));
         let commits = commits.collect::<Result<Vec<Commit>>>()?;
-        let (mut marks, mut parts, mut cut) = (Vec::new(), Vec::new(), None);
+        let (mut tombstones, mut chunks, mut partial) = (Vec::new(), Vec::new(), None);
         let mut low = self.low;
         for commit in commits {
             if low.next() != Some(commit.first) {
                 let (id, first) = (self.id, commit.first);
-                return Err(Error::corrupt(format!(
-                    "events are missing from the journal; an operator must look. id=`{id}`, missing after=`{low}`, next found=`{first}`"
-                )));
+                return Err(Error::corrupt(
+                    "events are missing from the journal; run `annals verify`",
+                )
+                .fact("id", id)
+                .fact("missing after", low)
+                .fact("next found", first));
             }
             if commit.last()? > self.to {
-                cut = Some(commit.first);
+                partial = Some(commit.first);
                 break;
             }
             low = commit.last()?;
             if !commit.is_deleted() {
-                parts.extend(commit.part_keys().into_iter().map(Write::Delete));
-                marks.push(Write::Put(
+                chunks.extend(commit.chunk_keys().into_iter().map(Write::Delete));
+                tombstones.push(Write::Put(
                     commit.without(self.to)?.to_item(self.journal.span),
                 ));
             }
         }
-        // A mark is the last word on its key and the same whoever writes it, so it needs no
-        // condition.
-        self.write(marks).await?;
-        self.write(parts).await?;
+        // A tombstone is final and the same from every writer, so it needs no condition.
+        self.write(tombstones).await?;
+        self.write(chunks).await?;
         self.low = low;
-        Ok(cut)
+        Ok(partial)
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<()> {
@@ -163,22 +158,22 @@ impl Deletion<'_> {
     }
 }
 
-/// Deletes commits between two numbers that stand before a mark: they came back, or were never
-/// reached.
+/// Deletes commits between two sequence numbers that are before a tombstone: an interrupted deletion
+/// left them.
 ///
 /// # Errors
-/// `Corrupt` where one of them cannot be read; those before it are deleted then.
+/// `Corrupt` if one cannot be read; those before it are deleted.
 pub(super) async fn delete_again(
     journal: &AnnalsJournal,
     id: &PersistenceId,
-    (from, to): (SequenceNumber, SequenceNumber),
+    from: SequenceNumber,
+    to: SequenceNumber,
 ) -> Result<()> {
     let span = journal.span;
     for bucket in span.bucket(from).0..=span.bucket(to).0 {
         let range = SortRange::Between(KeyPart::from(from.get()), KeyPart::from(to.get()));
         let query = Query::of(keys::commits(id, keys::Bucket(bucket))).within(range);
-        let (items, table) = (journal.store.items().clone(), journal.table.clone());
-        let mut all = query_all(items, table, query);
+        let mut all = journal.store.query_all(&journal.table, query);
         while let Some(item) = all.try_next().await? {
             let commit = journal.commit_of(id, &item)?;
             if !commit.is_deleted() {
@@ -189,38 +184,39 @@ pub(super) async fn delete_again(
     delete_to(journal, id, to).await
 }
 
-/// The last number that is deleted, 0 for none: behind the low mark a commit may have been cut.
+/// The last deleted sequence number, 0 for none: the commit after the low watermark may be shortened.
 pub(super) async fn deleted_to(journal: &AnnalsJournal, id: &PersistenceId) -> Result<u64> {
-    let cut = |commit: &Commit| match commit.is_deleted() {
+    let deleted_in = |commit: &Commit| match commit.is_deleted() {
         true => commit.last().map(SequenceNumber::get),
-        false => Ok(commit.first.get() + commit.blob.header.gone - 1),
+        false => Ok(commit.first.get() + commit.stored.header.gone - 1),
     };
     let Some(first) = journal.commit_at(id, SequenceNumber::FIRST).await? else {
         return Ok(0);
     };
-    let low = first.low().map_or(0, SequenceNumber::get).max(cut(&first)?);
+    let low = first
+        .low()
+        .map_or(0, SequenceNumber::get)
+        .max(deleted_in(&first)?);
     let next = SequenceNumber::new(low + 1).filter(|_| first.is_deleted());
     let Some(next) = next else { return Ok(low) };
     match journal.commit_at(id, next).await? {
-        Some(commit) => cut(&commit),
+        Some(commit) => deleted_in(&commit),
         None => Ok(low),
     }
 }
 
-/// Removes every trace of an id, from the last bucket to the first, so that it can be repeated
-/// where it was cut off.
+/// Deletes everything of an id, from the last bucket to the first, so that it is repeatable.
 pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result<()> {
     let last = journal.find_highest(id).await?;
     let last = last.map_or(0, |last| journal.span.bucket(last).0);
     for bucket in (0..=last).rev() {
         let query = Query::of(keys::commits(id, keys::Bucket(bucket)));
-        let (items, table) = (journal.store.items().clone(), journal.table.clone());
-        let mut pages = query_pages(items, table, query);
+        let mut pages = journal.store.query_pages(&journal.table, query);
         while let Some(page) = pages.try_next().await? {
             let mut writes = Vec::new();
             for item in page.items.iter().rev() {
-                let parts = journal.commit_of(id, item)?.part_keys();
-                writes.extend(parts.into_iter().map(Write::Delete));
+                let chunks = journal.commit_of(id, item)?.chunk_keys();
+                writes.extend(chunks.into_iter().map(Write::Delete));
                 writes.push(Write::Delete(journal.table.key_of(item)?));
             }
             journal.store.write(&journal.table, writes).await?;
@@ -230,46 +226,45 @@ pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result
     Ok(())
 }
 
-/// Replaces a commit by what `left` makes of it, also while other deletions do the same; answers
-/// what stands there then.
+/// Replaces a commit by the result of `left`, also next to other deletions; returns the new commit.
 async fn replace(
     journal: &AnnalsJournal,
     id: &PersistenceId,
     first: SequenceNumber,
     left: impl Fn(&Commit) -> Result<Commit>,
 ) -> Result<Commit> {
-    // A put whose answer was lost is refused by itself when the client repeats it: what stood there
-    // before is to be remembered.
-    let mut parts = Vec::new();
-    for _ in 0..TRIES_MAX {
+    // If a response is lost, the client's retry is refused by its own put: remember the chunks of
+    // every earlier commit.
+    let mut chunks = Vec::new();
+    for _ in 0..ATTEMPTS_MAX {
         let item = journal.item_at(id, first).await?;
         let item = item.ok_or_else(|| {
-            Error::corrupt(format!(
-                "a commit is gone without a mark. id=`{id}`, number=`{first}`"
-            ))
+            Error::corrupt("a commit disappeared without a tombstone; run `annals verify`")
+                .fact("id", id)
+                .fact("number", first)
         })?;
         let old = journal.commit_of(id, &item)?;
-        parts.extend(old.part_keys());
+        chunks.extend(old.chunk_keys());
         let new = left(&old)?;
         if new != old && !swap(journal, &item, new.shrunk(journal.span)?).await? {
             continue;
         }
-        if new.is_deleted() && !parts.is_empty() {
-            let orphans = parts.into_iter().map(Write::Delete).collect();
+        if new.is_deleted() && !chunks.is_empty() {
+            let orphans = chunks.into_iter().map(Write::Delete).collect();
             journal.store.write(&journal.table, orphans).await?;
         }
         return Ok(new);
     }
     Err(Error::unavailable(
-        "other deletions keep being quicker; try again",
+        "other deletions of this id are in progress; try again",
     ))
 }
 
-/// Puts an item in the place of another, if that is there as it was read; answers whether it was.
+/// Replaces an item if it is unchanged; returns whether it was.
 async fn swap(journal: &AnnalsJournal, old: &Item, new: Item) -> Result<bool> {
-    let blob = old.get(BLOB).cloned();
-    let blob = blob.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
-    let condition = Condition::Equals(BLOB.to_owned(), blob);
+    let bytes = old.get(COMMIT_BYTES).cloned();
+    let bytes = bytes.ok_or_else(|| Error::corrupt("a commit has no bytes"))?;
+    let condition = Condition::Equals(COMMIT_BYTES.to_owned(), bytes);
     match journal.store.put(&journal.table, new, condition).await {
         Ok(_) => Ok(true),
         Err(WriteError::Refused { .. }) => Ok(false),

@@ -1,9 +1,9 @@
-//! The journal on the `annals` layout: one immutable item for each append.
+//! The journal on the `annals` layout: one immutable item per append.
 //!
-//! Promises: the put of a commit, on the condition that its key is free, is the order, the fence
-//! and the atomicity. A commit that ends at v has one successor key, the one that starts at v + 1,
-//! and keys once taken are never freed: deletion leaves a mark.
-//! Trusts: the store's conditional put and its consistent reads.
+//! Guarantees: the conditional put of a commit, whose key must be free, provides order, fencing and
+//! atomicity. A commit that ends at v has one successor key, which starts at v + 1. Used keys are
+//! never freed: a deletion leaves a tombstone. Relies on the store's conditional puts and strongly
+//! consistent reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use futures::TryStreamExt;
 use tokio::sync::OnceCell;
 
 use super::body::Body;
+use super::chunks::ChunkedTable;
 use super::commit::Commit;
 use super::keys::{self, Bucket, Span};
-use super::parts::PartedTable;
-use super::{deletion, record, replay, skipping, verify};
+use super::{deletion, replay, skip, table_record, verify};
 use crate::items::{Cursor, Item, Scan, TableSpec, Value};
 use crate::journal::{
     AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
-    Skip, Stamped, Verify, Window, verify_met,
+    Skip, Stamped, Verify, Window, verify_scanned,
 };
 use crate::layout::recent_cache::Known;
 use crate::snapshot::Snapshot;
@@ -67,7 +67,7 @@ pub(super) struct AnnalsJournal {
 impl AnnalsJournal {
     /// Opens the journal in a table. Nothing is written before the first append.
     pub(super) async fn open(store: Store, table: Arc<TableSpec>) -> Result<Self> {
-        let (span, is_recorded) = record::span_of(&*store, &table).await?;
+        let (span, is_recorded) = table_record::span_of(&*store, &table).await?;
         Ok(Self {
             store,
             table,
@@ -77,15 +77,15 @@ impl AnnalsJournal {
         })
     }
 
-    /// Records what the table was made with, before its first commit.
+    /// Writes the table's record before its first commit.
     pub(super) async fn record(&self) -> Result<()> {
-        let put = || record::put(&*self.store, &self.table);
+        let put = || table_record::put(&*self.store, &self.table);
         self.recorded.get_or_try_init(put).await.copied()
     }
 
-    /// Its table, for parts.
-    pub(super) fn parted(&self) -> PartedTable {
-        PartedTable {
+    /// The journal's table, for chunks.
+    pub(super) fn chunked_table(&self) -> ChunkedTable {
+        ChunkedTable {
             store: self.store.clone(),
             table: self.table.clone(),
         }
@@ -95,7 +95,7 @@ impl AnnalsJournal {
         Commit::from_item(item, id, self.span)
     }
 
-    /// The item of the commit that starts with a number.
+    /// The item of the commit that starts at a sequence number.
     pub(super) async fn item_at(
         &self,
         id: &PersistenceId,
@@ -106,7 +106,7 @@ impl AnnalsJournal {
         Ok(found.into_iter().next().flatten())
     }
 
-    /// The commit that starts with a number.
+    /// The commit that starts at a sequence number.
     pub(super) async fn commit_at(
         &self,
         id: &PersistenceId,
@@ -132,28 +132,28 @@ impl AnnalsJournal {
         Box::pin(ids)
     }
 
-    /// The events of a commit, its parts fetched where it has any; `None` where they were deleted
-    /// meanwhile.
+    /// The events of a commit, with its chunks; `None` if they were deleted in the meantime.
     pub(super) async fn events_of(&self, mut commit: Commit) -> Result<Option<Vec<Event>>> {
-        if let Some(record) = commit.parts() {
-            let joined = self.parted().join(record, commit.part_keys()).await?;
+        if let Some(summary) = commit.chunk_summary() {
+            let table = self.chunked_table();
+            let joined = table.join(summary, commit.chunk_keys()).await?;
             let Some(body) = joined else {
-                return self.lost_parts(&commit).await.map(|()| None);
+                return self.check_deleted(&commit).await.map(|()| None);
             };
-            commit.blob.body = Body::Here(body);
+            commit.stored.body = Body::Inline(body);
         }
         commit.events().map(Some)
     }
 
-    /// That a commit whose parts are not there was deleted meanwhile: a deletion leaves its mark
-    /// before it takes the parts.
-    async fn lost_parts(&self, commit: &Commit) -> Result<()> {
+    /// Checks that a commit without its chunks was deleted in the meantime: a deletion writes the
+    /// tombstone before it deletes the chunks.
+    async fn check_deleted(&self, commit: &Commit) -> Result<()> {
         let (id, first) = (&commit.id, commit.first);
         match self.commit_at(id, first).await? {
             Some(now) if now.is_deleted() => Ok(()),
-            _ => Err(Error::corrupt(format!(
-                "a part of a commit is missing or damaged. id=`{id}`, number=`{first}`"
-            ))),
+            _ => Err(Error::corrupt("a chunk of a commit is missing or damaged")
+                .fact("id", id)
+                .fact("number", first)),
         }
     }
 }
@@ -170,11 +170,20 @@ impl JournalLayout for AnnalsJournal {
         expected: Expected,
         stamped: Stamped,
     ) -> Result<Appended, AppendError> {
-        self.put_expecting(id, expected, &stamped).await
+        self.append_expecting(id, expected, &stamped).await
     }
 
     fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
-        replay::start(self.clone(), id.clone(), window)
+        replay::start(self.clone(), id.clone(), window, None)
+    }
+
+    fn replay_anchored(
+        &self,
+        id: &PersistenceId,
+        window: Window,
+        anchor: SequenceNumber,
+    ) -> EventStream {
+        replay::start(self.clone(), id.clone(), window, Some(anchor))
     }
 
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
@@ -202,13 +211,13 @@ impl JournalLayout for AnnalsJournal {
         deletion::deleted_to(self, id).await.map(Some)
     }
 
-    /// One put decides over all events of an append.
+    /// One put writes all events of an append.
     fn lands_whole(&self) -> bool {
         true
     }
 
     async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
-        skipping::skip(self, id, skip).await
+        skip::skip(self, id, skip).await
     }
 
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
@@ -235,8 +244,8 @@ impl JournalLayout for AnnalsJournal {
     }
 
     fn verify_all(self: Arc<Self>) -> FindingStream {
-        let met = verify::met(&self);
-        verify_met((*self).clone(), met)
+        let entries = verify::scan(&self);
+        verify_scanned((*self).clone(), entries)
     }
 
     async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {

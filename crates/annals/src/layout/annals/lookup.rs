@@ -1,10 +1,10 @@
-//! Finding commits by number, without a marker and without a replay.
+//! Finding commits by sequence number, without marker items and without a replay.
 //!
-//! Promises: the highest number in one request with a hint, or for an id that is still in its
-//! first bucket; otherwise in about twice the logarithm of the number of buckets. The search ends
-//! only where the bucket of the successor has been seen without it, so a wrong hint or a bucket
-//! that a long commit skips costs requests, not truth.
-//! Trusts: that a number's predecessors are all taken, which `append.rs` sees to.
+//! Guarantees: the highest sequence number takes one request with a hint, or for an id in its first
+//! bucket; otherwise about twice the logarithm of the number of buckets. The search only ends after
+//! the successor's bucket was read without finding it, so a wrong hint, or a bucket that a long
+//! commit spans, costs requests and never gives a wrong result. Relies on `append.rs`: all earlier
+//! sequence numbers are used.
 
 use futures::TryStreamExt;
 
@@ -12,11 +12,12 @@ use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use crate::items::{KeyPart, Query, SortRange};
-use crate::journal::{Signature, Signatures};
+use crate::journal::Signature;
+use crate::journal::signature::Signatures;
 use crate::{PersistenceId, Result, SequenceNumber};
 
 impl AnnalsJournal {
-    /// The last commit of a bucket that starts at or before a number.
+    /// The last commit of a bucket that starts at or before a sequence number.
     async fn last_in(
         &self,
         id: &PersistenceId,
@@ -30,7 +31,7 @@ impl AnnalsJournal {
         item.map(|item| self.commit_of(id, item)).transpose()
     }
 
-    /// The commit that takes a number; `None` where the number is past the end.
+    /// The commit that includes a sequence number; `None` after the end.
     pub(super) async fn covering(
         &self,
         id: &PersistenceId,
@@ -41,13 +42,13 @@ impl AnnalsJournal {
             Ok(Some(commit).filter(|_| reaches))
         };
         let bucket = self.span.bucket(number);
-        // Nearly always here, or, where a commit reaches over the border, in the bucket before.
+        // Nearly always in this bucket, or in the one before if a commit spans both.
         for near in [Some(bucket), bucket.before()].into_iter().flatten() {
             if let Some(commit) = self.last_in(id, near, number).await? {
                 return reaching(commit);
             }
         }
-        // No commit starts near: the number is past the end, or inside a very long commit.
+        // No commit starts near: the number is after the end, or inside a very long commit.
         let highest = self.find_highest(id).await?;
         if highest.is_none_or(|highest| highest < number) {
             return Ok(None);
@@ -62,7 +63,7 @@ impl AnnalsJournal {
         Ok(None)
     }
 
-    /// Which commits took the numbers from one to another: marks have the tokens of what is deleted.
+    /// The signatures of the commits in a range; tombstones have the tokens of deleted ones.
     pub(super) async fn find_signatures(
         &self,
         id: &PersistenceId,
@@ -76,19 +77,19 @@ impl AnnalsJournal {
             while let Some(item) = all.try_next().await? {
                 let commit = self.commit_of(id, &item)?;
                 if signatures.has_met_none() && commit.first > from {
-                    self.meet_covering(id, from, &mut signatures).await?;
+                    self.add_covering(id, from, &mut signatures).await?;
                 }
                 signatures.meet(commit.last()?, Some(commit.token()));
             }
         }
         if signatures.has_met_none() {
-            self.meet_covering(id, from, &mut signatures).await?;
+            self.add_covering(id, from, &mut signatures).await?;
         }
         Ok(signatures.until(to))
     }
 
-    /// The commit that begins before a number and takes it.
-    async fn meet_covering(
+    /// Adds the signature of the commit that includes a sequence number.
+    async fn add_covering(
         &self,
         id: &PersistenceId,
         number: SequenceNumber,
@@ -100,7 +101,7 @@ impl AnnalsJournal {
         Ok(())
     }
 
-    /// The number of the last event ever appended.
+    /// The highest sequence number ever appended.
     pub(super) async fn find_highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
         Ok(self.search(id).await?.map(|(last, _)| last))
     }
@@ -110,20 +111,20 @@ impl AnnalsJournal {
         match self.search(id).await? {
             None => Ok(None),
             Some((_, Some(commit))) => Ok(Some(commit)),
-            // Known to be the last, but not seen on the way.
+            // Known from the cache, but not read.
             Some((last, None)) => self.covering(id, last).await,
         }
     }
 
-    /// The last number, and the commit that ends there where it was met.
+    /// The highest sequence number, and the commit that ends there if it was read.
     async fn search(&self, id: &PersistenceId) -> Result<Option<(SequenceNumber, Option<Commit>)>> {
         let mut last = self.heads.get(id);
         let mut newest: Option<Commit> = None;
         let mut seen: Option<Bucket> = None;
         let mut empty: Option<Bucket> = None;
         let mut ahead = 0_u64;
-        // Strides double while there is something, and are halved towards what is empty. The first
-        // two are to the very next bucket: most ids never leave their first.
+        // Galloping search: strides double while buckets have commits, then bisect towards an empty
+        // one. The first two strides are one bucket: most ids never leave their first.
         while let Some(next) = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next) {
             let successor = self.span.bucket(next);
             if seen == Some(successor) || empty == Some(successor) {
@@ -135,7 +136,7 @@ impl AnnalsJournal {
             };
             match self.last_in(id, probe, SequenceNumber::LAST).await? {
                 Some(found) => {
-                    // The low mark of a shortened journal leads past what was deleted.
+                    // The low watermark points past the deleted commits.
                     last = last.max(Some(found.last()?)).max(found.low());
                     newest = Some(found);
                     seen = Some(probe);

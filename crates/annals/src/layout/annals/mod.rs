@@ -1,22 +1,22 @@
-//! The `annals` layout: one immutable item per append. `docs/format.md` describes its bytes.
+//! The `annals` layout: one immutable item per append. `docs/format.md` describes the bytes.
 
 mod append;
-mod blob;
 mod body;
+mod chunks;
 mod commit;
+mod commit_codec;
 mod deletion;
+mod envelope;
+mod envelope_store;
 mod frame;
 mod journal;
 mod keys;
 mod lookup;
-mod opening;
-mod parts;
-mod record;
 mod replay;
-mod sealed;
-mod skipping;
+mod skip;
 mod snapshots;
 mod states;
+mod table_record;
 mod verify;
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub struct AnnalsLayout {
 }
 
 impl AnnalsLayout {
-    /// In tables of these names.
+    /// Uses tables of these names.
     pub fn new(names: TableNames) -> Self {
         Self { names }
     }
@@ -66,8 +66,8 @@ impl Layout for AnnalsLayout {
         "annals"
     }
 
-    /// One-letter attributes, because every item pays for them: `p` is the partition, `n` the
-    /// sequence number.
+    /// Attribute names are one letter, because every item pays for them: `p` is the partition, `n`
+    /// the sequence number.
     fn tables(&self) -> Result<Tables> {
         let name = |set: &Option<TableName>, own: &str| match set {
             Some(name) => Ok(name.clone()),

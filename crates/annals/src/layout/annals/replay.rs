@@ -1,11 +1,10 @@
-//! Replay: buckets in order, pages as they come, the next buckets read ahead.
+//! Replay: buckets in order, page by page, with read-ahead of the next buckets.
 //!
-//! Promises: every event of the window, in order, or an error; memory for a few pages however long
-//! the journal is. The end is where the bucket of the successor has been read, from the successor
-//! to the bucket's end, without finding it. A commit that the window cuts is fetched and its
-//! visible part delivered.
-//! Trusts: that commits are deleted from the first on, `AT_ONCE` in no order, so what stands before
-//! a mark is meant to go.
+//! Guarantees: every event of the window, in order, or an error; memory for a few pages, however long
+//! the journal is. The replay ends after the successor's bucket was read, from the successor on,
+//! without finding it. If the window begins or ends inside a commit, only its events inside the
+//! window are delivered. Relies on deletions in order, in unordered batches of `BATCH`: a commit
+//! before a tombstone counts as deleted.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,33 +15,39 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
 use super::commit::Commit;
-use super::deletion::AT_ONCE;
+use super::deletion::BATCH;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use crate::items::limits::PAGE_BYTES_MAX;
-use crate::items::{KeyPart, Page, Query, SortRange, query_pages};
+use crate::items::{KeyPart, Page, Query, SortRange};
 use crate::journal::{EventStream, Window};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
-/// How many decoded pages wait for the reader.
-const PAGES_WAITING: usize = 1;
-/// How many buckets are read ahead at the most, a page of each.
+/// Decoded pages that are queued for the reader.
+const PAGES_QUEUED: usize = 1;
+/// Maximum buckets that are read ahead, a page of each.
 const AHEAD_MAX: u64 = 8;
-/// One bucket ahead for so many already read, so that what is read in vain past the end stays a
-/// small share of the whole.
+/// Buckets that must have been read per bucket of read-ahead, so that useless reads after the end stay
+/// a small share.
 const READ_FOR_ONE_AHEAD: u64 = 5;
 
 type Pages = Pin<Box<dyn Stream<Item = Result<Page>> + Send>>;
 
-/// The events of the window. Reading goes on in a task of its own until the stream is dropped.
-pub(super) fn start(journal: AnnalsJournal, id: PersistenceId, window: Window) -> EventStream {
-    // Without a first poll nothing is read.
+/// The events of the window, read by a task of its own until the stream is dropped.
+pub(super) fn start(
+    journal: AnnalsJournal,
+    id: PersistenceId,
+    window: Window,
+    anchor: Option<SequenceNumber>,
+) -> EventStream {
+    // Nothing is read before the first poll.
     let begin = stream::once(async move {
-        let (pages, waiting) = mpsc::channel(PAGES_WAITING);
+        let (pages, queue) = mpsc::channel(PAGES_QUEUED);
         let reader = Reader {
             journal,
             id,
             window,
+            anchor,
             left: window.max,
             next: Some(window.from),
             has_delivered: false,
@@ -51,25 +56,27 @@ pub(super) fn start(journal: AnnalsJournal, id: PersistenceId, window: Window) -
             pages,
         };
         let task = AbortOnDrop(tokio::spawn(reader.run().in_current_span()));
-        stream::unfold((waiting, task), |(mut waiting, task)| async move {
-            let page = waiting.recv().await?;
+        stream::unfold((queue, task), |(mut queue, task)| async move {
+            let page = queue.recv().await?;
             let page: Vec<Result<Event>> = match page {
                 Ok(events) => events.into_iter().map(Ok).collect(),
                 Err(error) => vec![Err(error)],
             };
-            Some((stream::iter(page), (waiting, task)))
+            Some((stream::iter(page), (queue, task)))
         })
         .flatten()
     });
     Box::pin(begin.flatten())
 }
 
-/// Whether a mark may still follow these first commits of a replay in their bucket. A deletion that
-/// is under way or was cut off has marked everything up to some commit, and some of the next
-/// `AT_ONCE` commits, in no order, none of them in another bucket.
-fn is_in_doubt(commits: &[Commit]) -> bool {
-    let unmarked = commits.iter().position(|commit| !commit.is_touched());
-    unmarked.is_some_and(|first| commits.len() - first < AT_ONCE)
+/// Whether a tombstone may follow these first commits of a replay in their bucket. A deletion in
+/// flight, or an interrupted one, has deleted everything up to some commit, and some of the next
+/// `BATCH` commits of the same bucket, in no order.
+fn may_be_deleted(commits: &[Commit]) -> bool {
+    let intact = commits
+        .iter()
+        .position(|commit| !commit.has_deleted_events());
+    intact.is_some_and(|first| commits.len() - first < BATCH)
 }
 
 /// A task that ends with its owner.
@@ -81,7 +88,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// A bucket whose first page has been asked for, from its beginning or from where it is wanted.
+/// A bucket whose first page was requested.
 struct Ahead {
     bucket: Bucket,
     pages: AbortOnDrop<(Option<Result<Page>>, Pages)>,
@@ -91,10 +98,12 @@ struct Reader {
     journal: AnnalsJournal,
     id: PersistenceId,
     window: Window,
-    /// How many more events may be delivered.
+    /// Where an append is believed to begin, at or before the window.
+    anchor: Option<SequenceNumber>,
+    /// The remaining number of events to deliver.
     left: u64,
-    /// Where the next commit must start: at 1, or right behind another. Before the start is found,
-    /// where the window does. `None` where there are no more numbers.
+    /// Where the next commit must start: at 1, or directly after another one. Before the start is
+    /// found, the window's start. `None` after the last sequence number there can be.
     next: Option<SequenceNumber>,
     has_delivered: bool,
     buckets_read: u64,
@@ -102,21 +111,21 @@ struct Reader {
     pages: mpsc::Sender<Result<Vec<Event>>>,
 }
 
-/// What a stretch of reading came to.
+/// The result of reading some commits.
 #[derive(PartialEq, Eq)]
-enum Then {
-    /// All was read, up to its end or as far as it is wanted.
-    Read,
-    /// A low mark leads further; what was read behind it does not count.
+enum Progress {
+    /// Read to the end, or as far as wanted.
+    Done,
+    /// Continue after the low watermark; commits read after it do not count.
     Jump,
-    /// Nobody listens any more.
+    /// The reader is gone.
     Closed,
 }
 
 impl Reader {
     async fn run(mut self) {
         if let Err(error) = self.read().await {
-            // A reader that went away wants no error either.
+            // If the reader is gone, so is its interest in errors.
             let _ = self.pages.send(Err(error)).await;
         }
     }
@@ -129,20 +138,20 @@ impl Reader {
         while let Some(next) = self.wanted() {
             let bucket = self.journal.span.bucket(next);
             match self.read_bucket(bucket, next).await? {
-                Then::Closed => return Ok(()),
-                Then::Jump => self.ahead.clear(),
-                // The successor's own bucket was read to its end, and it was not there.
-                Then::Read
+                Progress::Closed => return Ok(()),
+                Progress::Jump => self.ahead.clear(),
+                // The successor's bucket was read to its end without finding it.
+                Progress::Done
                     if self.next.map(|next| self.journal.span.bucket(next)) == Some(bucket) =>
                 {
                     break;
                 }
-                Then::Read => self.buckets_read += 1,
+                Progress::Done => self.buckets_read += 1,
             }
         }
-        // Commits end right before wherever the next one must start.
+        // A commit ends directly before the start of the next one.
         let last = self.next.map(|next| SequenceNumber::new(next.get() - 1));
-        // What was only believed is not taught again: a purge may have made it untrue meanwhile.
+        // Do not cache again what was only read from the cache: a purge may have changed it.
         let is_seen = !was_known || self.next != Some(self.window.from);
         if let Some(last) = last.flatten().filter(|_| is_seen) {
             self.journal.heads.learn(&self.id, last);
@@ -150,13 +159,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Where the next commit must start, if it is still wanted.
+    /// Where the next commit must start, if it is inside the window.
     fn wanted(&self) -> Option<SequenceNumber> {
         let next = self.next.filter(|next| *next <= self.window.to);
         next.filter(|_| self.left > 0)
     }
 
-    /// Whether a commit is known to start where the window does, or to come there.
+    /// Whether the cache knows that a commit ends directly before the window.
     fn is_at_boundary(&self) -> bool {
         match SequenceNumber::new(self.window.from.get() - 1) {
             None => true,
@@ -164,14 +173,13 @@ impl Reader {
         }
     }
 
-    /// Finds the commit that the window begins with, or begins inside of; answers whether there is
-    /// one. Any commit that starts at or before the window will do to go on from, so the reading
-    /// begins where one is likely to: at the anchor, or right before the window, which proves that
-    /// nothing is missing also where the window turns out empty.
+    /// Finds the commit at the start of the window; returns whether there is one. Any commit that
+    /// starts at or before the window is good enough, so the read begins where one is likely: at the
+    /// anchor, or directly before the window, which also proves that nothing is missing if the window
+    /// is empty.
     async fn find_start(&mut self) -> Result<bool> {
         let from = self.window.from;
-        let anchor = self.anchor();
-        let mut pages = self.pages_of(anchor);
+        let mut pages = self.pages_of(self.first_read());
         let first = pages.next().await.transpose()?;
         let item = first.as_ref().and_then(|page| page.items.first());
         let found = item.map(|item| self.journal.commit_of(&self.id, item));
@@ -185,17 +193,17 @@ impl Reader {
             return Ok(true);
         }
         let Some(commit) = self.journal.covering(&self.id, from).await? else {
-            // The window begins past the end, unless something stands behind its beginning.
+            // The window is after the end, unless there is a later commit.
             return found.map_or(Ok(false), |found| Err(self.gap(found)));
         };
         self.next = Some(commit.first);
         Ok(true)
     }
 
-    /// A number of the window's first bucket, at or before the window.
-    fn anchor(&self) -> SequenceNumber {
+    /// A sequence number in the window's first bucket, at or before the window.
+    fn first_read(&self) -> SequenceNumber {
         let from = self.window.from;
-        let before = self.window.anchor.filter(|anchor| *anchor <= from);
+        let before = self.anchor.filter(|anchor| *anchor <= from);
         let before = before.or_else(|| SequenceNumber::new(from.get() - 1));
         let span = self.journal.span;
         let near = before.filter(|before| span.bucket(*before) == span.bucket(from));
@@ -203,13 +211,13 @@ impl Reader {
     }
 
     /// Reads a bucket from `next` on.
-    async fn read_bucket(&mut self, bucket: Bucket, next: SequenceNumber) -> Result<Then> {
+    async fn read_bucket(&mut self, bucket: Bucket, next: SequenceNumber) -> Result<Progress> {
         let mut pages = match self.take_ahead(bucket) {
             None => self.pages_of(next),
             Some(mut ahead) => {
                 let read = (&mut ahead.pages.0).await;
-                let (first, rest) =
-                    read.map_err(|e| Error::unavailable("a read was cut off").because(e))?;
+                let (first, rest) = read
+                    .map_err(|e| Error::unavailable("a read was aborted; try again").because(e))?;
                 Box::pin(stream::iter(first).chain(rest)) as Pages
             }
         };
@@ -221,18 +229,18 @@ impl Reader {
             if !page.items.is_empty() {
                 self.read_ahead(bucket);
             }
-            if !self.has_delivered && is_in_doubt(&held) {
+            if !self.has_delivered && may_be_deleted(&held) {
                 continue;
             }
-            let then = self.deliver(std::mem::take(&mut held)).await?;
-            if then != Then::Read || self.wanted().is_none() {
-                return Ok(then);
+            let progress = self.deliver(std::mem::take(&mut held)).await?;
+            if progress != Progress::Done || self.wanted().is_none() {
+                return Ok(progress);
             }
         }
         self.deliver(held).await
     }
 
-    /// The bucket as it was asked for before, if it was; others before it are of no use any more.
+    /// The read-ahead of a bucket, if there is one; earlier ones are dropped.
     fn take_ahead(&mut self, bucket: Bucket) -> Option<Ahead> {
         while self
             .ahead
@@ -248,32 +256,24 @@ impl Reader {
         }
     }
 
-    /// The commits of a number's bucket that start at that number or behind it.
+    /// The pages of a bucket, from a sequence number on.
     fn pages_of(&self, from: SequenceNumber) -> Pages {
         let (from_key, to_key) = (from.get(), self.window.to.get());
         let range = SortRange::Between(KeyPart::from(from_key), KeyPart::from(to_key));
         let bucket = self.journal.span.bucket(from);
         let mut query = Query::of(keys::commits(&self.id, bucket)).within(range);
-        // Every commit has an event at least, so no more commits than events are of use, besides
-        // those before the window, and those that are looked at before the first is delivered.
+        // Every commit has at least one event, so no more commits than events are needed, besides
+        // those before the window and those that are checked before the first delivery.
         let before = self.window.from.get().saturating_sub(from_key);
         let wanted = self.left.saturating_add(before);
-        let looked_at = if self.has_delivered {
-            0
-        } else {
-            AT_ONCE as u64
-        };
-        if let Ok(limit) = u32::try_from(wanted.max(looked_at)) {
+        let checked = if self.has_delivered { 0 } else { BATCH as u64 };
+        if let Ok(limit) = u32::try_from(wanted.max(checked)) {
             query = query.limit(limit);
         }
-        let (items, table) = (
-            self.journal.store.items().clone(),
-            self.journal.table.clone(),
-        );
-        Box::pin(query_pages(items, table, query))
+        self.journal.store.query_pages(&self.journal.table, query)
     }
 
-    /// Asks for the first pages of the buckets behind this one.
+    /// Requests the first pages of the buckets after this one.
     fn read_ahead(&mut self, bucket: Bucket) {
         let span = self.journal.span;
         let wanted = (self.buckets_read / READ_FOR_ONE_AHEAD).min(AHEAD_MAX);
@@ -294,24 +294,24 @@ impl Reader {
         }
     }
 
-    /// Checks that commits follow one another and hands their events on.
-    async fn deliver(&mut self, commits: Vec<Commit>) -> Result<Then> {
-        // Deletions go from the first commit on. What stands before a mark was not reached yet by
-        // one that is under way or was cut off: it is deleted all the same.
-        let deleted = commits.iter().rposition(Commit::is_touched);
+    /// Checks that commits follow each other, and delivers their events.
+    async fn deliver(&mut self, commits: Vec<Commit>) -> Result<Progress> {
+        // Deletions go in order. A commit before a tombstone counts as deleted, even if a deletion in
+        // flight, or an interrupted one, has not reached it.
+        let deleted = commits.iter().rposition(Commit::has_deleted_events);
         if deleted.is_some() && self.has_delivered {
             return Err(self.overtaken());
         }
         let mut out = Vec::new();
         let mut bytes = 0;
-        for (place, commit) in commits.into_iter().enumerate() {
+        for (index, commit) in commits.into_iter().enumerate() {
             let last = commit.last()?;
             if self.next != Some(commit.first) {
                 return Err(self.gap(commit.first));
             }
             let low = commit.low().unwrap_or(last).max(last);
             self.next = low.next();
-            if deleted.is_none_or(|deleted| deleted <= place) {
+            if deleted.is_none_or(|deleted| deleted <= index) {
                 for event in self.visible(commit).await? {
                     bytes += event.data.payload.len();
                     out.push(event);
@@ -319,24 +319,24 @@ impl Reader {
             }
             if low > last || self.wanted().is_none() || bytes >= PAGE_BYTES_MAX {
                 bytes = 0;
-                if !self.hand_on(std::mem::take(&mut out)).await {
-                    return Ok(Then::Closed);
+                if !self.send(std::mem::take(&mut out)).await {
+                    return Ok(Progress::Closed);
                 }
             }
             if low > last {
-                return Ok(Then::Jump);
+                return Ok(Progress::Jump);
             }
             if self.wanted().is_none() {
-                return Ok(Then::Read);
+                return Ok(Progress::Done);
             }
         }
-        Ok(match self.hand_on(out).await {
-            true => Then::Read,
-            false => Then::Closed,
+        Ok(match self.send(out).await {
+            true => Progress::Done,
+            false => Progress::Closed,
         })
     }
 
-    /// The events of a commit that the window shows.
+    /// The events of a commit inside the window.
     async fn visible(&mut self, commit: Commit) -> Result<Vec<Event>> {
         let Some(mut events) = self.journal.events_of(commit).await? else {
             return Err(self.overtaken());
@@ -348,8 +348,8 @@ impl Reader {
         Ok(events)
     }
 
-    /// Answers whether somebody still listens.
-    async fn hand_on(&mut self, events: Vec<Event>) -> bool {
+    /// Sends events; returns whether the reader is still there.
+    async fn send(&mut self, events: Vec<Event>) -> bool {
         if events.is_empty() {
             return true;
         }
@@ -359,16 +359,18 @@ impl Reader {
 
     fn gap(&self, found: SequenceNumber) -> Error {
         let (id, next) = (&self.id, self.next.map_or(0, SequenceNumber::get));
-        Error::corrupt(format!(
-            "events are missing from the journal; an operator must look. id=`{id}`, missing from=`{next}`, next found=`{found}`"
-        ))
+        Error::corrupt("events are missing from the journal; run `annals verify`")
+            .fact("id", id)
+            .fact("missing from", next)
+            .fact("next found", found)
     }
 
-    /// Going on would leave out events between what was delivered and what follows.
+    /// Continuing would omit events between those delivered and the next ones.
     fn overtaken(&self) -> Error {
         let id = &self.id;
-        Error::unavailable(format!(
-            "events were deleted while they were read; replay again, and repeat a deletion that was cut off. id=`{id}`"
-        ))
+        Error::unavailable(
+            "events were deleted during the replay; replay again, and repeat an interrupted deletion",
+        )
+        .fact("id", id)
     }
 }

@@ -1,43 +1,42 @@
-//! Snapshots on the `annals` layout: an item for each, under `s:ID` and its sequence number.
+//! Snapshots on the `annals` layout: an item each, under `s:ID` and the sequence number.
 //!
-//! Promises: a snapshot that was saved is whole, whoever else saves or deletes one of its number
-//! meanwhile. An item goes before its parts do.
-//! Trusts: the costs that the store answers to tell whether a put was repeated.
+//! Guarantees: a saved snapshot is complete, also next to other saves and deletions of the same
+//! sequence number. An item is deleted before its chunks. Relies on the store's costs to tell whether
+//! a put was retried.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::{Stream, StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
-use super::body::Written;
-use super::parts::PartedTable;
-use super::sealed::{self, Kind, Sealed};
-use super::{keys, opening};
+use super::body::WriteSet;
+use super::chunks::ChunkedTable;
+use super::envelope::{self, Envelope, Kind};
+use super::{envelope_store, keys};
 use crate::IdStream;
 use crate::items::{
-    Condition, Item, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write, WriteError, scan_all,
+    Condition, Item, ItemStream, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
+    WriteError,
 };
-use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream, each_once};
+use crate::layout::support::each_once;
+use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};
 use crate::{PersistenceId, Result, SequenceNumber, Token};
 
-/// How many deletions by time are under way at once: each is a request, on a condition.
-const DELETES_AT_ONCE: usize = 16;
-
-type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
+/// Concurrent deletions by time: each is a conditional request.
+const CONCURRENT_DELETES: usize = 16;
 
 /// Snapshots of the `annals` layout.
 #[derive(Clone, Debug)]
 pub(super) struct AnnalsSnapshots {
-    table: PartedTable,
+    table: ChunkedTable,
 }
 
 impl AnnalsSnapshots {
     pub(super) fn open(store: Store, table: Arc<TableSpec>) -> Self {
-        let table = PartedTable { store, table };
+        let table = ChunkedTable { store, table };
         Self { table }
     }
 
@@ -47,17 +46,16 @@ impl AnnalsSnapshots {
         Query::of(keys::snapshots(id)).within(range).descending()
     }
 
-    fn query_all(&self, query: Query) -> impl Stream<Item = Result<Item>> + Send + Unpin + use<> {
+    fn query_all(&self, query: Query) -> ItemStream {
         self.table.store.query_all(&self.table.table, query)
     }
 
-    /// The items that the numbers of the criteria mean, newest first. Where only numbers matter the
-    /// first one is what is wanted, mostly: it is asked for alone, and the others in pages when they
-    /// are.
+    /// The items in the criteria's range of sequence numbers, newest first. Without a limit of time,
+    /// usually only the first is needed: it is read alone, the others in pages on demand.
     fn items(&self, id: &PersistenceId, criteria: Criteria) -> ItemStream {
         let query = self.query(id, &criteria);
         if criteria.is_timed() {
-            return Box::pin(self.query_all(query));
+            return self.query_all(query);
         }
         let newest = self.query_all(query.limit(1)).take(1);
         let (snapshots, id) = (self.clone(), id.clone());
@@ -72,8 +70,7 @@ impl AnnalsSnapshots {
         Box::pin(found.flatten())
     }
 
-    /// The snapshot in an item, unless the criteria leave it out; the one that has replaced it, if
-    /// its parts went meanwhile.
+    /// The snapshot of an item, if it matches, or the one that has replaced it in the meantime.
     async fn snapshot_in(
         &self,
         id: &PersistenceId,
@@ -81,47 +78,47 @@ impl AnnalsSnapshots {
         criteria: &Criteria,
     ) -> Result<Option<Snapshot>> {
         loop {
-            let lost = match self.as_it_is(id, &item, criteria).await {
-                Ok(opened) => return Ok(opened),
-                Err(lost) => lost,
+            let error = match self.decode(id, &item, criteria).await {
+                Ok(found) => return Ok(found),
+                Err(error) => error,
             };
-            match opening::reread(&self.table, &item, lost).await? {
+            match envelope_store::reread(&self.table, &item, error).await? {
                 Some(now) => item = now,
                 None => return Ok(None),
             }
         }
     }
 
-    async fn as_it_is(
+    async fn decode(
         &self,
         id: &PersistenceId,
         item: &Item,
         criteria: &Criteria,
     ) -> Result<Option<Snapshot>> {
-        let sealed = Sealed::snapshot(id, item)?;
-        match is_meant(&sealed, criteria) {
-            true => sealed.open_snapshot(&self.table).await.map(Some),
+        let envelope = Envelope::snapshot(id, item)?;
+        match matches(&envelope, criteria) {
+            true => envelope.open_snapshot(&self.table).await.map(Some),
             false => Ok(None),
         }
     }
 
-    /// Puts the item over whatever is there; answers what that was, and whether the store may have
-    /// put it more than once.
+    /// Puts the item, replacing an existing one; returns that, and whether the put may have been
+    /// retried.
     async fn replace(&self, item: Item) -> Result<(Option<Box<Item>>, bool)> {
         let (items, table) = (&self.table.store, &self.table.table);
         let put = items.put(table, item.clone(), Condition::Absent).await;
         let (existing, refused) = match put {
             Ok(cost) => return Ok((None, cost.requests > 1)),
             Err(WriteError::Failed(error)) => return Err(error),
-            // One is there, and the refusal has shown it for nothing.
+            // The refusal returns the existing item at no extra cost.
             Err(WriteError::Refused { existing, cost }) => (existing, cost),
         };
         let put = items.put(table, item, Condition::Always).await?;
         Ok((existing, refused.requests > 1 || put.requests > 1))
     }
 
-    /// Deletes a snapshot if its time is meant, and not another that has replaced it meanwhile. One
-    /// that does not decode has no time, and stays.
+    /// Deletes a snapshot if its time matches, also one that has replaced it in the meantime. A
+    /// snapshot that does not decode has no time and stays.
     async fn delete_timed(
         &self,
         id: &PersistenceId,
@@ -130,18 +127,18 @@ impl AnnalsSnapshots {
     ) -> Result<()> {
         let (items, table) = (&self.table.store, &self.table.table);
         loop {
-            let sealed = Sealed::snapshot(id, &item);
-            let Some(sealed) = sealed.ok().filter(|sealed| is_meant(sealed, &criteria)) else {
+            let envelope = Envelope::snapshot(id, &item).ok();
+            let Some(envelope) = envelope.filter(|envelope| matches(envelope, &criteria)) else {
                 return Ok(());
             };
-            let (key, condition) = (table.key_of(&item)?, sealed::unchanged(&item));
+            let (key, condition) = (table.key_of(&item)?, envelope::unchanged(&item));
             let now = match items.delete(table, key, condition).await {
                 Ok(_) => None,
                 Err(WriteError::Refused { existing, .. }) => existing,
                 Err(WriteError::Failed(error)) => return Err(error),
             };
-            // Whoever took its place, it is gone.
-            self.clean_up(&sealed).await;
+            // Deleted or replaced, it is gone.
+            self.remove_chunks(&envelope).await;
             match now {
                 Some(now) => item = *now,
                 None => return Ok(()),
@@ -149,30 +146,34 @@ impl AnnalsSnapshots {
         }
     }
 
-    async fn clean_up(&self, gone: &Sealed) {
-        self.table.clean_up(gone.part_keys(), gone.time_ms).await;
+    async fn remove_chunks(&self, gone: &Envelope) {
+        self.table
+            .remove_obsolete(gone.chunk_keys(), gone.time_ms)
+            .await;
     }
 }
 
-fn is_meant(sealed: &Sealed, criteria: &Criteria) -> bool {
-    let number = SequenceNumber::new(sealed.number);
-    number.is_some_and(|number| criteria.meets(number, sealed.time_ms))
+fn matches(envelope: &Envelope, criteria: &Criteria) -> bool {
+    let number = SequenceNumber::new(envelope.number);
+    number.is_some_and(|number| criteria.matches(number, envelope.time_ms))
 }
 
 #[async_trait]
 impl SnapshotLayout for AnnalsSnapshots {
     async fn save(&self, snapshot: Snapshot) -> Result<()> {
         let token = Token::draw(self.table.store.random());
-        let begun = self.table.begin(snapshot.time_ms);
-        let Written { item, parts } = Sealed::of_snapshot(&snapshot, token)?.write()?;
-        self.table.write(&parts, begun).await?;
+        let start = self.table.begin(snapshot.time_ms);
+        let WriteSet { item, chunks } = Envelope::of_snapshot(&snapshot, token)?.write()?;
+        self.table.write(&chunks, start).await?;
         let (existing, is_repeated) = self.replace(item).await?;
-        // Between two tries it may have been there, been replaced or deleted, and lost its parts.
-        self.table.settle(&parts, begun, is_repeated).await?;
+        // Between two attempts it may have been stored, then replaced or deleted with its chunks.
+        self.table
+            .rewrite_if_late(&chunks, start, is_repeated)
+            .await?;
         let id = &snapshot.persistence_id;
-        let replaced = existing.and_then(|old| Sealed::snapshot(id, &old).ok());
+        let replaced = existing.and_then(|old| Envelope::snapshot(id, &old).ok());
         if let Some(replaced) = replaced.filter(|replaced| replaced.token != token) {
-            self.clean_up(&replaced).await;
+            self.remove_chunks(&replaced).await;
         }
         Ok(())
     }
@@ -191,38 +192,39 @@ impl SnapshotLayout for AnnalsSnapshots {
         let mut found = self.query_all(self.query(id, &criteria));
         if criteria.is_timed() {
             let delete = |item| self.delete_timed(id, item, criteria);
-            return found.try_for_each_concurrent(DELETES_AT_ONCE, delete).await;
+            return found
+                .try_for_each_concurrent(CONCURRENT_DELETES, delete)
+                .await;
         }
         let (mut writes, mut gone) = (Vec::new(), Vec::new());
         while let Some(item) = found.try_next().await? {
             writes.push(Write::Delete(self.table.table.key_of(&item)?));
-            let sealed = Sealed::snapshot(id, &item).ok();
-            gone.extend(sealed.filter(Sealed::is_in_parts));
+            let envelope = Envelope::snapshot(id, &item).ok();
+            gone.extend(envelope.filter(Envelope::is_chunked));
         }
         if !writes.is_empty() {
             self.table.store.write(&self.table.table, writes).await?;
         }
         for gone in gone {
-            self.clean_up(&gone).await;
+            self.remove_chunks(&gone).await;
         }
         Ok(())
     }
 
     fn ids(&self, prefix: &str) -> IdStream {
-        let (items, table) = (self.table.store.items().clone(), self.table.table.clone());
-        let all = scan_all(items, table, Scan::whole());
+        let all = self.table.store.scan_all(&self.table.table, Scan::whole());
         let ids = all.map_ok(|item| {
             let partition = item.get("p").and_then(Value::as_str);
-            partition.and_then(keys::parse_sealed)
+            partition.and_then(keys::parse_owner)
         });
         each_once(ids, prefix)
     }
 
-    fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        opening::verify((&self.table, Kind::Snapshot), whose)
+    fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
+        envelope_store::verify(&self.table, Kind::Snapshot, id)
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
-        opening::orphans((&self.table, Kind::Snapshot), older_than, verify).await
+        envelope_store::orphans(&self.table, Kind::Snapshot, older_than, verify).await
     }
 }

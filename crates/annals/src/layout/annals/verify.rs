@@ -1,36 +1,37 @@
-//! Verifying an id of the `annals` layout, commit by commit, and sweeping parts without a commit.
+//! Verifying an id of the `annals` layout, commit by commit, and sweeping chunks without a commit.
 //!
-//! Promises: every write of a repair replaces a commit by its mark, as a deletion does, on the
-//! condition that its bytes are as they were read, so appends beside it lose nothing.
-//! Never: finds that the last commits of an id are gone. There is no mark of how far it went.
+//! Guarantees: a repair only replaces an unchanged commit by its tombstone, as a deletion does, so
+//! concurrent appends lose nothing. Missing commits at the end of an id are not found: no item
+//! records the highest sequence number.
 
 use std::time::Duration;
 
 use futures::{Stream, TryStreamExt};
 
+use super::chunks::Chunk;
 use super::commit::Commit;
 use super::deletion;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
-use super::parts::Part;
-use crate::items::{Item, Query, Scan, Value, query_all};
-use crate::verify::{
-    Finding, Findings, Ids, Kept, LOST, Met, Problem, Repairs, Verify, stray, told,
+use crate::items::{Item, Query, Scan, Value};
+use crate::verify::report::{
+    Damage, Findings, NO_OTHER_COPY, ScannedEntry, SeenIds, error_chain, stray_item,
 };
+use crate::verify::{Finding, Problem, Repairs, StoredKind, Verify};
 use crate::{ErrorKind, PersistenceId, Result, SequenceNumber};
 
-const OTHERS: &str = "which of the two is right is for a person to say";
-const BLOCKED: &str = "events are missing or unreadable among them; see to those first";
+const AMBIGUOUS: &str = "an operator must decide which of the two is right";
+const BLOCKED: &str = "some of these events are missing or unreadable; repair those first";
 
 struct Checker<'a> {
     journal: &'a AnnalsJournal,
     id: &'a PersistenceId,
     findings: Findings,
-    /// Where the next commit must start; `None` behind one that does not tell where it ends.
+    /// Where the next commit must start; `None` after an unreadable one.
     next: Option<u64>,
-    /// The first commit of which nothing was deleted.
-    whole: Option<u64>,
-    /// The last number that was deleted.
+    /// The first commit without deleted events.
+    first_intact: Option<u64>,
+    /// The last deleted sequence number.
     deleted: u64,
 }
 
@@ -42,14 +43,14 @@ pub(super) async fn verify(
     let mut checker = Checker {
         journal,
         id,
-        findings: Findings::about(id, repairs),
+        findings: Findings::new(StoredKind::Event, id, repairs),
         next: Some(1),
-        whole: None,
+        first_intact: None,
         deleted: 0,
     };
     let known = match journal.find_highest(id).await {
         Ok(known) => known.map_or(0, |known| journal.span.bucket(known).0),
-        // The end does not parse: then the last bucket is the one before an empty one.
+        // The last commit is unreadable: check up to the first empty bucket.
         Err(error) if error.kind() == ErrorKind::Corrupt => 0,
         Err(error) => return Err(error),
     };
@@ -61,20 +62,16 @@ pub(super) async fn verify(
 }
 
 impl Checker<'_> {
-    /// Answers whether the bucket, or one behind it, has to do with commits.
+    /// Returns whether this bucket or the next may have commits.
     async fn check_bucket(&mut self, bucket: Bucket) -> Result<bool> {
         let query = Query::of(keys::commits(self.id, bucket));
-        let (items, table) = (
-            self.journal.store.items().clone(),
-            self.journal.table.clone(),
-        );
-        let mut all = query_all(items, table, query);
+        let mut all = self.journal.store.query_all(&self.journal.table, query);
         let mut is_empty = true;
         while let Some(item) = all.try_next().await? {
             is_empty = false;
             self.check(&item).await?;
         }
-        // A commit may reach over buckets.
+        // A commit may span buckets.
         let next = self.next.and_then(SequenceNumber::new);
         let reaches = next.is_some_and(|next| self.journal.span.bucket(next) > bucket);
         Ok(!is_empty || reaches)
@@ -87,28 +84,28 @@ impl Checker<'_> {
         let (last, commit) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                self.leave(Problem::Unreadable, (number, number), told(&error));
+                self.leave(Problem::Unreadable, (number, number), error_chain(&error));
                 self.next = None;
                 return Ok(());
             }
         };
         if let Some(next) = self.next.filter(|next| *next < number) {
-            let detail = "no event has these numbers".to_owned();
+            let detail = "no event has these sequence numbers".to_owned();
             self.leave(Problem::Gap, (next, number - 1), detail);
         }
         if let Some(next) = self.next.filter(|next| *next > number) {
-            let detail = "two commits have these numbers".to_owned();
+            let detail = "two commits have these sequence numbers".to_owned();
             let numbers = (number, last.min(next - 1));
             self.findings
-                .leave(Problem::Collision, numbers, (detail, OTHERS));
+                .leave(Damage::new(Problem::Collision, numbers, detail), AMBIGUOUS);
         }
         self.next = self.next.max(Some(last + 1));
         if commit.is_deleted() {
             self.deleted = last;
-        } else if commit.is_touched() {
-            self.deleted = number + commit.blob.header.gone - 1;
+        } else if commit.has_deleted_events() {
+            self.deleted = number + commit.stored.header.gone - 1;
         } else {
-            self.whole = self.whole.or(Some(number));
+            self.first_intact = self.first_intact.or(Some(number));
         }
         self.check_events(commit, last).await
     }
@@ -117,7 +114,7 @@ impl Checker<'_> {
         let first = commit.first.get();
         match self.journal.events_of(commit).await {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                self.leave(Problem::Unreadable, (first, last), told(&error));
+                self.leave(Problem::Unreadable, (first, last), error_chain(&error));
                 Ok(())
             }
             other => other.map(|_| ()),
@@ -125,18 +122,23 @@ impl Checker<'_> {
     }
 
     fn leave(&mut self, problem: Problem, numbers: (u64, u64), detail: String) {
-        self.findings.leave(problem, numbers, (detail, LOST));
+        self.findings
+            .leave(Damage::new(problem, numbers, detail), NO_OTHER_COPY);
     }
 
-    /// A deletion that was cut off is finished: what stands before a mark is meant to go.
+    /// Completes an interrupted deletion: events before a tombstone count as deleted.
     async fn finish(mut self) -> Result<Vec<Finding>> {
-        let left = self.whole.filter(|whole| *whole < self.deleted);
+        let left = self.first_intact.filter(|first| *first < self.deleted);
         let left = left.and_then(SequenceNumber::new);
         if let Some((from, to)) = left.zip(SequenceNumber::new(self.deleted)) {
-            let detail = "a deletion was cut off, or something came back behind it".to_owned();
+            let detail =
+                "an interrupted deletion left these events, or they were restored".to_owned();
             let numbers = (from.get(), to.get());
-            if self.findings.repair(Problem::Leftover, numbers, detail) {
-                let deleted = deletion::delete_again(self.journal, self.id, (from, to)).await;
+            if self
+                .findings
+                .repair(Damage::new(Problem::Leftover, numbers, detail))
+            {
+                let deleted = deletion::delete_again(self.journal, self.id, from, to).await;
                 match deleted {
                     Err(error) if error.kind() == ErrorKind::Corrupt => {
                         self.findings.give_up(BLOCKED);
@@ -149,57 +151,59 @@ impl Checker<'_> {
     }
 }
 
-/// Everything there is in the table: whose it is, each id once, or that it is nobody's.
-pub(super) fn met(journal: &AnnalsJournal) -> impl Stream<Item = Result<Met>> + Send + use<> {
+/// The ids in the table, each once, and stray items.
+pub(super) fn scan(
+    journal: &AnnalsJournal,
+) -> impl Stream<Item = Result<ScannedEntry>> + Send + use<> {
     let table = journal.table.clone();
-    let mut ids = Ids::default();
+    let mut ids = SeenIds::default();
     let all = journal.store.scan_all(&table, Scan::whole());
     all.try_filter_map(move |item| {
         let key = table.key_of(&item);
         let partition = item.get("p").and_then(Value::as_str).unwrap_or_default();
-        let place = item.get("n").and_then(Value::as_u64);
-        let met = match (keys::parse_commits(partition), place) {
-            (Some((id, _)), Some(1..)) => Ok(ids.meet(id)),
-            // Whether something speaks for a part is the sweep's to say.
-            _ if keys::parse_part(partition).is_some() => Ok(None),
+        let number = item.get("n").and_then(Value::as_u64);
+        let entry = match (keys::parse_commits(partition), number) {
+            (Some((id, _)), Some(1..)) => Ok(ids.first_seen(id)),
+            // The sweep checks chunks.
+            _ if keys::parse_chunk(partition).is_some() => Ok(None),
             _ => key.map(|key| {
-                let stray = || Met::Stray(stray(Kept::Event, table.name(), &key));
+                let stray =
+                    || ScannedEntry::Stray(stray_item(StoredKind::Event, table.name(), &key));
                 (key != keys::record()).then(stray)
             }),
         };
-        std::future::ready(met)
+        std::future::ready(entry)
     })
 }
 
-/// Finds parts whose commit cannot land any more, or has not for so long, and deletes them where
-/// that is wanted.
+/// Finds chunks whose commit cannot be written any more, and deletes them if that is wanted.
 pub(super) async fn orphans(
     journal: &AnnalsJournal,
     older_than: Duration,
     verify: Verify,
 ) -> Result<Vec<Finding>> {
-    let (table, mut swept) = (journal.parted(), Vec::new());
-    let mut parts = table.parts(older_than, keys::parse_part)?;
-    while let Some(part) = parts.try_next().await? {
-        if is_orphan(journal, &part).await? {
-            let detail = "a part of an append that did not land";
-            swept.extend(table.sweep(part, verify, detail).await?);
+    let (table, mut swept) = (journal.chunked_table(), Vec::new());
+    let mut chunks = table.scan_chunks(older_than, keys::parse_chunk)?;
+    while let Some(chunk) = chunks.try_next().await? {
+        if is_orphan(journal, &chunk).await? {
+            let detail = "a chunk of an append that did not complete";
+            swept.extend(table.sweep(chunk, verify, detail).await?);
         }
     }
     Ok(swept)
 }
 
-/// Whether a part's commit is not there, and will not come.
-async fn is_orphan(journal: &AnnalsJournal, part: &Part) -> Result<bool> {
-    let Some(first) = SequenceNumber::new(part.of.number) else {
-        return Ok(part.is_old);
+/// Whether a chunk's commit does not exist and cannot be written any more.
+async fn is_orphan(journal: &AnnalsJournal, chunk: &Chunk) -> Result<bool> {
+    let Some(first) = SequenceNumber::new(chunk.owner.number) else {
+        return Ok(chunk.is_old);
     };
-    match journal.commit_at(&part.id, first).await {
-        // An append may be about to land.
-        Ok(None) => Ok(part.is_old),
-        // Keys once taken are never freed: if it is not that commit's, it never will be.
-        Ok(Some(commit)) => Ok(!commit.part_keys().contains(&part.key)),
-        // One that does not parse may have spoken for it.
+    match journal.commit_at(&chunk.id, first).await {
+        // The append may be in flight.
+        Ok(None) => Ok(chunk.is_old),
+        // Used keys are never freed: if the chunk is not this commit's, it never will be used.
+        Ok(Some(commit)) => Ok(!commit.chunk_keys().contains(&chunk.key)),
+        // A damaged commit may refer to it.
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),
     }

@@ -24,7 +24,7 @@ pub(super) async fn sweep(world: &World, random: &Random) {
     let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
     let snapshots = world.open_snapshots(world.items.clone(), random);
     let states = world.open_states(world.items.clone(), random);
-    for verify in [Verify::Repair, Verify::Look] {
+    for verify in [Verify::Repair, Verify::Check] {
         for swept in [
             journal.orphans(HOUR, verify).await,
             snapshots.orphans(HOUR, verify).await,

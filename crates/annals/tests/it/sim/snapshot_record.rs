@@ -23,7 +23,7 @@ pub(super) struct Save {
 
 impl Save {
     fn meets(&self, criteria: &Criteria) -> bool {
-        criteria.meets(annals_testkit::journals::number(self.number), self.time_ms)
+        criteria.matches(annals_testkit::journals::number(self.number), self.time_ms)
     }
 }
 
@@ -196,7 +196,7 @@ impl SnapshotRecord {
         noise: &[u8],
     ) -> Result<(), &'static str> {
         let number = found.sequence_number;
-        if !look.criteria.meets(number, found.time_ms) {
+        if !look.criteria.matches(number, found.time_ms) {
             return Err("is not what was looked for");
         }
         let (attempt, _) = parse(&found.payload).ok_or("has a payload of nobody")?;

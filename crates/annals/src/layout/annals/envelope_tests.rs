@@ -1,8 +1,8 @@
-//! Sealed payloads: they open to what was sealed, and any damage is noticed.
+//! Envelopes decode unchanged, and any damage is noticed.
 
 use std::sync::Arc;
 
-use super::super::parts::PartedTable;
+use super::super::chunks::ChunkedTable;
 use super::*;
 use crate::ErrorKind;
 use crate::layout::{AnnalsLayout, Layout};
@@ -10,11 +10,11 @@ use crate::memory::Memory;
 use crate::store::Store;
 use crate::{Codec, ManualClock};
 
-fn tables() -> [PartedTable; 2] {
+fn tables() -> [ChunkedTable; 2] {
     let tables = AnnalsLayout::default().tables().unwrap();
     let clock = Arc::new(ManualClock::at_ms(0));
     let store = Store::new(Memory::new()).with_clock(clock);
-    [tables.snapshot, tables.state.unwrap()].map(|table| PartedTable {
+    [tables.snapshot, tables.state.unwrap()].map(|table| ChunkedTable {
         store: store.clone(),
         table: Arc::new(table),
     })
@@ -53,31 +53,31 @@ fn state(value: Option<Payload>, tag: &str) -> State {
     }
 }
 
-fn item(sealed: Result<Sealed>) -> Item {
-    let written = sealed.unwrap().write().unwrap();
-    assert!(written.parts.is_empty());
+fn item(envelope: Result<Envelope>) -> Item {
+    let written = envelope.unwrap().write().unwrap();
+    assert!(written.chunks.is_empty());
     written.item
 }
 
 const TOKEN: Token = Token::from_bytes([9; 8]);
 
 #[tokio::test]
-async fn what_was_sealed_opens() {
+async fn every_envelope_decodes_unchanged() {
     let [snapshots, states] = tables();
     for payload in samples() {
         let saved = snapshot(payload.clone());
-        let item = item(Sealed::of_snapshot(&saved, TOKEN));
-        let sealed = Sealed::snapshot(&saved.persistence_id, &item).unwrap();
-        assert_eq!(sealed.token, TOKEN);
-        assert_eq!(sealed.open_snapshot(&snapshots).await.unwrap(), saved);
+        let item = item(Envelope::of_snapshot(&saved, TOKEN));
+        let envelope = Envelope::snapshot(&saved.persistence_id, &item).unwrap();
+        assert_eq!(envelope.token, TOKEN);
+        assert_eq!(envelope.open_snapshot(&snapshots).await.unwrap(), saved);
     }
     let values = samples().into_iter().map(Some).chain([None]);
     for (value, tag) in values.zip(["", "red"].into_iter().cycle()) {
         let saved = state(value, tag);
-        let item = item(Sealed::of_state(&saved, TOKEN));
-        let sealed = Sealed::state(&saved.persistence_id, &item).unwrap();
-        assert_eq!(sealed.token, TOKEN);
-        assert_eq!(sealed.open_state(&states).await.unwrap(), saved);
+        let item = item(Envelope::of_state(&saved, TOKEN));
+        let envelope = Envelope::state(&saved.persistence_id, &item).unwrap();
+        assert_eq!(envelope.token, TOKEN);
+        assert_eq!(envelope.open_state(&states).await.unwrap(), saved);
     }
 }
 
@@ -85,11 +85,11 @@ async fn what_was_sealed_opens() {
 fn every_damage_is_corrupt_and_never_another_payload() {
     for payload in samples() {
         let saved = snapshot(payload);
-        let item = item(Sealed::of_snapshot(&saved, TOKEN));
-        let bytes = item.get(BLOB).unwrap().as_bytes().unwrap().to_vec();
+        let item = item(Envelope::of_snapshot(&saved, TOKEN));
+        let bytes = item.get(BYTES).unwrap().as_bytes().unwrap().to_vec();
         let check = |damaged: Vec<u8>, what: &str| {
-            let item = item.clone().with(BLOB, damaged);
-            let error = Sealed::snapshot(&saved.persistence_id, &item).unwrap_err();
+            let item = item.clone().with(BYTES, damaged);
+            let error = Envelope::snapshot(&saved.persistence_id, &item).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}");
         };
         for at in 0..bytes.len() {

@@ -1,8 +1,8 @@
-//! The stored bytes of snapshots and durable state: golden ones are read, written again the same,
-//! and whatever is altered on them is told.
+//! The stored bytes of snapshots and durable state: golden ones are read and written unchanged, and
+//! every change to them is corrupt.
 //!
-//! A line of a fixture has a name, the persistence id, the sealed bytes in hex, the items in
-//! DynamoDB JSON and what they hold. The bytes were made from `docs/format.md` by another program.
+//! A line of a fixture has a name, the persistence id, the envelope's bytes in hex, the items in
+//! DynamoDB JSON and their content. Another program made the bytes from `docs/format.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use annals::items::{
 };
 use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::snapshot::{Criteria, Place, Snapshot, Snapshots};
+use annals::snapshot::{Criteria, Snapshot, SnapshotPosition, Snapshots};
 use annals::state::{NewState, State, StateError, States};
 use annals::verify::Verify;
 use annals::{Error, ErrorKind, ManualClock, Payload, PersistenceId, Random, SequenceNumber};
@@ -209,7 +209,7 @@ fn is_written_so(golden: &Golden) -> bool {
 async fn golden_snapshots_are_written() {
     for golden in golden_snapshots().into_iter().filter(is_written_so) {
         let (world, snapshot) = (holding(&[], false).await, golden.snapshot());
-        let place = Place {
+        let place = SnapshotPosition {
             number: snapshot.sequence_number,
             anchor: snapshot.anchor,
         };
@@ -253,7 +253,7 @@ async fn golden_states_are_written() {
 
 /// What is cut is cut as the golden ones are: two parts, keys with token, number and checksum.
 #[tokio::test]
-async fn parts_are_written_as_the_golden_ones() {
+async fn chunks_are_written_like_the_golden_ones() {
     let random = Random::seeded(1);
     let noise: Vec<u8> = (0..60_000)
         .flat_map(|_| random.bits().to_le_bytes())
@@ -352,7 +352,7 @@ fn assert_corrupt(error: &Error) {
 }
 
 #[tokio::test]
-async fn whatever_is_altered_on_a_snapshot_is_told_but_its_hint() {
+async fn every_change_to_a_snapshot_but_its_hint_is_corrupt() {
     for golden in golden_snapshots() {
         let want = golden.snapshot();
         for items in altered(&golden.items) {
@@ -375,7 +375,7 @@ async fn whatever_is_altered_on_a_snapshot_is_told_but_its_hint() {
 }
 
 #[tokio::test]
-async fn whatever_is_altered_on_a_state_is_told() {
+async fn every_change_to_a_state_is_corrupt() {
     for golden in golden_states() {
         let want = as_read(golden.state());
         let (mut right, mut told) = (0, 0);
@@ -399,7 +399,7 @@ async fn whatever_is_altered_on_a_state_is_told() {
 
 /// Though what is under the checksum would do: conditions are decided by them.
 #[tokio::test]
-async fn a_value_whose_attributes_are_not_its_own_is_corrupt() {
+async fn a_value_with_attributes_of_another_is_corrupt() {
     for golden in golden_states() {
         for name in ["r", "R", "t", "d"] {
             for other in others(golden.items[0].get(name)) {
@@ -435,7 +435,7 @@ async fn check_write(world: &World, golden: &Golden) {
 
 /// Under another key everything is damage: another id's, another number's.
 #[tokio::test]
-async fn what_is_under_another_key_is_told() {
+async fn an_envelope_under_another_key_is_corrupt() {
     let other: PersistenceId = "Cart|43".parse().unwrap();
     for golden in golden_states() {
         let stray = golden.items[0].clone().with("p", format!("s:{other}"));
@@ -456,7 +456,7 @@ async fn what_is_under_another_key_is_told() {
 
 /// A snapshot is no value, and a value no snapshot, whatever the tables are called.
 #[tokio::test]
-async fn one_is_not_taken_for_the_other() {
+async fn a_snapshot_is_not_read_as_a_value_or_vice_versa() {
     let (snapshot, state) = (&golden_snapshots()[0], &golden_states()[0]);
     let without_number = snapshot.items[0].iter().filter(|(name, _)| *name != "n");
     let item: Item = without_number.map(|(n, v)| (n, v.clone())).collect();
@@ -468,7 +468,7 @@ async fn one_is_not_taken_for_the_other() {
 }
 
 #[tokio::test]
-async fn a_missing_part_is_told() {
+async fn a_missing_chunk_is_corrupt() {
     let golden = (golden_snapshots().remove(4), golden_states().remove(4));
     for lost in [1, 2] {
         let mut items = golden.0.items.clone();
@@ -484,7 +484,7 @@ async fn a_missing_part_is_told() {
 
 /// Also where what speaks for them is damaged: it may be mended.
 #[tokio::test]
-async fn a_sweep_leaves_golden_parts_alone() {
+async fn a_sweep_keeps_golden_chunks() {
     let hour = Duration::from_secs(3_600);
     let golden = (golden_snapshots().remove(4), golden_states().remove(4));
     let sets = [(golden.0.items, false), (golden.1.items, true)];

@@ -1,4 +1,4 @@
-//! Appends too large for an item, cut off at the worst moments; and numbers that run out.
+//! Appends too large for an item, interrupted at the worst moments; and the end of sequence numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Sweeps; answers how many parts were orphans. Looking first finds as many.
 async fn swept(journal: &Journal) -> usize {
-    let seen = journal.orphans(HOUR, Verify::Look).await.unwrap();
+    let seen = journal.orphans(HOUR, Verify::Check).await.unwrap();
     let swept = journal.orphans(HOUR, Verify::Repair).await.unwrap();
     assert_eq!(seen.len(), swept.len());
     swept.len()
@@ -167,7 +167,7 @@ async fn check_whole(journal: &Journal, append: &Append) {
 }
 
 /// Leaves the parts of an append whose commit does not land.
-async fn cut_off(stage: &Stage, journal: &Journal, append: &Append) {
+async fn interrupt(stage: &Stage, journal: &Journal, append: &Append) {
     set(&stage.loses_commits, true);
     let outcome = journal.append(&id(), Expected::Empty, append.clone()).await;
     let error: Error = outcome.unwrap_err().into();
@@ -176,9 +176,9 @@ async fn cut_off(stage: &Stage, journal: &Journal, append: &Append) {
 }
 
 #[tokio::test]
-async fn parts_of_an_append_that_never_landed_are_swept_when_they_are_old() {
+async fn old_chunks_of_an_incomplete_append_are_swept() {
     let (stage, journal) = stage().await;
-    cut_off(&stage, &journal, &large(1)).await;
+    interrupt(&stage, &journal, &large(1)).await;
     assert_eq!(stage.parts().await, 2);
     stage.clock.advance(HOUR);
     assert_eq!(swept(&journal).await, 0);
@@ -190,13 +190,13 @@ async fn parts_of_an_append_that_never_landed_are_swept_when_they_are_old() {
 }
 
 #[tokio::test]
-async fn an_append_under_way_keeps_its_parts() {
+async fn an_append_in_flight_keeps_its_chunks() {
     let (stage, journal) = stage().await;
     let append = large(1);
-    cut_off(&stage, &journal, &append).await;
+    interrupt(&stage, &journal, &append).await;
     stage.clock.advance(2 * HOUR);
     // Written again, they are young again.
-    cut_off(&stage, &journal, &append).await;
+    interrupt(&stage, &journal, &append).await;
     assert_eq!(swept(&journal).await, 0);
     let landed = journal.append(&id(), Expected::Empty, append.clone()).await;
     assert_eq!(landed.unwrap().last.get(), 2);
@@ -206,9 +206,9 @@ async fn an_append_under_way_keeps_its_parts() {
 }
 
 #[tokio::test]
-async fn parts_whose_place_is_taken_are_swept_at_once() {
+async fn chunks_whose_commit_key_is_taken_are_swept_at_once() {
     let (stage, journal) = stage().await;
-    cut_off(&stage, &journal, &large(1)).await;
+    interrupt(&stage, &journal, &large(1)).await;
     append(&journal, 0, vec![text("a")]).await;
     assert_eq!(swept(&journal).await, 2);
     assert_eq!(stage.parts().await, 0);
@@ -216,7 +216,7 @@ async fn parts_whose_place_is_taken_are_swept_at_once() {
 
 /// Though others have appended since, and this very journal knows it.
 #[tokio::test]
-async fn an_append_behind_any_whose_answer_was_lost_is_not_made_twice() {
+async fn an_append_of_expected_any_whose_response_was_lost_is_not_repeated() {
     let (stage, journal) = stage().await;
     append(&journal, 0, vec![text("a")]).await;
     let once = Append::from(text("once")).token(journal.token());
@@ -235,7 +235,7 @@ async fn an_append_behind_any_whose_answer_was_lost_is_not_made_twice() {
 
 /// What is known of a try belongs to its id: elsewhere it would tear a gap.
 #[tokio::test]
-async fn a_token_that_was_tried_on_one_id_takes_the_next_number_of_another() {
+async fn a_token_used_on_one_id_appends_after_the_last_event_of_another() {
     let (stage, journal) = stage().await;
     append(&journal, 0, vec![text("a"); 5]).await;
     let once = Append::from(text("once")).token(journal.token());
@@ -255,7 +255,7 @@ async fn a_token_that_was_tried_on_one_id_takes_the_next_number_of_another() {
 }
 
 #[tokio::test]
-async fn a_sweep_of_what_may_be_under_way_is_refused() {
+async fn a_sweep_of_young_chunks_is_refused() {
     let (_, journal) = stage().await;
     let soon = journal
         .orphans(HOUR - Duration::from_millis(1), Verify::Repair)
@@ -264,7 +264,7 @@ async fn a_sweep_of_what_may_be_under_way_is_refused() {
 }
 
 #[tokio::test]
-async fn an_append_whose_parts_took_too_long_is_not_put() {
+async fn an_append_whose_chunks_took_too_long_is_not_put() {
     let (stage, journal) = stage().await;
     set(&stage.is_slow, true);
     let outcome = journal.append(&id(), Expected::Empty, large(1)).await;
@@ -277,7 +277,7 @@ async fn an_append_whose_parts_took_too_long_is_not_put() {
 }
 
 #[tokio::test]
-async fn an_append_that_stood_still_while_its_parts_were_swept_is_whole() {
+async fn an_append_that_stalled_during_a_sweep_is_complete() {
     for is_lost in [false, true] {
         let (stage, journal) = stage().await;
         let append = large(1);
@@ -298,7 +298,7 @@ async fn an_append_that_stood_still_while_its_parts_were_swept_is_whole() {
 }
 
 #[tokio::test]
-async fn a_refused_append_takes_its_parts_back_and_is_told_so_either_way() {
+async fn a_refused_append_removes_its_chunks_and_is_a_conflict() {
     let (stage, journal) = stage().await;
     append(&journal, 0, vec![text("a")]).await;
     for (is_lost, left) in [(false, 0), (true, 2)] {
@@ -312,7 +312,7 @@ async fn a_refused_append_takes_its_parts_back_and_is_told_so_either_way() {
 }
 
 #[tokio::test]
-async fn a_token_used_again_for_other_events_spoils_nothing() {
+async fn a_token_reused_for_other_events_damages_nothing() {
     let (stage, journal) = stage().await;
     let landed = large(1);
     let token = landed.token.unwrap();
@@ -338,7 +338,7 @@ async fn a_token_used_again_for_other_events_spoils_nothing() {
 }
 
 #[tokio::test]
-async fn a_deletion_cut_off_before_the_parts_leaves_orphans_and_no_damage() {
+async fn a_deletion_interrupted_before_the_chunks_leaves_orphans_and_no_damage() {
     let (stage, journal) = stage().await;
     journal
         .append(&id(), Expected::Empty, large(1))
@@ -380,7 +380,7 @@ fn endless(last: u64) -> Item {
 }
 
 #[tokio::test]
-async fn numbers_run_out_and_are_not_used_twice() {
+async fn sequence_numbers_run_out_and_are_not_reused() {
     let (stage, journal) = stage().await;
     let last = SequenceNumber::LAST.get();
     let (table, mark) = (table(), endless(last - 10));

@@ -1,13 +1,13 @@
-//! Where in its entity's history a snapshot stands.
+//! The position of a snapshot in the history of its entity.
 
 use crate::SequenceNumber;
 
-/// The number of the last event a snapshot knows of and, where that is known, the number that the
-/// append began with that this event ends. With both, the tail is read in one request.
+/// The last event that a snapshot includes, and the first event of the same append, if it is known.
+/// With both, recovery reads the events after the snapshot in one request.
 ///
 /// ```
 /// use annals::journal::{Append, Expected};
-/// use annals::snapshot::Place;
+/// use annals::snapshot::SnapshotPosition;
 /// use annals::{Codec, NewEvent, Payload};
 ///
 /// # use annals::Annals;
@@ -21,21 +21,22 @@ use crate::SequenceNumber;
 /// let events = vec![NewEvent::new(Codec::Text, "+5"); 2];
 /// let appended = annals.journal().append(&id, Expected::Empty, Append::of(events)).await?;
 ///
-/// let place = Place::from(appended);
-/// assert_eq!((place.number, place.anchor), (appended.last, Some(appended.first)));
-/// annals.snapshots().save(&id, place, Payload::new(Codec::Text, "10")).await?;
+/// let position = SnapshotPosition::from(appended);
+/// assert_eq!(position.number, appended.last);
+/// assert_eq!(position.anchor, Some(appended.first));
+/// annals.snapshots().save(&id, position, Payload::new(Codec::Text, "10")).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The last event.
+pub struct SnapshotPosition {
+    /// The sequence number of the last event.
     pub number: SequenceNumber,
-    /// The first event of its append.
+    /// The first sequence number of the same append.
     pub anchor: Option<SequenceNumber>,
 }
 
-impl From<SequenceNumber> for Place {
+impl From<SequenceNumber> for SnapshotPosition {
     fn from(number: SequenceNumber) -> Self {
         Self {
             number,

@@ -1,5 +1,5 @@
-//! Snapshots and values too large for an item, cut off at the worst moments: what has landed is
-//! whole, and what is left behind is swept.
+//! Snapshots and values too large for an item, interrupted at the worst moments: completed writes are
+//! complete, and orphaned chunks are swept.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -61,7 +61,7 @@ fn set(switch: &AtomicBool, on: bool) {
     switch.store(on, Ordering::SeqCst);
 }
 
-fn is_part(key: &Key) -> bool {
+fn is_chunk(key: &Key) -> bool {
     matches!(&key.partition, KeyPart::S(partition) if partition.starts_with("p:"))
 }
 
@@ -115,10 +115,10 @@ impl Items for Stage {
         key: Key,
         condition: Condition,
     ) -> Result<Cost, WriteError> {
-        if is_part(&key) && is_set(&self.loses_deletes) {
+        if is_chunk(&key) && is_set(&self.loses_deletes) {
             return Err(Error::unavailable("cut off").into());
         }
-        if is_part(&key) && is_set(&self.holds_deletes) {
+        if is_chunk(&key) && is_set(&self.holds_deletes) {
             let held = (table.clone(), key, condition);
             self.held.lock().unwrap().push(held);
             return Ok(Cost::request());
@@ -127,7 +127,7 @@ impl Items for Stage {
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let is_delete = |write: &Write| matches!(write, Write::Delete(key) if is_part(key));
+        let is_delete = |write: &Write| matches!(write, Write::Delete(key) if is_chunk(key));
         if writes.iter().any(is_delete) && is_set(&self.loses_deletes) {
             return Err(BatchError {
                 remaining: writes,
@@ -282,26 +282,26 @@ fn large(seed: u64) -> Payload {
 /// Sweeps; answers how many parts were orphans. Looking first finds as many.
 async fn swept(both: &Both) -> usize {
     let mut count = 0;
-    for verify in [Verify::Look, Verify::Repair] {
+    for verify in [Verify::Check, Verify::Repair] {
         let snapshots = both.snapshots.orphans(HOUR, verify).await.unwrap();
         let states = both.states.orphans(HOUR, verify).await.unwrap();
         let all: Vec<_> = snapshots.into_iter().chain(states).collect();
         let remedy = match verify {
-            Verify::Look => Remedy::Repairable,
+            Verify::Check => Remedy::Repairable,
             Verify::Repair => Remedy::Repaired,
         };
         for found in &all {
             assert_eq!((found.problem, found.remedy), (Problem::Orphan, remedy));
             assert_eq!(found.persistence_id, Some(id()));
         }
-        assert!(verify == Verify::Look || all.len() == count);
+        assert!(verify == Verify::Check || all.len() == count);
         count = all.len();
     }
     count
 }
 
 #[tokio::test]
-async fn parts_of_what_never_landed_are_swept_when_they_are_old() {
+async fn old_chunks_of_incomplete_writes_are_swept() {
     for kind in KINDS {
         let stage = Stage::new().await;
         let both = stage.open(stage.clone(), 1);
@@ -323,13 +323,13 @@ async fn parts_of_what_never_landed_are_swept_when_they_are_old() {
 }
 
 #[tokio::test]
-async fn a_sweep_of_what_may_be_under_way_is_refused() {
+async fn a_sweep_of_young_chunks_is_refused() {
     let stage = Stage::new().await;
     let both = stage.open(stage.clone(), 1);
     let soon = HOUR - Duration::from_millis(1);
     let refused = [
-        both.snapshots.orphans(soon, Verify::Look).await,
-        both.states.orphans(soon, Verify::Look).await,
+        both.snapshots.orphans(soon, Verify::Check).await,
+        both.states.orphans(soon, Verify::Check).await,
     ];
     for refused in refused {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
@@ -337,7 +337,7 @@ async fn a_sweep_of_what_may_be_under_way_is_refused() {
 }
 
 #[tokio::test]
-async fn a_write_that_has_landed_is_no_failure_though_old_parts_stay() {
+async fn a_completed_write_succeeds_even_if_old_chunks_stay() {
     for kind in KINDS {
         let stage = Stage::new().await;
         let both = stage.open(stage.clone(), 1);
@@ -357,7 +357,7 @@ async fn a_write_that_has_landed_is_no_failure_though_old_parts_stay() {
 }
 
 #[tokio::test]
-async fn a_refused_value_takes_its_parts_back_and_is_told_so_either_way() {
+async fn a_refused_value_removes_its_chunks_and_is_a_conflict() {
     let stage = Stage::new().await;
     let both = stage.open(stage.clone(), 1);
     both.write(Kind::State, 1, large(1)).await.unwrap();
@@ -377,7 +377,7 @@ async fn a_refused_value_takes_its_parts_back_and_is_told_so_either_way() {
 }
 
 #[tokio::test]
-async fn what_stood_still_while_its_parts_were_swept_is_whole() {
+async fn a_write_that_stalled_during_a_sweep_is_complete() {
     for kind in KINDS {
         let stage = Stage::new().await;
         let both = stage.open(stage.clone(), 1);
@@ -391,7 +391,7 @@ async fn what_stood_still_while_its_parts_were_swept_is_whole() {
 }
 
 #[tokio::test]
-async fn what_took_too_long_is_not_put() {
+async fn a_write_that_took_too_long_is_not_put() {
     for kind in KINDS {
         let stage = Stage::new().await;
         let both = stage.open(stage.clone(), 1);
@@ -406,7 +406,7 @@ async fn what_took_too_long_is_not_put() {
 
 /// Its parts went with what others took for it, or are about to.
 #[tokio::test]
-async fn a_snapshot_that_is_put_twice_by_its_client_is_whole() {
+async fn a_snapshot_that_its_client_puts_twice_is_complete() {
     let all = [Meanwhile::Deleted, Meanwhile::Replaced];
     for (meanwhile, is_held) in all.into_iter().flat_map(|m| [(m, false), (m, true)]) {
         let stage = Stage::new().await;
@@ -429,7 +429,7 @@ async fn a_snapshot_that_is_put_twice_by_its_client_is_whole() {
 
 /// Whoever comes last, what is there is whole, and what a sweep leaves is its own.
 #[tokio::test]
-async fn many_saves_of_one_number_leave_one_whole() {
+async fn concurrent_saves_of_one_number_leave_one_complete_snapshot() {
     let mut left = 0;
     for seed in 0..30 {
         let stage = Stage::new().await;

@@ -1,8 +1,6 @@
-//! The bytes of a commit: its header and its events (`docs/format.md`).
+//! The bytes of a commit: header and events (`docs/format.md`).
 //!
-//! Promises: what was written reads back the same.
-//! Trusts: the frame around them to tell damage.
-//! Never: reads the store.
+//! Guarantees: a commit decodes unchanged; the frame detects damage. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -10,78 +8,78 @@ use bytes::Bytes;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 
-use super::body::{Body, PartsRecord};
-use super::frame::{Encoded, Out, Read, frame, unframe};
+use super::body::{Body, ChunkSummary};
+use super::frame::{Encoded, Out, Read, read_frame, write_frame};
 use crate::items::Key;
 use crate::{Codec, Error, NewEvent, Payload, Result, SequenceNumber, Token};
 
-/// What a commit says of itself besides its events.
+/// A commit's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// How many sequence numbers it takes.
+    /// The number of sequence numbers.
     pub(super) count: u64,
     pub(super) time_ms: u64,
     pub(super) token: Token,
-    /// How many of its first events were deleted, their payloads with them.
+    /// How many of the first events are deleted.
     pub(super) gone: u64,
-    /// Everything up to this number is deleted; kept on the very first commit alone.
+    /// The low watermark: everything up to it is deleted. Only on the very first commit.
     pub(super) low: Option<SequenceNumber>,
     pub(super) causation: Option<String>,
     pub(super) correlation: Option<String>,
-    /// The state that its events lead to, where it rides along.
+    /// The state after its events, if it is stored inline.
     pub(super) snapshot: Option<Payload>,
 }
 
 /// A commit as stored under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Blob {
+pub(super) struct StoredCommit {
     pub(super) header: Header,
     pub(super) body: Body,
 }
 
-/// The bytes of a commit to be stored under `key`.
-pub(super) fn encode(blob: &Blob, key: &Key) -> Vec<u8> {
-    frame(key, &blob.body, |out| write_header(out, blob))
+/// Encodes a commit for `key`.
+pub(super) fn encode(commit: &StoredCommit, key: &Key) -> Vec<u8> {
+    write_frame(key, &commit.body, |out| write_header(out, commit))
 }
 
-/// The commit that was stored under `key`.
-pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<Blob> {
-    let (header, body) = unframe(("commit", key), bytes, read_header)?;
-    Ok(Blob { header, body })
+/// Decodes the commit stored under `key`.
+pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<StoredCommit> {
+    let (header, body) = read_frame("commit", key, bytes, read_header)?;
+    Ok(StoredCommit { header, body })
 }
 
-/// What each place after the third means; the last ones are left out while they say nothing.
-fn write_header(out: &mut Out<'_>, blob: &Blob) -> Encoded {
-    let header = &blob.header;
-    let parts = match &blob.body {
-        Body::Parts(parts) => Some(parts),
+/// Three fields, then optional ones; unset optional fields at the end are omitted.
+fn write_header(out: &mut Out<'_>, commit: &StoredCommit) -> Encoded {
+    let header = &commit.header;
+    let chunks = match &commit.body {
+        Body::Chunked(chunks) => Some(chunks),
         _ => None,
     };
-    let says = [
+    let is_set = [
         header.gone > 0,
         header.low.is_some(),
-        parts.is_some(),
+        chunks.is_some(),
         header.causation.is_some(),
         header.correlation.is_some(),
         header.snapshot.is_some(),
     ];
-    let optional = says
+    let optional = is_set
         .iter()
-        .rposition(|says| *says)
+        .rposition(|is_set| *is_set)
         .map_or(0, |last| last + 1);
     out.array(3 + optional as u64)?;
     out.u64(header.count)?.u64(header.time_ms)?;
     out.bytes(&header.token.to_bytes())?;
-    for place in 0..optional {
-        match place {
+    for field in 0..optional {
+        match field {
             0 => out.u64(header.gone)?,
             1 => match header.low {
                 Some(low) => out.u64(low.get())?,
                 None => out.null()?,
             },
-            2 => match parts {
-                Some(parts) => {
-                    parts.write(out)?;
+            2 => match chunks {
+                Some(chunks) => {
+                    chunks.write(out)?;
                     &mut *out
                 }
                 None => out.null()?,
@@ -109,10 +107,10 @@ fn write_text<'e, 'a>(
     }
 }
 
-fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
+fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<ChunkSummary>)> {
     let wrong = minicbor::decode::Error::message;
-    let places = input.array()?.ok_or_else(|| wrong("length is not given"))?;
-    if !(3..=9).contains(&places) {
+    let fields = input.array()?.ok_or_else(|| wrong("length is not given"))?;
+    if !(3..=9).contains(&fields) {
         return Err(wrong("header of another length"));
     }
     let (count, time_ms) = (input.u64()?, input.u64()?);
@@ -128,22 +126,22 @@ fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
         correlation: None,
         snapshot: None,
     };
-    let mut parts = None;
-    for place in 3..places {
-        match place {
+    let mut chunks = None;
+    for field in 3..fields {
+        match field {
             3 => header.gone = input.u64()?,
             _ if input.datatype()? == Type::Null => input.null()?,
             4 => header.low = SequenceNumber::new(input.u64()?),
-            5 => parts = Some(PartsRecord::read(input)?),
+            5 => chunks = Some(ChunkSummary::read(input)?),
             6 => header.causation = Some(input.str()?.to_owned()),
             7 => header.correlation = Some(input.str()?.to_owned()),
             _ => header.snapshot = Some(read_event(input)?.into()),
         }
     }
-    Ok((header, parts))
+    Ok((header, chunks))
 }
 
-/// The bytes of events, not compressed.
+/// Encodes events, uncompressed.
 pub(super) fn encode_events(events: &[NewEvent]) -> Vec<u8> {
     let size: usize = events.iter().map(|event| event.payload.len() + 24).sum();
     let mut bytes = Vec::with_capacity(size);
@@ -155,22 +153,22 @@ pub(super) fn encode_events(events: &[NewEvent]) -> Vec<u8> {
     bytes
 }
 
-/// As with the header, the last places are left out while they say nothing.
+/// Unset optional fields at the end are omitted, as in the header.
 fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Encoded {
-    let says = [
+    let is_set = [
         event.codec != Codec::Bytes,
         !event.manifest.is_empty(),
         event.schema > 0,
         !event.tags.is_empty(),
         !event.metadata.is_empty(),
     ];
-    let optional = says
+    let optional = is_set
         .iter()
-        .rposition(|says| *says)
+        .rposition(|is_set| *is_set)
         .map_or(0, |last| last + 1);
     out.array(1 + optional as u64)?.bytes(&event.payload)?;
-    for place in 0..optional {
-        match place {
+    for field in 0..optional {
+        match field {
             0 => write_codec(out, &event.codec)?,
             1 => out.str(&event.manifest)?.ok()?,
             2 => out.u32(event.schema)?.ok()?,
@@ -201,7 +199,7 @@ pub(super) fn write_codec(out: &mut Out<'_>, codec: &Codec) -> Encoded {
     out.u8(number)?.ok()
 }
 
-/// The events in such bytes.
+/// Decodes events.
 pub(super) fn decode_events(bytes: &[u8]) -> Result<Vec<NewEvent>> {
     let mut input = Decoder::new(bytes);
     let mut events = Vec::new();
@@ -214,13 +212,13 @@ pub(super) fn decode_events(bytes: &[u8]) -> Result<Vec<NewEvent>> {
 
 fn read_event(input: &mut Decoder<'_>) -> Read<NewEvent> {
     let wrong = minicbor::decode::Error::message;
-    let places = input.array()?.ok_or_else(|| wrong("length is not given"))?;
+    let fields = input.array()?.ok_or_else(|| wrong("length is not given"))?;
     let mut event = NewEvent {
         payload: Bytes::copy_from_slice(input.bytes()?),
         ..NewEvent::default()
     };
-    for place in 1..places {
-        match place {
+    for field in 1..fields {
+        match field {
             1 => event.codec = read_codec(input)?,
             2 => event.manifest = input.str()?.to_owned(),
             3 => event.schema = input.u32()?,
@@ -235,7 +233,7 @@ fn read_event(input: &mut Decoder<'_>) -> Read<NewEvent> {
                     (0..members).map(|_| Ok((input.str()?.to_owned(), input.str()?.to_owned())));
                 event.metadata = pairs.collect::<Read<BTreeMap<_, _>>>()?;
             }
-            _ => return Err(wrong("event with more places than there are")),
+            _ => return Err(wrong("event with unknown fields")),
         }
     }
     Ok(event)
@@ -251,6 +249,6 @@ pub(super) fn read_codec(input: &mut Decoder<'_>) -> Read<Codec> {
         2 => Codec::Text,
         3 => Codec::Cbor,
         4 => Codec::Protobuf,
-        _ => return Err(minicbor::decode::Error::message("no such codec")),
+        _ => return Err(minicbor::decode::Error::message("unknown codec")),
     })
 }

@@ -1,73 +1,70 @@
-//! Snapshots and values as items: a payload and what is said of it, sealed with a checksum over key
-//! and bytes, in parts where it is too large for one item.
+//! Envelopes: a snapshot or a value as an item, with a checksum over key, metadata and payload, and in
+//! chunks if it is too large for one item.
 //!
-//! Promises: what was sealed opens to the same under the same key, or is told as `Corrupt`. That
-//! goes for every attribute but a snapshot's anchor, which is a hint: what stands outside the
-//! checksum, for conditions, is held against what stands under it.
-//! Trusts: the frame to tell damage.
-//! Never: reads or writes the store.
+//! Guarantees: an envelope decodes unchanged under its key, or is `Corrupt`. Attributes outside the
+//! checksum, which exist for conditions, are compared with the checked ones; only a snapshot's anchor
+//! is not, as it is a hint. No I/O.
 
 use minicbor::Decoder;
 use minicbor::data::Type;
 
-use super::blob::{read_codec, write_codec};
-use super::body::{Body, BodyBytes, Form, PartsRecord, Written};
-use super::frame::{Encoded, Out, Read, frame, unframe};
-use super::keys::{self, PartsOf};
-use super::parts::ParsePart;
+use super::body::{Body, BodyBytes, ChunkSummary, ItemForm, WriteSet};
+use super::chunks::ParseChunk;
+use super::commit_codec::{read_codec, write_codec};
+use super::frame::{Encoded, Out, Read, read_frame, write_frame};
+use super::keys::{self, ChunkOwner};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Condition, Item, Key, Value};
 use crate::snapshot::Snapshot;
 use crate::state::{Revision, State};
-use crate::verify::Kept;
+use crate::verify::StoredKind;
 use crate::{Error, Payload, PersistenceId, Result, SequenceNumber, Token};
 
-const BLOB: &str = "c";
-/// Of a snapshot: where the append begins that its number ends. A hint, and not under the checksum.
+const BYTES: &str = "c";
+/// Of a snapshot: the first sequence number of its append. A hint, not covered by the checksum.
 const ANCHOR: &str = "f";
-/// Of a value: its revision, by one name or the other. One in parts has another, so that whoever
-/// replaces it on the condition of its revision learns of the parts, from the refusal, without
-/// reading first.
+/// Of a value: its revision. A value in chunks has it under another name, so that a conditional
+/// replacement is refused and learns of the chunks without reading first.
 const REVISION: &str = "r";
-const REVISION_OF_PARTS: &str = "R";
+const REVISION_IF_CHUNKED: &str = "R";
 const TAG: &str = "t";
-/// There where the value was deleted.
+/// Present if the value was deleted.
 const DELETED: &str = "d";
 
-/// The most bytes of a payload: it is held in memory whole.
+/// Maximum bytes of a payload, which is held in memory.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// What is sealed.
+/// What an envelope holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Snapshot,
     State,
 }
 
-/// What is known of a payload without opening it.
+/// A snapshot or value, whose payload may be in chunks.
 #[derive(Clone, Debug)]
-pub(super) struct Sealed {
+pub(super) struct Envelope {
     pub(super) kind: Kind,
     pub(super) id: PersistenceId,
-    /// Of a snapshot its sequence number, of a value its revision.
+    /// The sequence number of a snapshot, the revision of a value.
     pub(super) number: u64,
     pub(super) time_ms: u64,
-    /// Which write it came with.
+    /// The token of the write.
     pub(super) token: Token,
-    /// Of a value; empty for none.
+    /// The tag of a value; empty for none.
     pub(super) tag: String,
-    /// Of a snapshot, if it is known.
+    /// The anchor of a snapshot, if known.
     pub(super) anchor: Option<SequenceNumber>,
     /// The payload without its bytes.
-    pub(super) about: Payload,
+    pub(super) metadata: Payload,
     pub(super) body: Body,
 }
 
-/// What stands under the checksum besides the body.
+/// What the checksum covers besides the body.
 struct Header {
     time_ms: u64,
     token: Token,
-    about: Payload,
+    metadata: Payload,
     /// Revision and tag of a value.
     label: Option<(Revision, String)>,
 }
@@ -80,10 +77,10 @@ impl Kind {
         }
     }
 
-    pub(super) fn parse_part(self) -> ParsePart {
+    pub(super) fn parse_chunk(self) -> ParseChunk {
         match self {
-            Self::Snapshot => keys::parse_part,
-            Self::State => keys::parse_state_part,
+            Self::Snapshot => keys::parse_chunk,
+            Self::State => keys::parse_state_chunk,
         }
     }
 
@@ -94,18 +91,18 @@ impl Kind {
         }
     }
 
-    pub(super) fn kept(self) -> Kept {
+    pub(super) fn stored_kind(self) -> StoredKind {
         match self {
-            Self::Snapshot => Kept::Snapshot,
-            Self::State => Kept::Value,
+            Self::Snapshot => StoredKind::Snapshot,
+            Self::State => StoredKind::Value,
         }
     }
 
-    /// The number that an item tells, which may not open; 0 for none.
+    /// The number of an item that may not decode; 0 for none.
     pub(super) fn number_in(self, item: &Item) -> u64 {
         let names = match self {
             Self::Snapshot => ["n", "n"],
-            Self::State => [REVISION, REVISION_OF_PARTS],
+            Self::State => [REVISION, REVISION_IF_CHUNKED],
         };
         let number = names.into_iter().find_map(|name| item.get(name)?.as_u64());
         number.unwrap_or(0)
@@ -113,29 +110,30 @@ impl Kind {
 
     pub(super) fn orphan(self) -> &'static str {
         match self {
-            Self::Snapshot => "a part of a snapshot that is not there",
-            Self::State => "a part of a value that is not there",
+            Self::Snapshot => "a chunk without its snapshot",
+            Self::State => "a chunk without its value",
         }
     }
 }
 
-/// The payload without its bytes, and those.
-fn divide(payload: &Payload) -> Result<(Payload, Body)> {
+/// Separates the metadata and the bytes of a payload.
+fn split_payload(payload: &Payload) -> Result<(Payload, Body)> {
     let bytes = payload.bytes.len();
     if bytes > PAYLOAD_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "a payload has at most {PAYLOAD_BYTES_MAX} bytes. bytes=`{bytes}`"
-        )));
+            "a payload has at most {PAYLOAD_BYTES_MAX} bytes; store less"
+        ))
+        .fact("bytes", bytes));
     }
-    let body = Body::Here(BodyBytes::plain(payload.bytes.clone()));
-    let mut about = payload.clone();
-    about.bytes.clear();
-    Ok((about, body))
+    let body = Body::Inline(BodyBytes::plain(payload.bytes.clone()));
+    let mut metadata = payload.clone();
+    metadata.bytes.clear();
+    Ok((metadata, body))
 }
 
-impl Sealed {
+impl Envelope {
     pub(super) fn of_snapshot(snapshot: &Snapshot, token: Token) -> Result<Self> {
-        let (about, body) = divide(&snapshot.payload)?;
+        let (metadata, body) = split_payload(&snapshot.payload)?;
         Ok(Self {
             kind: Kind::Snapshot,
             id: snapshot.persistence_id.clone(),
@@ -144,14 +142,14 @@ impl Sealed {
             token,
             tag: String::new(),
             anchor: snapshot.anchor,
-            about,
+            metadata,
             body,
         })
     }
 
     pub(super) fn of_state(state: &State, token: Token) -> Result<Self> {
-        let (about, body) = match &state.value {
-            Some(value) => divide(value)?,
+        let (metadata, body) = match &state.value {
+            Some(value) => split_payload(value)?,
             None => (Payload::default(), Body::Deleted),
         };
         Ok(Self {
@@ -162,13 +160,13 @@ impl Sealed {
             token,
             tag: state.tag.clone(),
             anchor: None,
-            about,
+            metadata,
             body,
         })
     }
 
-    /// The items to be written.
-    pub(super) fn write(&self) -> Result<Written> {
+    /// The items to write.
+    pub(super) fn write(&self) -> Result<WriteSet> {
         let with_body = |body| {
             Self {
                 body,
@@ -177,9 +175,9 @@ impl Sealed {
             .to_item()
         };
         match &self.body {
-            Body::Here(body) => body.clone().write(&Form {
+            Body::Inline(body) => body.clone().write(&ItemForm {
                 item: &with_body,
-                part_key: &|checksum, index| self.part_key(checksum, index),
+                chunk_key: &|checksum, index| self.chunk_key(checksum, index),
                 time_ms: self.time_ms,
                 item_bytes_max: ITEM_BYTES_MAX,
             }),
@@ -189,8 +187,8 @@ impl Sealed {
 
     fn to_item(&self) -> Item {
         let key = self.kind.key(&self.id, self.number);
-        let bytes = frame(&key, &self.body, |out| self.write_header(out));
-        let mut item = keys::item_of(&key).with(BLOB, bytes);
+        let bytes = write_frame(&key, &self.body, |out| self.write_header(out));
+        let mut item = keys::item_of(&key).with(BYTES, bytes);
         for (name, value) in self.attributes() {
             if let Some(value) = value {
                 item.insert(name, value);
@@ -202,18 +200,18 @@ impl Sealed {
         item
     }
 
-    /// What is to be seen of a value from outside, and what is not.
+    /// The attributes of a value that exist for conditions, also those it must not have.
     fn attributes(&self) -> [(&'static str, Option<Value>); 4] {
         let is_state = self.kind == Kind::State;
         let revision = is_state.then(|| Value::from(self.number));
-        let (whole, in_parts) = match self.is_in_parts() {
+        let (inline, chunked) = match self.is_chunked() {
             true => (None, revision),
             false => (revision, None),
         };
         let tag = (!self.tag.is_empty()).then(|| Value::from(self.tag.as_str()));
         [
-            (REVISION, whole),
-            (REVISION_OF_PARTS, in_parts),
+            (REVISION, inline),
+            (REVISION_IF_CHUNKED, chunked),
             (TAG, tag),
             (DELETED, self.is_deleted().then(|| Value::from(true))),
         ]
@@ -223,10 +221,11 @@ impl Sealed {
         let is_state = self.kind == Kind::State;
         out.array(if is_state { 8 } else { 6 })?.u64(self.time_ms)?;
         out.bytes(&self.token.to_bytes())?;
-        write_codec(out, &self.about.codec)?;
-        out.str(&self.about.manifest)?.u32(self.about.schema)?;
+        write_codec(out, &self.metadata.codec)?;
+        out.str(&self.metadata.manifest)?
+            .u32(self.metadata.schema)?;
         match self.body {
-            Body::Parts(record) => record.write(out)?,
+            Body::Chunked(summary) => summary.write(out)?,
             _ => out.null()?.ok()?,
         }
         match is_state {
@@ -235,17 +234,25 @@ impl Sealed {
         }
     }
 
-    /// The snapshot that is sealed in an item.
-    pub(super) fn snapshot(id: &PersistenceId, item: &Item) -> Result<Self> {
-        let number = item.get("n").and_then(Value::as_u64).unwrap_or(0);
-        let mut sealed = Self::read(Kind::Snapshot, id, number, item)?;
-        let anchor = item.get(ANCHOR).and_then(Value::as_u64);
-        let anchor = anchor.filter(|anchor| *anchor <= number);
-        sealed.anchor = anchor.and_then(SequenceNumber::new);
-        Ok(sealed)
+    /// Decodes a snapshot or value.
+    pub(super) fn from_item(kind: Kind, id: &PersistenceId, item: &Item) -> Result<Self> {
+        match kind {
+            Kind::Snapshot => Self::snapshot(id, item),
+            Kind::State => Self::state(id, item),
+        }
     }
 
-    /// The value that is sealed in an item.
+    /// Decodes a snapshot.
+    pub(super) fn snapshot(id: &PersistenceId, item: &Item) -> Result<Self> {
+        let number = item.get("n").and_then(Value::as_u64).unwrap_or(0);
+        let mut envelope = Self::read(Kind::Snapshot, id, number, item)?;
+        let anchor = item.get(ANCHOR).and_then(Value::as_u64);
+        let anchor = anchor.filter(|anchor| *anchor <= number);
+        envelope.anchor = anchor.and_then(SequenceNumber::new);
+        Ok(envelope)
+    }
+
+    /// Decodes a value.
     pub(super) fn state(id: &PersistenceId, item: &Item) -> Result<Self> {
         Self::read(Kind::State, id, 0, item)
     }
@@ -253,16 +260,16 @@ impl Sealed {
     fn read(kind: Kind, id: &PersistenceId, number: u64, item: &Item) -> Result<Self> {
         let key = kind.key(id, number);
         let damaged =
-            |how: &str| Error::corrupt(format!("stored {} {how}. key=`{key}`", kind.name()));
-        let bytes = item.get(BLOB).and_then(Value::as_bytes);
+            |how: &str| Error::corrupt(format!("stored {} {how}", kind.name())).fact("key", &key);
+        let bytes = item.get(BYTES).and_then(Value::as_bytes);
         let bytes = bytes.ok_or_else(|| damaged("is missing"))?;
-        let (header, body) = unframe((kind.name(), &key), bytes, read_header)?;
+        let (header, body) = read_frame(kind.name(), &key, bytes, read_header)?;
         let (number, tag) = match (kind, header.label, &body) {
-            (Kind::Snapshot, None, Body::Here(_) | Body::Parts(_)) => (number, String::new()),
-            (Kind::State, Some(label), body) if *body != Body::LeftOut => label,
-            _ => return Err(damaged("contradicts itself")),
+            (Kind::Snapshot, None, Body::Inline(_) | Body::Chunked(_)) => (number, String::new()),
+            (Kind::State, Some(label), body) if *body != Body::Skipped => label,
+            _ => return Err(damaged("is inconsistent")),
         };
-        let sealed = Self {
+        let envelope = Self {
             kind,
             id: id.clone(),
             number,
@@ -270,44 +277,44 @@ impl Sealed {
             token: header.token,
             tag,
             anchor: None,
-            about: header.about,
+            metadata: header.metadata,
             body,
         };
-        let mut attributes = sealed.attributes().into_iter();
-        let is_so = attributes
+        let mut attributes = envelope.attributes().into_iter();
+        let is_same = attributes
             .all(|(name, value)| kind == Kind::Snapshot || item.get(name) == value.as_ref());
-        match is_so {
-            true => Ok(sealed),
-            false => Err(damaged("has attributes that are not its own")),
+        match is_same {
+            true => Ok(envelope),
+            false => Err(damaged("has attributes that do not match its bytes")),
         }
     }
 
-    fn part_key(&self, checksum: u32, index: u32) -> Key {
+    fn chunk_key(&self, checksum: u32, index: u32) -> Key {
         let (token, number) = (self.token, self.number);
-        let of = PartsOf {
+        let owner = ChunkOwner {
             token,
             number,
             checksum,
         };
         match self.kind {
-            Kind::Snapshot => keys::part(&self.id, of, index),
-            Kind::State => keys::state_part(&self.id, of, index),
+            Kind::Snapshot => keys::chunk(&self.id, owner, index),
+            Kind::State => keys::state_chunk(&self.id, owner, index),
         }
     }
 
-    /// The keys of its parts.
-    pub(super) fn part_keys(&self) -> Vec<Key> {
-        let Body::Parts(record) = self.body else {
+    /// The keys of its chunks.
+    pub(super) fn chunk_keys(&self) -> Vec<Key> {
+        let Body::Chunked(summary) = self.body else {
             return Vec::new();
         };
-        let indexes = 0..record.parts;
+        let indexes = 0..summary.count;
         indexes
-            .map(|index| self.part_key(record.checksum, index))
+            .map(|index| self.chunk_key(summary.checksum, index))
             .collect()
     }
 
-    pub(super) fn is_in_parts(&self) -> bool {
-        matches!(self.body, Body::Parts(_))
+    pub(super) fn is_chunked(&self) -> bool {
+        matches!(self.body, Body::Chunked(_))
     }
 
     fn is_deleted(&self) -> bool {
@@ -315,51 +322,51 @@ impl Sealed {
     }
 }
 
-fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<PartsRecord>)> {
+fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<ChunkSummary>)> {
     let wrong = minicbor::decode::Error::message;
-    let places = input.array()?;
-    if !matches!(places, Some(6 | 8)) {
+    let fields = input.array()?;
+    if !matches!(fields, Some(6 | 8)) {
         return Err(wrong("header of another length"));
     }
     let time_ms = input.u64()?;
     let token = <[u8; Token::BYTES]>::try_from(input.bytes()?);
     let token = Token::from_bytes(token.map_err(|_| wrong("token of another length"))?);
-    let about = Payload::new(read_codec(input)?, Vec::new());
-    let about = about.manifest(input.str()?).schema(input.u32()?);
-    let parts = match input.datatype()? {
+    let metadata = Payload::new(read_codec(input)?, Vec::new());
+    let metadata = metadata.manifest(input.str()?).schema(input.u32()?);
+    let chunks = match input.datatype()? {
         Type::Null => input.null().map(|()| None)?,
-        _ => Some(PartsRecord::read(input)?),
+        _ => Some(ChunkSummary::read(input)?),
     };
-    let label = match places {
+    let label = match fields {
         Some(8) => Some((input.u64()?, input.str()?.to_owned())),
         _ => None,
     };
     let header = Header {
         time_ms,
         token,
-        about,
+        metadata,
         label,
     };
-    Ok((header, parts))
+    Ok((header, chunks))
 }
 
-/// That a value of this revision is there, in parts or not.
-pub(super) fn at_revision(revision: Revision, is_in_parts: bool) -> Condition {
-    let name = match is_in_parts {
-        true => REVISION_OF_PARTS,
+/// The condition that the value has this revision, in chunks or not.
+pub(super) fn at_revision(revision: Revision, is_chunked: bool) -> Condition {
+    let name = match is_chunked {
+        true => REVISION_IF_CHUNKED,
         false => REVISION,
     };
     Condition::Equals(name.to_owned(), revision.into())
 }
 
-/// That what is sealed in an item is still there.
+/// The condition that an item is unchanged.
 pub(super) fn unchanged(item: &Item) -> Condition {
-    match item.get(BLOB) {
-        Some(blob) => Condition::Equals(BLOB.to_owned(), blob.clone()),
+    match item.get(BYTES) {
+        Some(bytes) => Condition::Equals(BYTES.to_owned(), bytes.clone()),
         None => Condition::Absent,
     }
 }
 
 #[cfg(test)]
-#[path = "sealed_tests.rs"]
+#[path = "envelope_tests.rs"]
 mod tests;

@@ -1,16 +1,16 @@
-//! Comparing: whether two events say the same, and what they say as a digest.
+//! Comparing events, directly and by digest.
 //!
-//! The token is not compared: it tells which append an event came with, and appends are cut anew.
+//! The token is not compared: it identifies the append, and a copy groups events into other appends.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::Event;
 
-/// A digest of all that is compared.
+/// A digest of everything that is compared.
 pub(super) type Digest = [u8; 32];
 
-/// What two events of one number differ in, by name; `None` where they say the same.
-pub(super) fn between(one: &Event, other: &Event) -> Option<&'static str> {
+/// The name of the first field in which two events differ.
+pub(super) fn first_difference(one: &Event, other: &Event) -> Option<&'static str> {
     let (a, b) = (&one.data, &other.data);
     let differs = [
         (
@@ -31,13 +31,13 @@ pub(super) fn between(one: &Event, other: &Event) -> Option<&'static str> {
     found.map(|(name, _)| name)
 }
 
-/// What an event says, as [`between`] compares it.
+/// The digest of an event, of the fields that [`first_difference`] compares.
 pub(super) fn digest(event: &Event) -> Digest {
     let mut hash = Sha256::new();
-    // Every piece after its length, so that no two lists of pieces are one text.
-    let mut add = |piece: &[u8]| {
-        hash.update((piece.len() as u64).to_be_bytes());
-        hash.update(piece);
+    // Each field after its length, so that different fields never hash the same bytes.
+    let mut add = |field: &[u8]| {
+        hash.update((field.len() as u64).to_be_bytes());
+        hash.update(field);
     };
     let data = &event.data;
     add(&event.sequence_number.get().to_be_bytes());
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_in_anything_is_named_and_changes_the_digest() {
+    fn every_difference_is_named_and_changes_the_digest() {
         type Change = fn(&mut Event);
         let changes: [(&str, Change); 11] = [
             ("sequence_number", |e| {
@@ -98,16 +98,16 @@ mod tests {
         for (name, change) in changes {
             let mut other = event();
             change(&mut other);
-            assert_eq!(between(&event(), &other), Some(name));
+            assert_eq!(first_difference(&event(), &other), Some(name));
             assert_ne!(digest(&event()), digest(&other), "{name}");
         }
     }
 
     #[test]
-    fn the_append_that_an_event_came_with_makes_no_difference() {
+    fn the_token_is_not_compared() {
         let mut other = event();
         other.token = Token::from_bytes([2; 8]);
-        assert_eq!(between(&event(), &other), None);
+        assert_eq!(first_difference(&event(), &other), None);
         assert_eq!(digest(&event()), digest(&other));
     }
 }

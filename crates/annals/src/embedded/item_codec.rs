@@ -1,8 +1,8 @@
 //! Items as stored bytes: a format byte, the item's size, then CBOR.
 //!
-//! Promises: what was encoded decodes to the same item; bytes that are not an item are reported
-//! as `Corrupt`, never as another item. The bytes are part of the stored format
-//! (`docs/format.md`): today's code reads every format there ever was.
+//! Guarantees: an item decodes unchanged; bytes that are not an item are `Corrupt`, never another
+//! item. The bytes are part of the stored format (`docs/format.md`); every earlier format can be
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,27 +18,27 @@ const FORMAT: u8 = 1;
 /// The format byte and the size, big-endian.
 const HEADER_BYTES: usize = 5;
 
-/// CBOR's registered tags for what it has no type for.
+/// CBOR's registered tags for bignums, decimal fractions and sets.
 const TAG_POSITIVE: Tag = Tag::new(2);
 const TAG_NEGATIVE: Tag = Tag::new(3);
 const TAG_DECIMAL: Tag = Tag::new(4);
 const TAG_SET: Tag = Tag::new(258);
 
-/// Values nest 32 deep; bytes that go deeper are not ours.
+/// Values nest at most 32 levels; deeper bytes are not ours.
 const DEPTH_MAX: usize = 40;
 
 type Out<'a> = Encoder<&'a mut Vec<u8>>;
 type Written<'a> = std::result::Result<(), minicbor::encode::Error<std::convert::Infallible>>;
 type Read<T> = std::result::Result<T, minicbor::decode::Error>;
 
-/// The bytes of an item whose size is known.
+/// Encodes an item whose size is known.
 pub(super) fn encode(item: &Item, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + size + 4 * item.len() + 8);
     bytes.push(FORMAT);
     bytes.extend_from_slice(&u32::try_from(size).unwrap_or(u32::MAX).to_be_bytes());
     let mut out = Encoder::new(&mut bytes);
     let written = write_map(&mut out, item.len(), item.iter());
-    // Writing to memory has no way to fail.
+    // Writing to memory cannot fail.
     debug_assert!(written.is_ok());
     bytes
 }
@@ -95,7 +95,7 @@ fn write_number<'a>(out: &mut Out<'a>, number: Number) -> Written<'a> {
     if let Ok(n) = i64::try_from(mantissa) {
         return out.i64(n)?.ok();
     }
-    // A negative bignum stands for -1 minus its bytes.
+    // A negative bignum is -1 minus its bytes.
     let (tag, magnitude) = match mantissa {
         0.. => (TAG_POSITIVE, mantissa.unsigned_abs()),
         _ => (TAG_NEGATIVE, mantissa.unsigned_abs() - 1),
@@ -108,14 +108,15 @@ pub(super) fn stored_size(bytes: &[u8]) -> Result<usize> {
     let header = bytes.first_chunk::<HEADER_BYTES>();
     match header {
         Some([FORMAT, size @ ..]) => Ok(u32::from_be_bytes(*size) as usize),
-        Some([format, ..]) => Err(Error::corrupt(format!(
-            "stored item has a format this annals does not know; update annals. format=`{format}`"
-        ))),
+        Some([format, ..]) => Err(Error::corrupt(
+            "stored item has an unknown format; update annals",
+        )
+        .fact("format", format)),
         None => Err(Error::corrupt("stored item is cut short")),
     }
 }
 
-/// The item that was stored.
+/// Decodes a stored item.
 pub(super) fn decode(bytes: &[u8]) -> Result<Item> {
     stored_size(bytes)?;
     let body = bytes.get(HEADER_BYTES..).unwrap_or_default();
@@ -212,5 +213,5 @@ fn length(announced: Option<u64>) -> Read<u64> {
 }
 
 #[cfg(test)]
-#[path = "codec_tests.rs"]
+#[path = "item_codec_tests.rs"]
 mod tests;

@@ -1,49 +1,49 @@
-//! Keys as bytes that sort as DynamoDB sorts.
+//! Keys as bytes that sort as in DynamoDB.
 //!
-//! Promises: bytes compare as the keys they stand for; no key is a prefix of another in the same
-//! place; a partition's keys stand together; equal shares of the hash are equal shares of the
-//! partitions. The bytes are part of the stored format (`docs/format.md`) and never change.
+//! Guarantees: bytes compare as their keys do; no key of a table or index is a prefix of another; the
+//! keys of a partition are adjacent; equal ranges of the hash hold equal shares of the partitions.
+//! The bytes are part of the stored format (`docs/format.md`) and never change.
 
 use std::ops::Bound;
 
 use crate::items::{Direction, Key, KeyPart, Number, Segment, SortRange};
 
-/// How many bytes of a partition's hash lead its keys.
+/// Bytes of a partition's hash at the beginning of its keys.
 const HASH_BYTES: usize = 2;
 const HASHES: u64 = 1 << (8 * HASH_BYTES);
 
-/// Ends text and bytes. Zero bytes inside are escaped to `00 FF`, which sorts after it.
+/// Terminates text and bytes. Zero bytes inside are escaped to `00 FF`, which sorts after it.
 const END: [u8; 2] = [0x00, 0x01];
 
-/// A range of keys as the engine takes it.
+/// A range of the engine's keys.
 pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// How many bytes most keys fit into, with their prefix.
-const KEY_ROOM: usize = 96;
-/// The most digits that a number has in base ten.
+/// Enough bytes for most keys and their prefix.
+const KEY_CAPACITY: usize = 96;
+/// Maximum digits of a mantissa.
 const DIGITS_MAX: usize = 39;
 
-/// The bytes in front of a table's items.
+/// The prefix of a table's items.
 pub(super) fn items_prefix(table: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(KEY_ROOM);
+    let mut bytes = Vec::with_capacity(KEY_CAPACITY);
     bytes.extend_from_slice(&table.to_be_bytes());
     bytes
 }
 
-/// The bytes in front of the entries of a table's index.
+/// The prefix of the entries of a table's index.
 pub(super) fn entries_prefix(table: u32, index: u8) -> Vec<u8> {
     let mut bytes = items_prefix(table);
     bytes.push(index);
     bytes
 }
 
-/// These bytes with a prefix.
+/// Appends bytes to a prefix.
 pub(super) fn prefixed(mut prefix: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
     prefix.extend_from_slice(bytes);
     prefix
 }
 
-/// A range with a prefix, which it does not leave.
+/// A range within a prefix.
 pub(super) fn inside(prefix: &[u8], (start, end): KeyRange) -> KeyRange {
     let with = |bytes: Vec<u8>| prefixed(prefix.to_vec(), &bytes);
     let start = match start {
@@ -59,27 +59,27 @@ pub(super) fn inside(prefix: &[u8], (start, end): KeyRange) -> KeyRange {
     (start, end)
 }
 
-/// Everything with a prefix.
+/// The range of all keys with a prefix.
 pub(super) fn all(prefix: &[u8]) -> KeyRange {
     inside(prefix, (Bound::Unbounded, Bound::Unbounded))
 }
 
-/// Everything from a table's prefix on, whichever table's it is.
+/// The range from a table's first key on, also of later tables.
 pub(super) fn from_table(table: u32) -> KeyRange {
     (Bound::Included(items_prefix(table)), Bound::Unbounded)
 }
 
-/// Which table a stored key belongs to.
+/// The table of a stored key.
 pub(super) fn table_of(key: &[u8]) -> Option<u32> {
     key.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// The bytes of a key in a table.
 pub(super) fn key_bytes(key: &Key) -> Vec<u8> {
-    with_key(Vec::with_capacity(KEY_ROOM), key)
+    with_key(Vec::with_capacity(KEY_CAPACITY), key)
 }
 
-/// These bytes, and those of a key behind them.
+/// Appends a key to bytes.
 pub(super) fn with_key(mut bytes: Vec<u8>, key: &Key) -> Vec<u8> {
     push_partition(&mut bytes, &key.partition);
     if let Some(sort) = &key.sort {
@@ -88,13 +88,13 @@ pub(super) fn with_key(mut bytes: Vec<u8>, key: &Key) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of an entry in an index: its place there, then the item it stands for.
-pub(super) fn entry_bytes(place: &Key, item_key: &[u8]) -> Vec<u8> {
-    prefixed(key_bytes(place), item_key)
+/// The bytes of an index entry: its key in the index, then the item's key.
+pub(super) fn entry_bytes(entry: &Key, item_key: &[u8]) -> Vec<u8> {
+    prefixed(key_bytes(entry), item_key)
 }
 
 fn partition_bytes(partition: &KeyPart) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(KEY_ROOM);
+    let mut bytes = Vec::with_capacity(KEY_CAPACITY);
     push_partition(&mut bytes, partition);
     bytes
 }
@@ -107,7 +107,7 @@ fn push_partition(bytes: &mut Vec<u8>, partition: &KeyPart) {
     let hash = hashed.fold(FNV_BASIS, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
     });
-    // The last bits of FNV-1a mix least, so all are folded into the two bytes kept.
+    // The low bits of FNV-1a mix least, so fold all bits into the two bytes.
     let folded = (hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48)) as u16;
     for (byte, hashed) in bytes.iter_mut().skip(start).zip(folded.to_be_bytes()) {
         *byte = hashed;
@@ -135,8 +135,8 @@ fn push_escaped(bytes: &mut Vec<u8>, raw: &[u8], end: &[u8]) {
     bytes.extend_from_slice(end);
 }
 
-/// Sign, then magnitude, then the digits two by two, each pair plus one so that the closing zero
-/// sorts first. All but the sign is inverted for negative numbers.
+/// Sign, magnitude, then pairs of digits, each plus one so that the terminating zero sorts first. All
+/// but the sign is inverted for negative numbers.
 fn push_number(bytes: &mut Vec<u8>, number: Number) {
     let (mantissa, exponent) = number.parts();
     bytes.push(match mantissa.signum() {
@@ -148,15 +148,15 @@ fn push_number(bytes: &mut Vec<u8>, number: Number) {
         return;
     }
     let start = bytes.len();
-    let (mut room, mut len, mut rest) = ([0; DIGITS_MAX], 0, mantissa.unsigned_abs());
-    for digit in room.iter_mut().rev() {
+    let (mut buffer, mut len, mut rest) = ([0; DIGITS_MAX], 0, mantissa.unsigned_abs());
+    for digit in buffer.iter_mut().rev() {
         (*digit, rest, len) = ((rest % 10) as u8, rest / 10, len + 1);
         if rest == 0 {
             break;
         }
     }
-    let digits = room.get(DIGITS_MAX - len..).unwrap_or_default();
-    // The first digit stands between 10^-130 and 10^125: with this bias, between 0 and 255.
+    let digits = buffer.get(DIGITS_MAX - len..).unwrap_or_default();
+    // The first digit is between 10^-130 and 10^125: with this bias, between 0 and 255.
     let magnitude = len as i32 + i32::from(exponent) + 129;
     bytes.push(magnitude.clamp(0, 255) as u8);
     for pair in digits.chunks(2) {
@@ -172,7 +172,7 @@ fn push_number(bytes: &mut Vec<u8>, number: Number) {
     }
 }
 
-/// The first bytes after everything that begins with `prefix`.
+/// The end of the range of all keys that begin with `prefix`.
 fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
     while let Some(last) = prefix.pop() {
         if last < 0xFF {
@@ -183,7 +183,7 @@ fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
     Bound::Unbounded
 }
 
-/// The keys of a partition whose sort part is in the range.
+/// The keys of a partition whose sort key is in the range.
 pub(super) fn query_range(partition: &KeyPart, range: &SortRange) -> KeyRange {
     let base = partition_bytes(partition);
     let at = |part: &KeyPart| {
@@ -197,7 +197,7 @@ pub(super) fn query_range(partition: &KeyPart, range: &SortRange) -> KeyRange {
         SortRange::All => (from_start(), to_end()),
         SortRange::Equal(part) => (Bound::Included(at(part)), after_prefix(at(part))),
         SortRange::AtLeast(low) => (Bound::Included(at(low)), to_end()),
-        SortRange::Above(low) => (included(after_prefix(at(low))), to_end()),
+        SortRange::Above(low) => (start_at(after_prefix(at(low))), to_end()),
         SortRange::AtMost(high) => (from_start(), after_prefix(at(high))),
         SortRange::Below(high) => (from_start(), Bound::Excluded(at(high))),
         SortRange::Between(low, high) => (Bound::Included(at(low)), after_prefix(at(high))),
@@ -213,28 +213,28 @@ pub(super) fn query_range(partition: &KeyPart, range: &SortRange) -> KeyRange {
     }
 }
 
-/// Where something begins that ended before these bytes.
-fn included(end: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+/// An exclusive end as the start of what follows.
+fn start_at(end: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     match end {
         Bound::Excluded(bytes) => Bound::Included(bytes),
         other => other,
     }
 }
 
-/// The keys of one share of a table.
+/// The keys of a segment of a table.
 pub(super) fn segment_range(segment: Segment) -> KeyRange {
-    let share = |index: u32| u64::from(index) * HASHES / u64::from(segment.of.max(1));
+    let start_of = |index: u32| u64::from(index) * HASHES / u64::from(segment.of.max(1));
     let bytes = |hash: u64| (hash as u16).to_be_bytes().to_vec();
-    let end = share(segment.index.saturating_add(1));
+    let end = start_of(segment.index.saturating_add(1));
     let end = if end < HASHES {
         Bound::Excluded(bytes(end))
     } else {
         Bound::Unbounded
     };
-    (Bound::Included(bytes(share(segment.index))), end)
+    (Bound::Included(bytes(start_of(segment.index))), end)
 }
 
-/// What is left of a range after `last`.
+/// The rest of a range after `last`.
 pub(super) fn resume(range: KeyRange, last: Vec<u8>, direction: Direction) -> KeyRange {
     let (start, end) = range;
     match direction {
@@ -259,5 +259,5 @@ fn is_after(end: &Bound<Vec<u8>>, last: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "order_tests.rs"]
+#[path = "key_codec_tests.rs"]
 mod tests;

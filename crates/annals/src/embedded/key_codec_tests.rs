@@ -1,4 +1,4 @@
-//! Key bytes: they sort as the keys do, and ranges hold exactly what they should.
+//! Key bytes sort as the keys do, and ranges hold exactly the keys they should.
 
 use super::*;
 use crate::Random;
@@ -34,7 +34,7 @@ fn bytes_of(part: &KeyPart) -> Vec<u8> {
 }
 
 #[test]
-fn bytes_sort_as_the_parts_do_and_none_is_a_prefix_of_another() {
+fn bytes_sort_like_keys_and_none_is_a_prefix_of_another() {
     let parts = parts();
     for a in &parts {
         for b in &parts {
@@ -49,7 +49,7 @@ fn bytes_sort_as_the_parts_do_and_none_is_a_prefix_of_another() {
 }
 
 #[test]
-fn a_range_holds_what_the_reference_says() {
+fn a_range_holds_the_same_keys_as_the_reference() {
     use std::ops::RangeBounds;
     let parts = parts();
     let partition = KeyPart::from("p");
@@ -85,7 +85,7 @@ fn a_range_holds_what_the_reference_says() {
 }
 
 #[test]
-fn segments_share_the_partitions_out() {
+fn every_partition_is_in_one_segment_and_segments_are_even() {
     use std::ops::RangeBounds;
     for of in [1, 2, 3, 7, 64, 1_000] {
         let mut held = vec![0u32; of as usize];

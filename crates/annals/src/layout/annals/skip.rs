@@ -1,13 +1,12 @@
-//! Taking numbers that no event has: commits without events, one behind the other.
+//! Skipping sequence numbers: commits without events, one after the other.
 //!
-//! Promises: when it is done every number up to the wanted one is taken, and a commit ends there;
-//! wherever it is cut off, the journal is whole, and it can be repeated.
-//! Trusts: whoever calls the numbers deleted to have no event among them.
-//! Never: overwrites a key.
+//! Guarantees: afterwards every sequence number up to the given one is used, and a commit ends there.
+//! An interrupted skip leaves an intact journal and is repeatable. No key is overwritten. Relies on
+//! the caller: numbers that are marked as deleted had no events.
 
-use super::blob::{Blob, Header};
 use super::body::Body;
 use super::commit::{COMMIT_EVENTS_MAX, Commit};
+use super::commit_codec::{Header, StoredCommit};
 use super::deletion;
 use super::journal::AnnalsJournal;
 use crate::items::{Condition, WriteError};
@@ -18,7 +17,7 @@ pub(super) async fn skip(journal: &AnnalsJournal, id: &PersistenceId, skip: Skip
     journal.record().await?;
     let mut last = journal.find_highest(id).await?;
     while last < Some(skip.to) {
-        last = Some(take(journal, id, (last, &skip)).await?);
+        last = Some(skip_some(journal, id, last, &skip).await?);
     }
     match skip.is_deleted {
         true => deletion::delete_to(journal, id, skip.to).await,
@@ -26,12 +25,13 @@ pub(super) async fn skip(journal: &AnnalsJournal, id: &PersistenceId, skip: Skip
     }
 }
 
-/// Takes some of the numbers behind `last`; answers the last of them. The wanted one is taken alone,
-/// so that whoever looks for the commit that ends there finds it near.
-async fn take(
+/// Skips some of the sequence numbers after `last`; returns the last of them. The final one is skipped
+/// alone, so that the commit that ends there also begins there.
+async fn skip_some(
     journal: &AnnalsJournal,
     id: &PersistenceId,
-    (last, skip): (Option<SequenceNumber>, &Skip),
+    last: Option<SequenceNumber>,
+    skip: &Skip,
 ) -> Result<SequenceNumber> {
     let left = skip.to.get() - last.map_or(0, SequenceNumber::get);
     let count = (left - 1).clamp(1, COMMIT_EVENTS_MAX as u64);
@@ -47,11 +47,11 @@ async fn take(
         correlation: None,
         snapshot: None,
     };
-    let body = Body::LeftOut;
+    let body = Body::Skipped;
     let commit = Commit {
         id: id.clone(),
         first,
-        blob: Blob { header, body },
+        stored: StoredCommit { header, body },
     };
     let (end, item) = (commit.last()?, commit.to_item(journal.span));
     match journal
@@ -63,11 +63,13 @@ async fn take(
         Err(WriteError::Failed(error)) => return Err(error),
         Err(WriteError::Refused { existing, .. }) => {
             let existing = existing.map(|item| journal.commit_of(id, &item));
-            let is_ours = |existing: &Commit| existing.blob == commit.blob;
+            let is_ours = |existing: &Commit| existing.stored == commit.stored;
             if !existing.transpose()?.as_ref().is_some_and(is_ours) {
-                return Err(Error::conflict(format!(
-                    "somebody else appends meanwhile; do it again when nobody does. id=`{id}`, number=`{first}`"
-                )));
+                return Err(Error::conflict(
+                    "another writer appends to this id; stop it and try again",
+                )
+                .fact("id", id)
+                .fact("number", first));
             }
         }
     }
