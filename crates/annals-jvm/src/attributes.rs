@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::serialization::Serialized;
 use annals::items::{Item, Value};
-use annals::{Error, Payload, Result};
+use annals::{Error, NewEvent, Payload, Result};
 
 /// Under this name the metadata of an event hold what the JVM side's event adapter called it.
 pub(crate) const ADAPTER: &str = "adapter-manifest";
@@ -98,10 +98,20 @@ pub(crate) fn keep_metadata(item: &mut Item, metadata: BTreeMap<String, String>)
 }
 
 /// The metadata that were kept.
-pub(crate) fn metadata(item: &Item) -> Result<BTreeMap<String, String>> {
+fn metadata(item: &Item) -> Result<BTreeMap<String, String>> {
     let read = text(item, METADATA)?.map(serde_json::from_str).transpose();
     let read = read.map_err(|cause| improper(METADATA).because(cause))?;
     Ok(read.unwrap_or_default())
+}
+
+/// An event with what was stored beside its payload: manifest, metadata and the adapter's name.
+pub(crate) fn event(item: &Item, payload: Payload, adapter: String) -> Result<NewEvent> {
+    let mut event = NewEvent::from(with_kept_type(item, payload)?);
+    event.metadata = metadata(item)?;
+    if !adapter.is_empty() {
+        event.metadata.insert(ADAPTER.to_owned(), adapter);
+    }
+    Ok(event)
 }
 
 /// Keeps what caused an append and what it belongs to.

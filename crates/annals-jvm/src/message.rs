@@ -8,7 +8,9 @@
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::serialization::Serialized;
+use crate::rows::NewRow;
+use crate::serialization::Serialized;
+use crate::writers::writer_uuid;
 use annals::{Error, Result};
 
 /// An event and what was stored with it.
@@ -59,6 +61,20 @@ struct PersistentPayload {
 }
 
 impl Message {
+    /// The message of a new event.
+    pub(crate) fn new(row: &NewRow<'_>, payload: Serialized, adapter_manifest: String) -> Self {
+        Self {
+            payload,
+            sequence_number: row.number.get(),
+            persistence_id: row.id.to_string(),
+            adapter_manifest,
+            writer_uuid: writer_uuid(row.token),
+            timestamp_ms: Some(row.time_ms),
+            metadata: None,
+            is_deleted: false,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         // No number in use here is near the end of 63 bits.
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
