@@ -1,8 +1,9 @@
-//! Settings that would misread a journal table of the `j5ik2o` layout.
+//! Settings that would misread the tables of the `j5ik2o` layout.
 //!
-//! Reads at most a page of it.
+//! Reads at most a page of each table.
 
 use super::keys::{Chosen, Keys};
+use super::states::J5ik2oStates;
 use super::tables;
 use crate::settings::AnyLayout;
 use annals::items::{Item, Scan, TableSpec, Value};
@@ -39,6 +40,17 @@ pub(crate) async fn hints(
         others if others < rows => vec![Hint::advice(table, detail)],
         _ => vec![Hint::wrong(table, detail)],
     })
+}
+
+/// The same for the state table. A value that is stored elsewhere is never found, so one is enough.
+pub(crate) async fn state_hints(
+    store: &Store,
+    settings: &AnyLayout,
+    table: &TableSpec,
+) -> Result<Vec<Hint>> {
+    let states = J5ik2oStates::open(store, settings)?;
+    let page = store.scan(table, Scan::whole().limit(SAMPLE)).await?;
+    states.hints(table, &page.items)
 }
 
 /// Id and number of an event that shows them.

@@ -17,6 +17,7 @@ mod resolvers;
 mod row;
 mod separator;
 mod snapshots;
+mod state_checks;
 mod states;
 mod tables;
 mod tail;
@@ -24,7 +25,7 @@ mod value;
 mod verify;
 
 pub use format::J5ik2oJournal;
-pub(crate) use hints::hints;
+pub(crate) use hints::{hints, state_hints};
 pub use keys::Resolvers;
 pub use resolvers::{PartitionKeyResolver, SortKeyResolver};
 pub use snapshots::J5ik2oSnapshots;
