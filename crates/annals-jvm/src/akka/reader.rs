@@ -148,19 +148,6 @@ impl RowReplay for AkkaRows {
         HundredsReader::open(self, id, window).await
     }
 
-    async fn read_again(&self, id: &PersistenceId, (from, to): (u64, u64)) -> Result<Vec<Row>> {
-        self.rows_between(id, from, to).await
-    }
-
-    /// Every member that is not deleted: the plugin's batches are put in no order.
-    fn wanted_members(&self, markers: Markers, _window: &Window) -> (u64, u64) {
-        (markers.low, u64::MAX)
-    }
-
-    async fn rest_of_batch(&self, id: &PersistenceId, (from, to): (u64, u64)) -> Result<Vec<Row>> {
-        self.rows_between(id, from, to).await
-    }
-
     /// Also a row of which all that is left is deleted.
     async fn row_before(&self, id: &PersistenceId, number: u64) -> Result<Option<Row>> {
         let hundreds: Vec<_> = by_hundreds(1, number - 1).collect();

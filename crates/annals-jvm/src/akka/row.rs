@@ -202,14 +202,14 @@ pub(super) fn place_in(item: &Item) -> Result<(Option<String>, Option<u64>)> {
 /// Where a row says that it belongs, if that is not its place: the keys of journals whose names
 /// contain a `-` may be the same.
 pub(super) fn other_place(id: &PersistenceId, row: &Row) -> Result<Option<String>> {
-    let (told, seq) = place_in(&row.item)?;
-    let is_other = told.as_ref().is_some_and(|told| told != id.as_str());
+    let (stored_id, seq) = place_in(&row.item)?;
+    let is_other = stored_id.as_ref().is_some_and(|it| it != id.as_str());
     if !is_other && seq.is_none_or(|seq| seq == row.number) {
         return Ok(None);
     }
-    let (told, seq) = (told.unwrap_or_default(), seq.unwrap_or(0));
+    let (stored_id, seq) = (stored_id.unwrap_or_default(), seq.unwrap_or(0));
     Ok(Some(format!(
-        "it is the event of another id or number. id=`{told}`, number=`{seq}`"
+        "it is the event of another id or number. id=`{stored_id}`, number=`{seq}`"
     )))
 }
 

@@ -245,7 +245,7 @@ impl AkkaRows {
     /// - After a row of ours there is none in the next hundred. When it was put there was none, or
     ///   its number would have been after that one. What we put later comes one after the other: in
     ///   the next hundred only after the last number of this one, or as the end of a batch that
-    ///   this row shows to be open, or marked before anybody is told of it.
+    ///   this row shows to be open, or marked before it is acknowledged.
     /// - A row of ours is not below the low marker without those after it: our deletions put an
     ///   emptied item for each. Where others remove items (`jvm-deletes`) that does not hold.
     ///
@@ -302,7 +302,7 @@ impl AkkaRows {
                 break;
             }
             at = far - 1;
-            // Replays do not look that far: nobody is to be told of it before they do.
+            // Replays do not look that far: it must not be reported before they do.
             markers.high = self.raise_high(id, far * PARTITION).await?;
         }
         let at = last.is_some().then_some(at);

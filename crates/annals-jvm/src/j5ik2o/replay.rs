@@ -48,20 +48,6 @@ impl RowReplay for J5ik2oRows {
         Ok(WindowReader { rows, is_at_end })
     }
 
-    async fn read_again(&self, id: &PersistenceId, (from, to): (u64, u64)) -> Result<Vec<Row>> {
-        self.rows_at(id, from..=to).await
-    }
-
-    /// Those in the window: the last member of a batch proves the others.
-    fn wanted_members(&self, markers: Markers, window: &Window) -> (u64, u64) {
-        (markers.low.max(window.from.get()), window.to.get())
-    }
-
-    /// The last member of a batch proves the others.
-    async fn rest_of_batch(&self, id: &PersistenceId, (_, end): (u64, u64)) -> Result<Vec<Row>> {
-        Ok(self.find(id, end).await?.into_iter().collect())
-    }
-
     async fn explain(&self, replay: &mut Replay<Self>, (_, to): (u64, u64)) -> Result<Explained> {
         let low = match replay.reader.rows.marker.low {
             low if low > to => low,

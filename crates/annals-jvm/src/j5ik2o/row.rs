@@ -114,8 +114,8 @@ impl Tombstone<'_> {
 
 /// The id that an item belongs to.
 pub(super) fn owner<'a>(item: &'a Item, columns: &JournalColumns) -> Option<&'a str> {
-    let told = item.get(&columns.persistence_id_column_name);
-    told.or_else(|| item.get(OWNER)).and_then(Value::as_str)
+    let id = item.get(&columns.persistence_id_column_name);
+    id.or_else(|| item.get(OWNER)).and_then(Value::as_str)
 }
 
 /// # Errors
@@ -245,10 +245,10 @@ pub(super) fn other_place(
     columns: &JournalColumns,
 ) -> Option<String> {
     let message = message_in(row, columns).ok()?;
-    let (told, number) = (message.persistence_id, message.sequence_number);
-    let is_other = told != id.as_str() || number != row.number;
+    let (other, number) = (message.persistence_id, message.sequence_number);
+    let is_other = other != id.as_str() || number != row.number;
     is_other
-        .then(|| format!("its bytes are of another id or number. id=`{told}`, number=`{number}`"))
+        .then(|| format!("its bytes are of another id or number. id=`{other}`, number=`{number}`"))
 }
 
 fn message_in(row: &Row, columns: &JournalColumns) -> Result<Message> {

@@ -155,7 +155,7 @@ impl Values {
         self.number(item, REVISION)
     }
 
-    /// The state that a tombstone stands for.
+    /// The state of a tombstone: deleted.
     pub(super) fn deleted_state(&self, id: &PersistenceId, item: &Item) -> Result<State> {
         Ok(State {
             persistence_id: id.clone(),

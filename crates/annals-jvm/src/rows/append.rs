@@ -4,7 +4,7 @@
 //! when all others are stored, so that it proves that they are; those between them concurrently.
 //!
 //! Guarantees: of writers that believe the same event to be last one wins; what is acknowledged is
-//! whole. A refusal by our own earlier success is told from one by another writer.
+//! whole. A refusal by our own earlier success is not a conflict.
 //! Never overwrites a key.
 
 use futures::stream::{self, StreamExt, TryStreamExt};

@@ -63,8 +63,8 @@ pub(crate) struct Assembly<C> {
     pending: Option<Pending>,
     /// The first number of the window that is not deleted.
     start: u64,
-    /// Members of a batch before and after these numbers need not be met for it to count.
-    members: (u64, u64),
+    /// Members of a batch before this number need not be met for it to count.
+    low: u64,
     /// Every number up to here belongs to a batch that was met, whole or not.
     claimed: u64,
     next: u64,
@@ -75,8 +75,8 @@ pub(crate) struct Assembly<C> {
 }
 
 impl<C: RowCodec> Assembly<C> {
-    /// Of the rows from `start` on. Members of batches outside of `members` need not be met.
-    pub(crate) fn new(codec: C, id: PersistenceId, start: u64, members: (u64, u64)) -> Self {
+    /// Of the rows from `start` on, where everything before `low` is deleted.
+    pub(crate) fn new(codec: C, id: PersistenceId, start: u64, low: u64) -> Self {
         let filter = ReplayFilterSettings::default();
         Self {
             codec,
@@ -86,7 +86,8 @@ impl<C: RowCodec> Assembly<C> {
             queue: VecDeque::new(),
             pending: None,
             start,
-            members,
+            // Where the last member proves the others, those before the window are not needed.
+            low: if C::COUNTS_MEMBERS { low } else { start },
             claimed: 0,
             next: start,
             last_row: 0,
@@ -217,7 +218,7 @@ impl<C: RowCodec> Assembly<C> {
         if !C::COUNTS_MEMBERS || std::mem::replace(&mut self.has_begun, true) {
             return None;
         }
-        let begin = row.begin().max(self.members.0).max(1);
+        let begin = row.begin().max(self.low).max(1);
         if begin < self.start {
             self.next = begin;
             return Some(Need::Again(begin, self.start - 1));
@@ -229,7 +230,7 @@ impl<C: RowCodec> Assembly<C> {
     /// ends or follows, or numbers are missing before it. The rows met of that batch are taken anew,
     /// together with those read again.
     fn doubts(&mut self, row: &Row) -> Option<Need> {
-        let (begin, end, low) = (row.begin(), row.end(), self.members.0);
+        let (begin, end, low) = (row.begin(), row.end(), self.low);
         let is_own = self.awaited() == Some(end);
         let met = self
             .pending
@@ -239,9 +240,7 @@ impl<C: RowCodec> Assembly<C> {
             true => met.len() as u64,
             false => 0,
         };
-        let wanted = end
-            .min(self.members.1.saturating_add(1))
-            .saturating_sub(begin.max(low));
+        let wanted = end.saturating_sub(begin.max(low));
         let short = (row.is_end() && own < wanted).then_some((begin.max(low), row.number));
         // A foreign row inside of a batch says that it never becomes whole.
         let other = met
@@ -292,10 +291,7 @@ impl<C: RowCodec> Assembly<C> {
                 let members = pending.as_ref().filter(|pending| pending.end == end);
                 let members = members.map_or(&[][..], |pending| &pending.rows);
                 let mut met = members.iter().map(|row| row.number).peekable();
-                let wanted = begin.max(self.members.0)..end.min(self.members.1.saturating_add(1));
-                wanted
-                    .into_iter()
-                    .find(|wanted| met.next_if_eq(wanted).is_none())
+                (begin.max(self.low)..end).find(|wanted| met.next_if_eq(wanted).is_none())
             }
             _ => None,
         };
@@ -328,7 +324,7 @@ impl<C: RowCodec> Assembly<C> {
             .pending
             .take()
             .map_or_else(Vec::new, |pending| pending.rows);
-        let deleted = self.members.0.saturating_sub(begin);
+        let deleted = self.low.saturating_sub(begin);
         let is_whole = !C::COUNTS_MEMBERS || rows.len() as u64 + deleted == batch.last + 1;
         if is_whole { rows } else { Vec::new() }
     }
@@ -373,7 +369,7 @@ impl<C: RowCodec> Assembly<C> {
         self.claimed = 0;
         self.claim(row);
         self.next = row.number + 1;
-        self.members.0 = self.next;
+        self.low = self.next;
     }
 
     fn pass_closed(&mut self, row: &Row) {

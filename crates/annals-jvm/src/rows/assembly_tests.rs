@@ -80,8 +80,7 @@ fn filter(mode: ReplayFilterMode) -> ReplayFilterSettings {
 /// An assembly from a number on, below which everything is deleted.
 fn assembly<C: RowCodec>(codec: C, start: u64) -> Assembly<C> {
     let id = "Cart|1".parse().unwrap();
-    let members = (start, u64::MAX);
-    Assembly::new(codec, id, start, members).filtered(filter(ReplayFilterMode::Off))
+    Assembly::new(codec, id, start, start).filtered(filter(ReplayFilterMode::Off))
 }
 
 /// The numbers of the events that count, and everything that was needed on the way. Rows read again
@@ -275,16 +274,16 @@ fn a_batch_of_ours_that_lost_a_member_is_asked_for() {
 fn a_window_that_cuts_a_batch_asks_for_its_beginning() {
     let id: PersistenceId = "Cart|1".parse().unwrap();
     let batch: Vec<Row> = (0..4).map(|n| row(n + 5, Some((n, 3)))).collect();
-    let from_7 = Assembly::new(Counting, id.clone(), 7, (1, u64::MAX));
+    let from_7 = Assembly::new(Counting, id.clone(), 7, 1);
     let (events, needs) = run(from_7, &batch[2..], &batch);
     assert_eq!((events, needs), (vec![5, 6, 7, 8], vec![Need::Again(5, 6)]));
     // Where it begins with missing numbers, a batch before it may claim them.
-    let from_7 = Assembly::new(Counting, id.clone(), 7, (1, u64::MAX));
+    let from_7 = Assembly::new(Counting, id.clone(), 7, 1);
     let needs = run(from_7, &[row(9, None)], &[]).1;
     let want = [Need::Before(7), Need::Again(7, 8), Need::Explain(7, 8)];
     assert_eq!(needs, want);
-    // Where the last member proves the others, those outside of the window are not needed.
-    let inside = Assembly::new(Closing, id, 7, (7, 7));
+    // Where the last member proves the others, those before the window are not needed.
+    let inside = Assembly::new(Closing, id, 7, 1);
     assert_eq!(run(inside, &batch[2..], &[]), (vec![7, 8], vec![]));
 }
 

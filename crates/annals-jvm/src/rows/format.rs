@@ -244,7 +244,7 @@ pub(crate) trait RowTable: RowCodec {
         std::future::ready(Ok(()))
     }
 
-    /// The rows of a range, deleted or not.
+    /// The rows of a range as they are stored now, deleted or not.
     fn rows(&self, id: &PersistenceId, numbers: (u64, u64)) -> RowStream;
 
     fn markers(&self, id: &PersistenceId) -> impl Future<Output = Result<Markers>> + Send;
@@ -303,23 +303,6 @@ pub(crate) trait RowReplay: RowTable {
         id: &PersistenceId,
         window: &Window,
     ) -> impl Future<Output = Result<Self::Reader>> + Send;
-
-    /// The rows of a range that were not there a moment ago, strongly consistent.
-    fn read_again(
-        &self,
-        id: &PersistenceId,
-        numbers: (u64, u64),
-    ) -> impl Future<Output = Result<Vec<Row>>> + Send;
-
-    /// The range of numbers whose members a batch must show to count, in a replay of a window.
-    fn wanted_members(&self, markers: Markers, window: &Window) -> (u64, u64);
-
-    /// The rows after a window that decide whether a batch counts that ends with these numbers.
-    fn rest_of_batch(
-        &self,
-        id: &PersistenceId,
-        numbers: (u64, u64),
-    ) -> impl Future<Output = Result<Vec<Row>>> + Send;
 
     /// The last row before a number, as far back as its batch may reach over the number.
     fn row_before(

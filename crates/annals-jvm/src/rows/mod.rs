@@ -74,7 +74,7 @@ async fn signatures<F: RowTable>(
         if signatures.has_met_none() {
             signatures.forget_before(row.number);
         }
-        // The last member is put when all others are stored: it stands for its append.
+        // The last member is put when all others are stored: it represents its append.
         let number = SequenceNumber::new(row.number).filter(|_| !row.is_closed());
         match (number, format.token(&row)?) {
             (Some(number), None) => signatures.meet(number, None),

@@ -50,8 +50,7 @@ impl<F: RowReplay> Replay<F> {
         let markers = reader.markers();
         let (from, to) = (window.from.get(), window.to.get());
         let start = from.max(markers.low);
-        let members = format.wanted_members(markers, &window);
-        let assembly = Assembly::new(format.clone(), id.clone(), start, members);
+        let assembly = Assembly::new(format.clone(), id.clone(), start, markers.low);
         let filter = format.base().settings.replay_filter;
         Ok(Self {
             assembly: assembly.filtered(filter),
@@ -98,8 +97,8 @@ impl<F: RowReplay> Replay<F> {
                 return Ok(true);
             }
             Need::Again(from, to) => {
-                let rows = self.format.read_again(&self.id, (from, to)).await?;
-                self.assembly.add_again(rows);
+                let rows = self.format.rows(&self.id, (from, to));
+                self.assembly.add_again(rows.try_collect().await?);
             }
             Need::Before(number) => {
                 let before = self.format.row_before(&self.id, number).await?;
@@ -144,8 +143,10 @@ impl<F: RowReplay> Replay<F> {
         let (to, is_at_end) = (self.window.to.get(), self.reader.is_at_end());
         let cut = self.assembly.awaited().filter(|end| *end > to);
         if let Some(end) = cut.filter(|_| !is_at_end) {
-            let rest = self.format.rest_of_batch(&self.id, (to + 1, end)).await?;
-            rest.into_iter().for_each(|row| self.assembly.add(row));
+            let mut rest = self.format.rows(&self.id, (to + 1, end));
+            while let Some(row) = rest.try_next().await? {
+                self.assembly.add(row);
+            }
             while !self.advance(out).await? {}
         }
         self.has_ended = true;
