@@ -1,29 +1,28 @@
-//! What the items of events and snapshots have in common: a payload as its serializer left it, and
-//! what of it the serializer does not carry.
+//! Attributes that events and snapshots have in common: a serialized payload, and what the serializer
+//! does not carry.
 //!
-//! Promises: what was written reads back the same; an attribute that is not what it should be is
-//! told as `Corrupt`.
+//! Guarantees: reads what was written; an attribute of another type is `Corrupt`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::serialization::Serialized;
 use annals::items::{Item, Value};
-use annals::{Error, Payload, Result};
+use annals::{Error, NewEvent, Payload, Result};
 
-/// Under this name the metadata of an event hold what the JVM side's event adapter called it.
+/// The metadata key of the manifest that the JVM's event adapter gave an event.
 pub(crate) const ADAPTER: &str = "adapter-manifest";
-/// Ours: manifest and schema number, where the serializer does not carry both.
+/// Ours: manifest and schema version, where the serializer does not carry both.
 const MANIFEST: &str = "type";
 const SCHEMA: &str = "schema";
-/// Ours: what comes with an event.
+/// Ours: metadata and causes of an event.
 const METADATA: &str = "metadata";
 const CAUSATION: &str = "causation";
 const CORRELATION: &str = "correlation";
 /// All of these, for checksums: never in another order.
 pub(crate) const KEPT: [&str; 5] = [MANIFEST, SCHEMA, METADATA, CAUSATION, CORRELATION];
 
-/// Under which names a serialized payload is kept.
+/// The attribute names of a serialized payload.
 pub(crate) struct Names {
     pub(crate) bytes: &'static str,
     pub(crate) id: &'static str,
@@ -31,10 +30,12 @@ pub(crate) struct Names {
 }
 
 pub(crate) fn improper(name: &str) -> Error {
-    Error::corrupt(format!("attribute `{name}` is missing or improper"))
+    Error::corrupt(format!(
+        "attribute `{name}` is missing or of the wrong type"
+    ))
 }
 
-/// The text of an attribute, where it is there.
+/// The text of an attribute, if the item has it.
 pub(crate) fn text<'a>(item: &'a Item, name: &str) -> Result<Option<&'a str>> {
     let value = item.get(name);
     let text = value.map(|value| value.as_str().ok_or_else(|| improper(name)));
@@ -62,7 +63,7 @@ impl Names {
     }
 }
 
-/// Keeps manifest and schema number of a payload whose serializer does not.
+/// Stores manifest and schema version of a payload whose serializer does not.
 pub(crate) fn keep_type(item: &mut Item, payload: &Payload) {
     if !payload.manifest.is_empty() {
         item.insert(MANIFEST, payload.manifest.as_str());
@@ -72,8 +73,8 @@ pub(crate) fn keep_type(item: &mut Item, payload: &Payload) {
     }
 }
 
-/// A payload with the manifest and schema number that were kept. Where one of them was, both are
-/// ours to tell: the serializer may have taken a manifest for one with a number.
+/// A payload with the manifest and schema version that were stored. Where one of them was, both come
+/// from us: the serializer may have taken a manifest for one with a version.
 pub(crate) fn with_kept_type(item: &Item, payload: Payload) -> Result<Payload> {
     let manifest = text(item, MANIFEST)?;
     let schema = item.get(SCHEMA).map(|schema| {
@@ -88,7 +89,7 @@ pub(crate) fn with_kept_type(item: &Item, payload: Payload) -> Result<Payload> {
     }
 }
 
-/// Keeps the metadata of an event: as text, since a map of attributes has no member without a name.
+/// Stores the metadata of an event: as text, since a map attribute cannot have an empty key.
 pub(crate) fn keep_metadata(item: &mut Item, metadata: BTreeMap<String, String>) {
     if !metadata.is_empty() {
         let pairs = metadata.into_iter().map(|(k, v)| (k, v.into()));
@@ -97,14 +98,24 @@ pub(crate) fn keep_metadata(item: &mut Item, metadata: BTreeMap<String, String>)
     }
 }
 
-/// The metadata that were kept.
-pub(crate) fn metadata(item: &Item) -> Result<BTreeMap<String, String>> {
+/// The metadata that were stored.
+fn metadata(item: &Item) -> Result<BTreeMap<String, String>> {
     let read = text(item, METADATA)?.map(serde_json::from_str).transpose();
     let read = read.map_err(|cause| improper(METADATA).because(cause))?;
     Ok(read.unwrap_or_default())
 }
 
-/// Keeps what caused an append and what it belongs to.
+/// An event with what was stored beside its payload: manifest, metadata and the adapter's name.
+pub(crate) fn event(item: &Item, payload: Payload, adapter: String) -> Result<NewEvent> {
+    let mut event = NewEvent::from(with_kept_type(item, payload)?);
+    event.metadata = metadata(item)?;
+    if !adapter.is_empty() {
+        event.metadata.insert(ADAPTER.to_owned(), adapter);
+    }
+    Ok(event)
+}
+
+/// Stores the causation and correlation of an append.
 pub(crate) fn keep_causes(item: &mut Item, causation: Option<&str>, correlation: Option<&str>) {
     for (name, text) in [(CAUSATION, causation), (CORRELATION, correlation)] {
         if let Some(text) = text {

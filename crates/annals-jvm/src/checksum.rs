@@ -1,13 +1,12 @@
-//! A checksum of ours on items of tables that are shared with the JVM, whose formats have none.
+//! Our checksum on items of tables that are shared with the JVM, whose formats have none.
 //!
-//! It covers the attributes an item is read from, by their places in a list: names are settings,
-//! and an attribute that somebody adds for their own purposes changes nothing. What may change
-//! while an item stands is not in the list.
+//! It covers the attributes that an item is read from, by their positions in a list: names are
+//! settings, and an attribute that another tool adds changes nothing. Attributes that may change
+//! while an item is stored are not in the list.
 //!
-//! Promises: an attribute of the list that was altered, lost or added since the item was written is
-//! told as `Corrupt`. An item without a checksum is as good as any: the plugins write none, and what
-//! they write replaces ours.
-//! Never: repairs anything.
+//! Guarantees: an attribute of the list that was altered, lost or added since the item was written is
+//! `Corrupt`. An item without a checksum is accepted: the plugins write none, and what they write
+//! replaces ours.
 
 use crc32fast::Hasher;
 
@@ -16,7 +15,7 @@ use annals::items::limits::ITEM_BYTES_MAX;
 use annals::items::{Item, Value, item_size};
 use annals::{Error, Result};
 
-/// Where it is kept: CRC-32 (IEEE), 4 bytes, big-endian.
+/// Its attribute: CRC-32 (IEEE), 4 bytes, big-endian.
 pub(crate) const NAME: &str = "crc";
 
 /// The item with the checksum over these of its attributes; without one where there is no room.
@@ -49,7 +48,7 @@ pub(crate) fn check<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> Re
     match **kept == sum(item, names) {
         true => Ok(()),
         false => Err(Error::corrupt(
-            "its attributes do not fit its checksum: something was altered since it was written",
+            "its attributes do not match its checksum: something was altered since it was written",
         )),
     }
 }
@@ -65,7 +64,7 @@ fn sum<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> [u8; 4] {
     hasher.finalize().to_be_bytes()
 }
 
-/// The type, how long it is, and its bytes, so that no two values are the same to it.
+/// Type, length and bytes, so that no two values have the same input.
 fn add(hasher: &mut Hasher, value: &Value) {
     let mut bytes = |kind: &[u8; 1], bytes: &[u8]| {
         hasher.update(kind);
@@ -87,7 +86,7 @@ fn add(hasher: &mut Hasher, value: &Value) {
                 add(hasher, value);
             }
         }
-        // None of ours has another type: one that has it was altered.
+        // None of ours has another type: the item was altered.
         other => bytes(b"?", other.type_name().as_bytes()),
     }
 }

@@ -1,16 +1,14 @@
-//! Snapshots as one attribute, as the plugins stored them first: `pay`, a header with serializer
-//! and manifest before the bytes.
+//! A snapshot in one attribute: a header with serializer and manifest before the bytes.
 //!
-//! Promises: the bytes that Akka and Pekko write; manifests as they are stored, also those of
-//! classes that Pekko would look for under its own name.
-//! Never: looks inside a payload.
+//! Guarantees: the bytes that Akka and Pekko write; manifests as they are stored, also those of
+//! classes that Pekko would look up under its own name.
 
 use bytes::Bytes;
 
 use super::serialization::Serialized;
 use annals::{Error, Result};
 
-/// The serializer's number.
+/// The serializer id.
 const ID_BYTES: usize = 4;
 /// What Akka 2.3 had here: a header serialized by Java.
 const JAVA_MAGIC: [u8; ID_BYTES] = [0xAC, 0xED, 0x00, 0x05];
@@ -30,7 +28,7 @@ pub(crate) fn encode(serialized: &Serialized) -> Result<Vec<u8>> {
 }
 
 /// # Errors
-/// `Corrupt` where the bytes are no such frame, or one of Akka 2.3.
+/// `Corrupt` where the bytes are not such a frame, or are one of Akka 2.3.
 pub(crate) fn decode(frame: &Bytes) -> Result<Serialized> {
     let damaged = |what: &str| Error::corrupt(format!("a stored snapshot {what}"));
     let cut = || damaged("is cut short");
@@ -39,10 +37,10 @@ pub(crate) fn decode(frame: &Bytes) -> Result<Serialized> {
     let (header, bytes) = rest.split_at_checked(len).ok_or_else(cut)?;
     let (id, manifest) = header
         .split_first_chunk()
-        .ok_or_else(|| damaged("lacks its serializer's number"))?;
+        .ok_or_else(|| damaged("lacks its serializer id"))?;
     if *id == JAVA_MAGIC {
         return Err(damaged(
-            "is one of Akka 2.3, which Pekko does not read either; delete it, and it is made anew from the events",
+            "is one of Akka 2.3, which Pekko does not read either; delete it, and it is rebuilt from the events",
         ));
     }
     let manifest = std::str::from_utf8(manifest);

@@ -19,9 +19,11 @@
 //! ```
 //!
 //! ```text
-//! akka, j5ik2o    the layouts: keys, rows, tail, markers
+//! rows            the row engine: append, replay, delete, skip, verify
+//! akka, j5ik2o    the formats: keys, rows, tail, markers; snapshots and durable state
 //! serialization   bytes of Akka's serializers as payloads
 //! message, frame  an event or a snapshot in one attribute
+//! snapshot_items  snapshots, one item each
 //! writers         which writer an event is from, and which writer's events count
 //! attributes      attributes for what the plugins have no place for; checksum
 //! hocon           settings out of a HOCON configuration
@@ -35,9 +37,10 @@ mod frame;
 pub mod hocon;
 pub mod j5ik2o;
 mod message;
-mod putting;
+mod rows;
 mod serialization;
 pub mod settings;
+mod snapshot_items;
 mod writers;
 
 pub use settings::{AnyLayout, LayoutName};

@@ -1,17 +1,17 @@
-//! Events as one attribute, as the plugins stored them first: `pay`, a `PersistentMessage` of
-//! protocol buffers.
+//! An event in one attribute: a `PersistentMessage` of protocol buffers.
 //!
-//! Promises: the bytes that Akka and Pekko write for the same message, fields in the order of
-//! their numbers; reads what they read, fields of older and newer ones skipped.
-//! Never: looks inside a payload.
+//! Guarantees: writes the bytes that Akka and Pekko write for the same message, fields in the order
+//! of their numbers; reads what they read, and skips fields of older and newer releases.
 
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::serialization::Serialized;
+use crate::rows::NewRow;
+use crate::serialization::Serialized;
+use crate::writers::writer_uuid;
 use annals::{Error, Result};
 
-/// An event and what was stored with it.
+/// An event with its envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) payload: Serialized,
@@ -23,7 +23,7 @@ pub(crate) struct Message {
     /// Since Akka 2.6.
     pub(crate) timestamp_ms: Option<u64>,
     pub(crate) metadata: Option<Serialized>,
-    /// Up to Akka 2.3 a deletion could leave its event there, marked. It is not replayed.
+    /// Up to Akka 2.3 a deletion could leave its event there, flagged. It is not replayed.
     pub(crate) is_deleted: bool,
 }
 
@@ -47,7 +47,7 @@ struct PersistentMessage {
     metadata: Option<PersistentPayload>,
 }
 
-/// Number and payload are required, which is checked here: the library would take them for empty.
+/// Serializer id and payload are required, which is checked here: the library defaults to empty.
 #[derive(Clone, PartialEq, prost::Message)]
 struct PersistentPayload {
     #[prost(int32, optional, tag = "1")]
@@ -59,8 +59,22 @@ struct PersistentPayload {
 }
 
 impl Message {
+    /// The message of a new event.
+    pub(crate) fn new(row: &NewRow<'_>, payload: Serialized, adapter_manifest: String) -> Self {
+        Self {
+            payload,
+            sequence_number: row.number.get(),
+            persistence_id: row.id.to_string(),
+            adapter_manifest,
+            writer_uuid: writer_uuid(row.token),
+            timestamp_ms: Some(row.time_ms),
+            metadata: None,
+            is_deleted: false,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // No number in use here is near the end of 63 bits.
+        // No number here needs more than 63 bits.
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let message = PersistentMessage {
             payload: Some(PersistentPayload::from(&self.payload)),
@@ -76,7 +90,7 @@ impl Message {
     }
 
     /// # Errors
-    /// `Corrupt` where the bytes are no such message.
+    /// `Corrupt` where the bytes are not such a message.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let message = PersistentMessage::decode(bytes)
             .map_err(|cause| Error::corrupt("a stored event does not parse").because(cause))?;
@@ -87,7 +101,7 @@ impl Message {
         Ok(Self {
             payload: payload.try_into()?,
             sequence_number: u64::try_from(number).map_err(|cause| {
-                let error = "a stored event has a number below zero";
+                let error = "a stored event has a negative sequence number";
                 Error::corrupt(format!("{error}. number=`{number}`")).because(cause)
             })?,
             persistence_id: message.persistence_id.unwrap_or_default(),
@@ -120,7 +134,7 @@ impl TryFrom<PersistentPayload> for Serialized {
     fn try_from(payload: PersistentPayload) -> Result<Self> {
         let damaged = |what: &str| Error::corrupt(format!("the payload of a stored event {what}"));
         let (Some(id), Some(bytes)) = (payload.serializer_id, payload.payload) else {
-            return Err(damaged("lacks its bytes or its serializer's number"));
+            return Err(damaged("lacks its bytes or its serializer id"));
         };
         let manifest = String::from_utf8(payload.payload_manifest.unwrap_or_default());
         Ok(Self {

@@ -1,12 +1,12 @@
-//! Writers: who wrote an event, by the uuid it carries, and events of two writers in one history.
+//! The writer of an event, by the uuid it carries, and events of two writers in one history.
 //!
-//! The plugin puts without a condition, so a writer that was thought dead may have written over
-//! and behind the events of its successor. Akka's core looks for that while it replays; so do we,
-//! with the same modes. It also holds events back to see whether a later one has a smaller number.
-//! Rows come in order, each number once, so nothing has to be held. Our own appends are fenced and
-//! have a uuid each.
+//! The plugin puts without a condition, so a writer that was believed to be dead may have overwritten
+//! the events of its successor, or appended after them. Akka's core filters that during replay; so
+//! do we, with the same modes. It also buffers events to see whether a later one has a smaller
+//! number. Rows come in order, each number once, so nothing is buffered here. Our own appends are
+//! fenced and have a uuid each.
 //!
-//! Promises: the verdicts of the core's filter on rows that come in order.
+//! Guarantees: the verdicts of the core's filter on rows that come in order.
 
 use std::collections::VecDeque;
 
@@ -16,21 +16,21 @@ use annals::{Error, Event, Result, Token};
 /// The first half of the uuids of our writers.
 const OURS: &str = "616e6e61-6c73-8000";
 
-/// Who wrote an event, as the JVM side writes it: the text of a uuid, whose last half is the
-/// append's token. Nothing of the journal is in it: when another process goes on with an append that
-/// was cut off, its events still come of one writer, or the filter for replays would drop some.
+/// The writer of an event, as the JVM writes it: the text of a uuid whose last half is the append's
+/// token. Nothing of the process is in it: when another process resumes an append that was
+/// interrupted, its events are still of one writer, or the filter for replays would drop some.
 pub(crate) fn writer_uuid(token: Token) -> String {
     let bits = u64::from_be_bytes(token.to_bytes());
     let (low, high) = (bits >> 48, bits & 0xFFFF_FFFF_FFFF);
     format!("{OURS}-{low:04x}-{high:012x}")
 }
 
-/// Whether it is of one of our writers.
+/// Whether a writer is one of ours.
 pub(crate) fn is_ours(writer_uuid: &str) -> bool {
     writer_uuid.starts_with(OURS)
 }
 
-/// The token in a writer's uuid: its last 16 digits. Other texts get one of their own.
+/// The token in a writer's uuid: its last 16 digits. Other texts get a token from their hash.
 pub(crate) fn token_of(writer_uuid: &str) -> Token {
     let digits: String = writer_uuid.chars().filter(|c| *c != '-').collect();
     let last = digits.len().checked_sub(16).and_then(|at| digits.get(at..));
@@ -39,7 +39,7 @@ pub(crate) fn token_of(writer_uuid: &str) -> Token {
     Token::from_bytes(bits.to_be_bytes())
 }
 
-/// Lets the events of the newest writer pass.
+/// Filters events of older writers.
 #[derive(Debug)]
 pub(crate) struct Writers {
     settings: ReplayFilterSettings,
@@ -73,19 +73,19 @@ impl Writers {
         Ok(Some(event))
     }
 
-    /// What becomes of an older writer's event behind a newer one's.
+    /// Decides on an older writer's event after a newer one's.
     fn judge(&self, event: Event) -> Result<Option<Event>> {
         let (id, number) = (&event.persistence_id, event.sequence_number);
         match self.settings.mode {
             ReplayFilterMode::Fail => Err(Error::corrupt(format!(
-                "an older writer's event is behind a newer one's; set replay-filter.mode to go on. id=`{id}`, number=`{number}`"
+                "an older writer's event comes after a newer one's; set replay-filter.mode to repair-by-discard-old or warn. id=`{id}`, number=`{number}`"
             ))),
             ReplayFilterMode::RepairByDiscardOld => {
-                tracing::warn!(%id, %number, "an older writer's event is behind a newer one's: left out");
+                tracing::warn!(%id, %number, "an older writer's event after a newer one's is discarded");
                 Ok(None)
             }
             ReplayFilterMode::Warn | ReplayFilterMode::Off => {
-                tracing::warn!(%id, %number, "an older writer's event is behind a newer one's");
+                tracing::warn!(%id, %number, "an older writer's event comes after a newer one's");
                 Ok(Some(event))
             }
         }

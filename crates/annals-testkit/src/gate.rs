@@ -19,7 +19,9 @@ const TURNS: usize = 500;
 /// What waits at the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
+    /// Nothing.
     Nothing,
+    /// Every request.
     Everything,
     /// The put of the event of this number, on the akka layout.
     Put(u64),
@@ -27,6 +29,7 @@ pub enum Hold {
     Answer(u64),
 }
 
+/// A store whose requests wait at a gate.
 #[derive(Debug)]
 pub struct Gate {
     inner: Arc<dyn Items>,
@@ -35,6 +38,7 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// In front of a store; holds nothing yet.
     pub fn new(inner: &Arc<dyn Items>) -> Arc<Self> {
         Arc::new(Self {
             inner: inner.clone(),
@@ -43,6 +47,7 @@ impl Gate {
         })
     }
 
+    /// Sets what waits from now on.
     pub fn hold(&self, hold: Hold) {
         *self.hold.lock().unwrap() = hold;
     }

@@ -11,10 +11,12 @@ use annals::{Clock, Codec, Event, ManualClock, NewEvent, PersistenceId, Random, 
 use annals_jvm::AnyLayout;
 use futures::TryStreamExt;
 
+/// The id that these functions use.
 pub fn id() -> PersistenceId {
     "Cart|0123456789abcdef".parse().unwrap()
 }
 
+/// A sequence number.
 pub fn number(n: u64) -> SequenceNumber {
     SequenceNumber::new(n).unwrap()
 }
@@ -34,6 +36,7 @@ pub fn window(range: RangeInclusive<u64>, max: u64) -> Window {
     }
 }
 
+/// An event of text.
 pub fn text(text: impl Into<String>) -> NewEvent {
     NewEvent::new(Codec::Text, text.into())
 }
@@ -48,6 +51,7 @@ pub async fn create(items: &dyn Items) {
         .unwrap();
 }
 
+/// A journal at a time and with a seed of the test's own.
 pub async fn open_at(items: Arc<dyn Items>, clock: Arc<dyn Clock>, seed: u64) -> Journal {
     let settings = AnyLayout::default();
     let store = store(items, clock, Random::seeded(seed));
@@ -68,15 +72,18 @@ pub async fn open_as(items: &Arc<dyn Items>, settings: &AnyLayout) -> Journal {
     journal
 }
 
+/// A journal of the `annals` layout, at a time that stands still.
 pub async fn open(items: &Arc<dyn Items>) -> Journal {
     open_as(items, &AnyLayout::default()).await
 }
 
+/// Appends after the event `last`.
 pub async fn append(journal: &Journal, last: u64, events: Vec<NewEvent>) {
     let appended = journal.append(&id(), after(last), Append::of(events)).await;
     assert_eq!(appended.unwrap().first.get(), last + 1);
 }
 
+/// Replays a window.
 pub async fn replay(journal: &Journal, window: Window) -> annals::Result<Vec<Event>> {
     journal.replay(&id(), window).try_collect().await
 }

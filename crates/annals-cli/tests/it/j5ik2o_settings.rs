@@ -121,14 +121,24 @@ fn what_cannot_be_set_is_refused() {
 #[test]
 fn columns_that_clash_are_refused() {
     for (section, column, name, want) in [
-        ("journal", "message", "tags", "two columns have one name"),
+        (
+            "journal",
+            "message",
+            "tags",
+            "two columns have the same name",
+        ),
         (
             "snapshot",
             "snapshot",
             "created",
-            "two columns have one name",
+            "two columns have the same name",
         ),
-        ("state", "payload", "ordering", "two columns have one name"),
+        (
+            "state",
+            "payload",
+            "ordering",
+            "two columns have the same name",
+        ),
         ("state", "payload", "writer", "an attribute of ours"),
         ("snapshot", "created", "schema", "an attribute of ours"),
         ("journal", "deleted", "", "a column has a name"),

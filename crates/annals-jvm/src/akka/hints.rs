@@ -1,4 +1,4 @@
-//! What settings would get wrong with a journal table of the `akka` layout.
+//! Settings that would misread a journal table of the `akka` layout.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use super::record;
 use crate::settings::AnyLayout;
 use annals::Result;
 use annals::items::limits::ITEM_BYTES_MAX;
-use annals::items::{Items, Scan, TableSpec, Value};
+use annals::items::{Scan, TableSpec, Value};
 use annals::layout::Hint;
 use annals::store::Store;
 
-/// How many items are looked at.
-const LOOKED_AT: u32 = 1_000;
+/// How many items are read.
+const SAMPLE: u32 = 1_000;
 
 pub(crate) async fn hints(
     store: &Store,
@@ -20,7 +20,7 @@ pub(crate) async fn hints(
     found: &TableSpec,
 ) -> Result<Vec<Hint>> {
     let keys = Keys::new(&settings.journal_name, settings.sequence_shards)?;
-    let page = store.scan(found, Scan::whole().limit(LOOKED_AT)).await?;
+    let page = store.scan(found, Scan::whole().limit(SAMPLE)).await?;
     let partitions = page.items.iter();
     let partitions: Vec<&str> = partitions
         .filter_map(|item| item.get("par").and_then(Value::as_str))
@@ -30,7 +30,7 @@ pub(crate) async fn hints(
     let shards = shards.max(record::shards(store, found, &keys).await?.unwrap_or(0));
     if shards > keys.shards {
         let detail = format!(
-            "marks stand in {shards} shards, of which {} would be seen: events would be lost; set sequence-shards to {shards} or what the JVM has",
+            "markers are in {shards} shards, of which {} would be read: events would be lost; set sequence-shards to {shards} or what the JVM has",
             keys.shards
         );
         hints.push(Hint::wrong(found, detail));
@@ -40,7 +40,7 @@ pub(crate) async fn hints(
         let names: BTreeSet<&str> = partitions.iter().filter_map(|it| name_in(it)).collect();
         let names = Vec::from_iter(names).join(", ");
         let detail = format!(
-            "nothing of {} items looked at is of the journal {}: it would seem to be empty; set journal-name to what is there: {names}",
+            "none of {} items belongs to the journal {}: it would seem to be empty; set journal-name to what is there: {names}",
             partitions.len(),
             settings.journal_name
         );
@@ -62,10 +62,10 @@ pub(crate) async fn hints(
     Ok(hints)
 }
 
-/// In how many shards marks of this journal stand.
+/// The number of shards with markers of this journal.
 fn shown_shards(keys: &Keys, partitions: &[&str]) -> u32 {
     let shards = partitions.iter().filter_map(|partition| {
-        let Some(Partition::Mark(_, _, shard)) = keys.parse(partition) else {
+        let Some(Partition::Marker(_, _, shard)) = keys.parse(partition) else {
             return None;
         };
         Some(shard.saturating_add(1))
@@ -73,7 +73,7 @@ fn shown_shards(keys: &Keys, partitions: &[&str]) -> u32 {
     shards.max().unwrap_or(0)
 }
 
-/// The journal that a partition is of.
+/// The name of the journal that a partition belongs to.
 fn name_in(partition: &str) -> Option<&str> {
     let kinds = ["-P-", "-SH-", "-SL-"].into_iter();
     let ends = kinds.filter_map(|kind| partition.find(kind));

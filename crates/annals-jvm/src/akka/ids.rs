@@ -1,82 +1,105 @@
-//! Persistence ids: by the index over `num` where the table has it, by a scan where not.
+//! Persistence ids: by the index over `num` where the table has it, by a scan otherwise.
 //!
-//! An id is listed by its first event. Where the JVM side has removed that, its low mark tells of
-//! it; an event that we emptied is still there.
+//! An id is listed by its first event. Where the JVM has removed that, by its low marker; an event
+//! that we emptied is still there.
 //!
-//! Promises: every id of this journal that has an event or a low mark, each once; never one of
-//! another journal in the same table.
-//! Trusts: nothing about the index's freshness: it lags behind the table.
+//! Guarantees: every id of this journal that has an event or a low marker, each once; never one of
+//! another journal in the same table. The index may lag.
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 
-use super::journal::AkkaJournal;
-use super::keys::{Keys, Mark, PARTITION, Partition};
-use annals::items::{Item, Query, Scan, TableSpec, Value, query_all, scan_all};
+use super::format::AkkaRows;
+use super::keys::{Keys, Marker, PARTITION, Partition};
+use crate::rows::{Base, RowIds};
+use annals::items::{Item, Query, Scan, TableSpec, Value};
 use annals::journal::IdStream;
 use annals::layout::support::{ScannedEntry, SeenIds, stray_item};
 use annals::verify::StoredKind;
 use annals::{PersistenceId, Result};
 
-pub(super) fn all(journal: AkkaJournal, prefix: String) -> IdStream {
-    let found = stream::once(keys_of(journal.clone())).try_flatten();
-    let ids = found.try_filter_map(move |item| {
-        let (journal, prefix) = (journal.clone(), prefix.clone());
-        async move {
-            let partition = item.get("par").and_then(Value::as_str);
-            let number = item.get("num").and_then(Value::as_u64);
-            let parsed = partition.and_then(|partition| journal.keys.parse(partition));
-            let id = match (parsed, number) {
-                (Some(Partition::Events(id, 0)), Some(1)) => Some(id),
-                (Some(Partition::Mark(Mark::Low, id, shard)), Some(0)) => {
-                    let is_listed = is_listed_by(&journal, &id, shard).await?;
-                    is_listed.then_some(id)
-                }
-                _ => None,
+impl RowIds for AkkaRows {
+    fn ids(&self, prefix: &str) -> IdStream {
+        let (format, prefix) = (self.clone(), prefix.to_owned());
+        let found = stream::once(key_items(self.clone())).try_flatten();
+        let ids = found.try_filter_map(move |item| {
+            let (format, prefix) = (format.clone(), prefix.clone());
+            async move {
+                let id = format.listed_by(&item).await?;
+                Ok(id.filter(|id| id.as_str().starts_with(&prefix)))
+            }
+        });
+        Box::pin(ids)
+    }
+
+    fn met(&self) -> BoxStream<'static, Result<ScannedEntry>> {
+        let (keys, table) = (self.keys.clone(), self.base.table.clone());
+        let mut ids = SeenIds::default();
+        let all = self.base.store.scan_all(&table, Scan::whole());
+        let met = all.try_filter_map(move |item| {
+            let (partition, position) = key_in(&item);
+            let met = match (keys.parse(partition), position) {
+                (Some(Partition::Events(id, _)), Some(0..PARTITION)) => Ok(ids.first_seen(id)),
+                (Some(Partition::Marker(_, id, _)), Some(0)) => Ok(ids.first_seen(id)),
+                (None, Some(0..PARTITION)) if Keys::is_journals(partition) => Ok(None),
+                _ => table.key_of(&item).map(|key| {
+                    let stray = stray_item(StoredKind::Event, table.name(), &key);
+                    Some(ScannedEntry::Stray(stray))
+                }),
             };
-            Ok(id.filter(|id| id.as_str().starts_with(&prefix)))
+            std::future::ready(met)
+        });
+        met.boxed()
+    }
+}
+
+impl AkkaRows {
+    /// The id that an item lists: its first event, or the low marker of the first shard that has
+    /// one, where that event is gone.
+    async fn listed_by(&self, item: &Item) -> Result<Option<PersistenceId>> {
+        let (partition, position) = key_in(item);
+        match (self.keys.parse(partition), position) {
+            (Some(Partition::Events(id, 0)), Some(1)) => Ok(Some(id)),
+            (Some(Partition::Marker(Marker::Low, id, shard)), Some(0)) => {
+                let marker = |shard| self.keys.marker_in(Marker::Low, &id, shard);
+                let keys = std::iter::once(self.keys.event(&id, 1)).chain((0..shard).map(marker));
+                let found = self
+                    .base
+                    .store
+                    .get(&self.base.table, keys.collect())
+                    .await?;
+                let is_listed = found.items.iter().all(Option::is_none);
+                Ok(is_listed.then_some(id))
+            }
+            _ => Ok(None),
         }
-    });
-    Box::pin(ids)
+    }
 }
 
-/// Everything there is in the table, as far as it is of this journal or nobody's.
-pub(super) fn met(
-    journal: &AkkaJournal,
-) -> impl stream::Stream<Item = Result<ScannedEntry>> + Send + use<> {
-    let (keys, table) = (journal.keys.clone(), journal.table.clone());
-    let mut ids = SeenIds::default();
-    let all = journal.store.scan_all(&table, Scan::whole());
-    all.try_filter_map(move |item| {
-        let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
-        let place = item.get("num").and_then(Value::as_u64);
-        let met = match (keys.parse(partition), place) {
-            (Some(Partition::Events(id, _)), Some(0..PARTITION)) => Ok(ids.first_seen(id)),
-            (Some(Partition::Mark(_, id, _)), Some(0)) => Ok(ids.first_seen(id)),
-            (None, Some(0..PARTITION)) if Keys::is_journals(partition) => Ok(None),
-            _ => table.key_of(&item).map(|key| {
-                let stray = stray_item(StoredKind::Event, table.name(), &key);
-                Some(ScannedEntry::Stray(stray))
-            }),
-        };
-        std::future::ready(met)
-    })
+fn key_in(item: &Item) -> (&str, Option<u64>) {
+    let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
+    (partition, item.get("num").and_then(Value::as_u64))
 }
 
-/// Items with keys at least: all that the index has of numbers 0 and 1, or all there are.
-async fn keys_of(journal: AkkaJournal) -> Result<impl stream::Stream<Item = Result<Item>> + Send> {
-    let name = &journal.settings.persistence_ids_index_name;
-    let described = journal.store.describe_table(journal.table.name()).await?;
-    let indexed = described.filter(|table| has_index(table, name));
-    let (items, table) = (journal.store.items().clone(), journal.table.clone());
+/// Items with keys at least: all that the index has of positions 0 and 1, or all there are.
+async fn key_items(format: AkkaRows) -> Result<impl Stream<Item = Result<Item>> + Send> {
+    let Base {
+        store,
+        table,
+        settings,
+        ..
+    } = format.base;
+    let name = settings.persistence_ids_index_name.clone();
+    let described = store.describe_table(table.name()).await?;
+    let indexed = described.filter(|table| has_index(table, &name));
     Ok(match indexed {
-        None => scan_all(items, table, Scan::whole()).left_stream(),
+        None => store.scan_all(&table, Scan::whole()).left_stream(),
         Some(indexed) => {
-            let (table, name) = (std::sync::Arc::new(indexed), name.clone());
-            let numbers = stream::iter([1u64, 0]);
-            numbers
-                .flat_map(move |number| {
-                    let query = Query::of(number).on(name.clone()).eventually();
-                    query_all(items.clone(), table.clone(), query)
+            let table = std::sync::Arc::new(indexed);
+            let positions = stream::iter([1u64, 0]);
+            positions
+                .flat_map(move |position| {
+                    let query = Query::of(position).on(name.clone()).eventually();
+                    store.query_all(&table, query)
                 })
                 .right_stream()
         }
@@ -86,13 +109,4 @@ async fn keys_of(journal: AkkaJournal) -> Result<impl stream::Stream<Item = Resu
 fn has_index(table: &TableSpec, name: &str) -> bool {
     let found = table.index(name).ok();
     found.is_some_and(|index| index.key.partition.name == "num")
-}
-
-/// Whether the low mark in a shard is what lists an id: no first event is there, and no mark in an
-/// earlier shard.
-async fn is_listed_by(journal: &AkkaJournal, id: &PersistenceId, shard: u32) -> Result<bool> {
-    let earlier = (0..shard).map(|shard| journal.keys.mark_in(Mark::Low, id, shard));
-    let keys = std::iter::once(journal.keys.event(id, 1)).chain(earlier);
-    let found = journal.store.get(&journal.table, keys.collect()).await?;
-    Ok(found.items.iter().all(Option::is_none))
 }

@@ -1,18 +1,17 @@
 //! Every key of the `akka` layout, built and parsed. No other file knows their shape.
 //!
-//! `NAME-P-ID-K` holds the events whose numbers begin at 100·K, `NAME-SH-ID-S` and `NAME-SL-ID-S`
-//! the high and low mark of an id in shard S. The plugin escapes nothing: what stands behind the
-//! last `-` is ours, the id may have any characters.
+//! `NAME-P-ID-K` holds the events of the sequence numbers from 100·K on, `NAME-SH-ID-S` and
+//! `NAME-SL-ID-S` the high and low marker of an id in shard S. The plugin escapes nothing: the part
+//! after the last `-` is the number, and the id may have any characters.
 //!
-//! Promises: the plugin's keys, to the letter.
-//! Never: knows what is in an item.
+//! Guarantees: exactly the plugin's keys.
 
 use std::sync::Arc;
 
 use annals::items::{Item, Key, KeyPart, Query, SortRange, Value};
 use annals::{Error, PersistenceId, Result, SequenceNumber};
 
-/// How many numbers share a partition. Part of every table there is.
+/// How many sequence numbers share a partition. Part of every existing table.
 pub(super) const PARTITION: u64 = 100;
 
 /// The keys of one journal, which may share its table with others.
@@ -22,25 +21,25 @@ pub(super) struct Keys {
     pub(super) shards: u32,
 }
 
-/// Which mark.
+/// Which marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// How far there are events, in full hundreds.
+pub(super) enum Marker {
+    /// How far events go, in full hundreds.
     High,
-    /// Where the events begin that are not deleted.
+    /// The first sequence number that is not deleted.
     Low,
 }
 
 /// What a partition holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Partition {
-    /// Events of a hundred of numbers.
+    /// Events of a hundred of sequence numbers.
     Events(PersistenceId, u64),
-    /// A mark, in a shard.
-    Mark(Mark, PersistenceId, u32),
+    /// A marker, in a shard.
+    Marker(Marker, PersistenceId, u32),
 }
 
-/// The hundred that a number is in.
+/// The hundred of a sequence number.
 pub(super) fn hundred(number: u64) -> u64 {
     number / PARTITION
 }
@@ -49,7 +48,7 @@ impl Keys {
     pub(super) fn new(name: &str, shards: u32) -> Result<Self> {
         if name.is_empty() || shards == 0 {
             return Err(Error::invalid(format!(
-                "journal-name is not empty and sequence-shards at least 1. journal-name=`{name}`, sequence-shards=`{shards}`"
+                "set journal-name to a name and sequence-shards to 1 or more. journal-name=`{name}`, sequence-shards=`{shards}`"
             )));
         }
         Ok(Self {
@@ -58,7 +57,7 @@ impl Keys {
         })
     }
 
-    /// How long the journal's name is, as the JVM counts.
+    /// The length of the journal's name in UTF-16 units, as the JVM counts.
     pub(super) fn name_units(&self) -> usize {
         self.name.encode_utf16().count()
     }
@@ -84,25 +83,25 @@ impl Keys {
         Query::of(self.events(id, hundred)).descending().limit(1)
     }
 
-    /// Where the mark for a number is kept.
-    pub(super) fn mark(&self, mark: Mark, id: &PersistenceId, number: u64) -> Key {
-        self.mark_in(mark, id, self.shard_of(hundred(number)))
+    /// Where the marker of a number is stored.
+    pub(super) fn marker(&self, marker: Marker, id: &PersistenceId, number: u64) -> Key {
+        self.marker_in(marker, id, self.shard_of(hundred(number)))
     }
 
-    /// The shard of the marks that stand in a hundred.
+    /// The shard of the markers whose number is in a hundred.
     pub(super) fn shard_of(&self, hundred: u64) -> u32 {
         u32::try_from(hundred % u64::from(self.shards)).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn mark_in(&self, mark: Mark, id: &PersistenceId, shard: u32) -> Key {
-        let kind = match mark {
-            Mark::High => "SH",
-            Mark::Low => "SL",
+    pub(super) fn marker_in(&self, marker: Marker, id: &PersistenceId, shard: u32) -> Key {
+        let kind = match marker {
+            Marker::High => "SH",
+            Marker::Low => "SL",
         };
         Key::new(format!("{}-{kind}-{id}-{shard}", self.name)).sorted(0u64)
     }
 
-    /// What a partition of this journal holds; `None` where it is another journal's.
+    /// What a partition of this journal holds; `None` where it belongs to another journal.
     pub(super) fn parse(&self, partition: &str) -> Option<Partition> {
         let rest = partition.strip_prefix(&*self.name)?.strip_prefix('-')?;
         let (kind, rest) = rest.split_once('-')?;
@@ -110,13 +109,13 @@ impl Keys {
         let id = id.parse().ok()?;
         match kind {
             "P" => Some(Partition::Events(id, number.parse().ok()?)),
-            "SH" => Some(Partition::Mark(Mark::High, id, number.parse().ok()?)),
-            "SL" => Some(Partition::Mark(Mark::Low, id, number.parse().ok()?)),
+            "SH" => Some(Partition::Marker(Marker::High, id, number.parse().ok()?)),
+            "SL" => Some(Partition::Marker(Marker::Low, id, number.parse().ok()?)),
             _ => None,
         }
     }
 
-    /// Whether a partition is one of any journal's, whatever its name.
+    /// Whether a partition belongs to any journal.
     pub(super) fn is_journals(partition: &str) -> bool {
         let ends_in_number = || {
             let number = partition.rsplit_once('-').map(|(_, number)| number);
@@ -127,20 +126,20 @@ impl Keys {
             || (["-P-", "-SH-", "-SL-"].into_iter().any(is_inside) && ends_in_number())
     }
 
-    /// The number of an event, by its item's key.
+    /// The sequence number of an event, from its item's key.
     pub(super) fn number_of(&self, item: &Item) -> Result<SequenceNumber> {
         let partition = item.get("par").and_then(Value::as_str);
-        let place = item.get("num").and_then(Value::as_u64);
+        let position = item.get("num").and_then(Value::as_u64);
         let hundred = match partition.and_then(|partition| self.parse(partition)) {
             Some(Partition::Events(_, hundred)) => Some(hundred),
             _ => None,
         };
         let number =
-            hundred.and_then(|hundred| hundred.checked_mul(PARTITION)?.checked_add(place?));
+            hundred.and_then(|hundred| hundred.checked_mul(PARTITION)?.checked_add(position?));
         number.and_then(SequenceNumber::new).ok_or_else(|| {
             let partition = partition.unwrap_or_default();
             Error::corrupt(format!(
-                "item in the journal has no sequence number. par=`{partition}`"
+                "an item in the journal has no sequence number. par=`{partition}`"
             ))
         })
     }
@@ -149,13 +148,13 @@ impl Keys {
         self.record().partition == KeyPart::from(partition)
     }
 
-    /// Where what was fixed for this journal is recorded. The plugin never looks there.
+    /// Where the journal's own settings are recorded. The plugin never reads it.
     pub(super) fn record(&self) -> Key {
         Key::new(format!("{}-annals", self.name)).sorted(0u64)
     }
 }
 
-/// The numbers of a window by hundreds: what is read with one query each.
+/// The numbers of a range by hundreds: one query each.
 pub(super) fn by_hundreds(from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     (hundred(from)..=hundred(to))
         .take_while(move |_| from <= to)

@@ -32,12 +32,12 @@ fn keys_are_the_plugins() {
         );
     }
     for (mark, number, partition) in [
-        (Mark::High, 100, "journal-SH-order-1-1"),
-        (Mark::High, 1_200, "journal-SH-order-1-2"),
-        (Mark::Low, 100, "journal-SL-order-1-1"),
-        (Mark::Low, 99, "journal-SL-order-1-0"),
+        (Marker::High, 100, "journal-SH-order-1-1"),
+        (Marker::High, 1_200, "journal-SH-order-1-2"),
+        (Marker::Low, 100, "journal-SL-order-1-1"),
+        (Marker::Low, 99, "journal-SL-order-1-0"),
     ] {
-        let key = keys().mark(mark, &id, number);
+        let key = keys().marker(mark, &id, number);
         assert_eq!(text(&key), (partition.to_owned(), 0));
     }
 }
@@ -53,9 +53,9 @@ fn keys_are_told_apart_whatever_the_id() {
             let item = Item::new().with("par", partition).with("num", sort);
             assert_eq!(keys().number_of(&item).unwrap().get(), number);
         }
-        let (partition, _) = text(&keys().mark_in(Mark::Low, &id, 3));
+        let (partition, _) = text(&keys().marker_in(Marker::Low, &id, 3));
         let parsed = keys().parse(&partition);
-        assert_eq!(parsed, Some(Partition::Mark(Mark::Low, id, 3)));
+        assert_eq!(parsed, Some(Partition::Marker(Marker::Low, id, 3)));
     }
     assert_eq!(keys().parse("other-P-a-0"), None);
     assert_eq!(keys().parse("journal-annals"), None);

@@ -1,25 +1,21 @@
-//! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb, their journal and
-//! their snapshots: `docs/format.md` tells their bytes.
+//! The tables of akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb, journal and
+//! snapshots. Their bytes: `docs/format.md`.
 
-mod append;
-mod batches;
 mod deletion;
+mod format;
 mod hints;
 mod ids;
-mod journal;
 mod keys;
-mod lookup;
-mod marks;
-mod proof;
+mod markers;
+mod reader;
 mod record;
-mod replay;
 mod row;
-mod skipping;
 mod snapshots;
+mod tail;
 mod verify;
 
+pub(crate) use format::AkkaJournal;
 pub(crate) use hints::hints;
-pub(crate) use journal::AkkaJournal;
 pub(crate) use snapshots::AkkaSnapshots;
 
 use crate::settings::{AnyLayout, name_or};

@@ -1,15 +1,16 @@
-//! The journal's own record: over how many shards its marks are spread.
+//! The journal's own record: over how many shards its markers are spread.
 //!
-//! The plugin has none: with fewer shards than before it would not see marks that are there, take
+//! The plugin has none: with fewer shards than before it would not read markers that are there, take
 //! an entity for shorter than it is, and overwrite it.
 //!
-//! Promises: settings with fewer shards than were ever used from here are refused.
-//! Never: lowers what is recorded.
+//! Guarantees: settings with fewer shards than were ever used from here are refused. The recorded
+//! number never becomes smaller.
 
-use super::journal::AkkaJournal;
+use super::format::AkkaRows;
 use super::keys::Keys;
-use super::marks::too_few_shards;
-use annals::items::{Condition, Items, TableSpec, Value, WriteError};
+use super::markers::too_few_shards;
+use crate::rows::Put;
+use annals::items::{Condition, TableSpec, Value};
 use annals::store::Store;
 use annals::{Error, Result};
 
@@ -31,7 +32,7 @@ pub(super) async fn check(store: &Store, table: &TableSpec, keys: &Keys) -> Resu
     }
 }
 
-impl AkkaJournal {
+impl AkkaRows {
     /// Records the number of shards before the first event is put.
     pub(super) async fn record(&self) -> Result<()> {
         let recorded = self.recorded.get_or_try_init(|| self.put_record());
@@ -40,15 +41,13 @@ impl AkkaJournal {
 
     async fn put_record(&self) -> Result<()> {
         let shards = u64::from(self.keys.shards);
-        let record = self.table.key().item_of(&self.keys.record());
+        let record = self.base.table.key().item_of(&self.keys.record());
         let record = record.with(SHARDS, shards);
         let mut condition = Condition::Absent;
         loop {
-            let put = self.store.put(&self.table, record.clone(), condition);
-            let existing = match put.await {
-                Ok(_) => return Ok(()),
-                Err(WriteError::Failed(error)) => return Err(error),
-                Err(WriteError::Refused { existing, .. }) => existing,
+            let existing = match self.base.put(record.clone(), condition).await? {
+                Put::Stored => return Ok(()),
+                Put::Refused(existing) => existing,
             };
             let found = existing.and_then(|record| record.get(SHARDS).cloned());
             condition = match found.as_ref().and_then(Value::as_u64) {
@@ -57,7 +56,7 @@ impl AkkaJournal {
                     let shown = u32::try_from(found).unwrap_or(u32::MAX);
                     return Err(too_few_shards(self.keys.shards, shown));
                 }
-                // Raised: what is recorded only ever grows, so this ends.
+                // What is recorded only ever grows, so this ends.
                 Some(found) => Condition::Equals(SHARDS.to_owned(), Value::from(found)),
                 None => return Err(Error::corrupt("the journal's own record is damaged")),
             };

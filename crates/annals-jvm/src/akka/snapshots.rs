@@ -1,40 +1,35 @@
 //! Snapshots on the `akka` layout: an item for each, under `NAME-P-ID` and its sequence number.
 //!
-//! Promises: both generations that the plugin ever wrote are read; the newest is the one of the
-//! highest number, or, where the settings say so and no number is asked for, the one that was saved
-//! last; every page is read.
-//! A deletion that fails is told.
-//! Trusts: that the table's index over time, where it is asked for, is a local one.
+//! Guarantees: reads both formats that the plugin ever wrote. The newest is the one of the highest
+//! number, or, where the settings say so and no number is asked for, the one that was saved last.
+//! Trusts: that the table's index over time, where it is used, is a local one.
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt};
-
-use crate::attributes::{self, Names};
+use crate::attributes::{self, Names, improper};
 use crate::settings::{AnyLayout, Format, SnapshotOrder};
+use crate::snapshot_items::SnapshotItems;
 use crate::{checksum, frame, serialization};
 use annals::items::{
-    Condition, Item, Items, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
-    WriteError, query_all, scan_all,
+    Condition, Item, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, WriteError,
 };
 use annals::journal::IdStream;
 use annals::layout::Layout;
-use annals::layout::support::{each_once, stray_item, unreadable_at};
 use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use annals::store::Store;
-use annals::verify::{Finding, FindingStream, StoredKind};
-use annals::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
+use annals::verify::FindingStream;
+use annals::{Error, Payload, PersistenceId, Result, SequenceNumber};
+use async_trait::async_trait;
 
-/// What the plugin adds up for keys and the like.
+/// What the plugin adds for keys and attribute names.
 const FIXED_BYTES: usize = 253;
-/// Where generation B keeps the payload.
+/// Where format B stores the payload.
 const NAMES: Names = Names {
     bytes: "pay_data",
     id: "ser_id",
     manifest: "ser_manifest",
 };
-/// What a snapshot is read from, for its checksum: never in another order.
+/// The attributes that the checksum covers: never in another order.
 const COVERED: [&str; 7] = [
     "par",
     "seq",
@@ -63,7 +58,7 @@ pub(crate) struct AkkaSnapshots {
 impl AkkaSnapshots {
     pub(crate) fn new(store: &Store, settings: &AnyLayout) -> Result<Self> {
         if settings.journal_name.is_empty() {
-            return Err(Error::invalid("journal-name is not empty"));
+            return Err(Error::invalid("set journal-name to a name"));
         }
         Ok(Self {
             store: store.clone(),
@@ -80,16 +75,16 @@ impl AkkaSnapshots {
     }
 
     /// Whether the newest is the one that was saved last. Where numbers are asked for, the plugin
-    /// goes by number whatever the clocks say, and so do we.
+    /// goes by number whatever the times are, and so do we.
     fn goes_by_time(&self, criteria: &Criteria) -> bool {
         self.order == SnapshotOrder::Timestamp && !criteria.is_numbered()
     }
 
-    /// Those between the bounds of number, or of time, newest first.
+    /// Snapshots between the bounds of number, or of time, newest first.
     fn query(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let query = Query::of(self.partition(id)).descending();
         if self.goes_by_time(criteria) {
-            // The JVM's longs end before our numbers do.
+            // The JVM's longs have fewer numbers than ours.
             let high = criteria.max_time_ms.min(SequenceNumber::LAST.get());
             query
                 .on(BY_TIME)
@@ -100,43 +95,11 @@ impl AkkaSnapshots {
         }
     }
 
-    /// A page of one where the first one found is the one that is wanted.
+    /// With a page of one where the first one found is the one that is wanted.
     fn query_newest(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let query = self.query(id, criteria);
         let is_first = self.goes_by_time(criteria) || !criteria.is_timed();
         if is_first { query.limit(1) } else { query }
-    }
-
-    fn place_of(&self, id: &PersistenceId, item: &Item) -> Result<(SequenceNumber, u64)> {
-        let number = item.get("seq").and_then(Value::as_u64);
-        let time_ms = item.get("ts").and_then(Value::as_u64);
-        let place = number.and_then(SequenceNumber::new).zip(time_ms);
-        place.ok_or_else(|| {
-            Error::corrupt(format!("a snapshot has no number or no time. id=`{id}`"))
-        })
-    }
-
-    fn open(
-        &self,
-        id: &PersistenceId,
-        item: &Item,
-        criteria: &Criteria,
-    ) -> Result<Option<Snapshot>> {
-        let (number, time_ms) = self.place_of(id, item)?;
-        if !criteria.matches(number, time_ms) {
-            return Ok(None);
-        }
-        let payload = payload_of(item).map_err(|cause| {
-            let message = format!("a snapshot cannot be read. id=`{id}`, number=`{number}`");
-            Error::new(cause.kind(), message).because(cause)
-        })?;
-        Ok(Some(Snapshot {
-            persistence_id: id.clone(),
-            sequence_number: number,
-            time_ms,
-            anchor: None,
-            payload,
-        }))
     }
 
     fn item_of(&self, snapshot: &Snapshot) -> Result<Item> {
@@ -175,36 +138,52 @@ impl AkkaSnapshots {
     }
 }
 
-impl AkkaSnapshots {
-    /// Whose snapshot an item is.
-    fn id_of(&self, item: &Item) -> Option<PersistenceId> {
+impl SnapshotItems for AkkaSnapshots {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn table(&self) -> &Arc<TableSpec> {
+        &self.table
+    }
+
+    fn number_name(&self) -> &str {
+        "seq"
+    }
+
+    fn id_in(&self, item: &Item) -> Option<PersistenceId> {
         let partition = item.get("par").and_then(Value::as_str)?;
         let rest = partition.strip_prefix(&*self.name)?;
         rest.strip_prefix("-P-")?.parse().ok()
     }
 
-    /// What is wrong with an item of the table.
-    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
-        let Some(id) = self.id_of(item) else {
-            let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
-            // Another journal's, in the same table.
-            if partition.find("-P-").is_some_and(|at| at > 0) {
-                return Ok(Vec::new());
+    /// Journals may share a table.
+    fn is_foreign(&self, item: &Item) -> bool {
+        let partition = item.get("par").and_then(Value::as_str).unwrap_or_default();
+        partition.find("-P-").is_some_and(|at| at > 0)
+    }
+
+    fn position(&self, _: &PersistenceId, item: &Item) -> Result<Option<(SequenceNumber, u64)>> {
+        let number = item.get("seq").and_then(Value::as_u64);
+        let number = number.and_then(SequenceNumber::new);
+        let time_ms = item.get("ts").and_then(Value::as_u64);
+        let position = number.ok_or_else(|| improper("seq"))?;
+        Ok(Some((position, time_ms.ok_or_else(|| improper("ts"))?)))
+    }
+
+    fn payload(&self, item: &Item) -> Result<Payload> {
+        checksum::check(item, covered())?;
+        let framed = item.get("pay").and_then(Value::as_bytes);
+        let serialized = match (item.get(NAMES.bytes), framed) {
+            (Some(_), _) => NAMES.read(item)?,
+            (None, Some(framed)) => frame::decode(framed)?,
+            (None, None) => {
+                return Err(Error::corrupt(
+                    "it has no payload; an index of the keys alone does not serve this plugin's older releases",
+                ));
             }
-            let key = self.table.key_of(item)?;
-            return Ok(vec![stray_item(
-                StoredKind::Snapshot,
-                self.table.name(),
-                &key,
-            )]);
         };
-        match self.open(&id, item, &Criteria::ALL) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let number = item.get("seq").and_then(Value::as_u64).unwrap_or(0);
-                Ok(unreadable_at(StoredKind::Snapshot, &id, number, &error))
-            }
-            opened => opened.map(|_| Vec::new()),
-        }
+        attributes::with_kept_type(item, serialization::read(serialized)?)
     }
 }
 
@@ -214,21 +193,6 @@ fn between(low: u64, high: u64) -> SortRange {
 
 fn covered() -> impl Iterator<Item = &'static str> {
     COVERED.into_iter().chain(attributes::KEPT)
-}
-
-fn payload_of(item: &Item) -> Result<Payload> {
-    checksum::check(item, covered())?;
-    let framed = item.get("pay").and_then(Value::as_bytes);
-    let serialized = match (item.get(NAMES.bytes), framed) {
-        (Some(_), _) => NAMES.read(item)?,
-        (None, Some(framed)) => frame::decode(framed)?,
-        (None, None) => {
-            return Err(Error::corrupt(
-                "it has no payload; an index of the keys alone does not serve this plugin's older releases",
-            ));
-        }
-    };
-    attributes::with_kept_type(item, serialization::read(serialized)?)
 }
 
 #[async_trait]
@@ -243,42 +207,25 @@ impl SnapshotLayout for AkkaSnapshots {
     }
 
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
-        let query = self.query_newest(id, &criteria);
-        let items = self.store.query_all(&self.table, query);
-        let (snapshots, id) = (self.clone(), id.clone());
-        let found = items.map(move |item| snapshots.open(&id, &item?, &criteria));
-        Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+        self.found(id, criteria, self.query_newest(id, &criteria))
     }
 
     fn ids(&self, prefix: &str) -> IdStream {
-        let all = self.store.scan_all(&self.table, Scan::whole());
-        let snapshots = self.clone();
-        each_once(all.map_ok(move |item| snapshots.id_of(&item)), prefix)
+        self.listed(prefix)
     }
 
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        let (items, table) = (self.store.items().clone(), self.table.clone());
-        let all = match whose {
-            None => scan_all(items, table, Scan::whole()).boxed(),
-            Some(id) => query_all(items, table, Query::of(self.partition(id))).boxed(),
-        };
-        let snapshots = self.clone();
-        Box::pin(all.map(move |item| snapshots.check(&item?)))
+        self.checked(match whose {
+            None => self.store.scan_all(&self.table, Scan::whole()),
+            Some(id) => {
+                let query = Query::of(self.partition(id));
+                self.store.query_all(&self.table, query)
+            }
+        })
     }
 
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
         let query = self.query(id, &criteria);
-        let mut found = self.store.query_all(&self.table, query);
-        let mut writes = Vec::new();
-        while let Some(item) = found.try_next().await? {
-            let (number, time_ms) = self.place_of(id, &item)?;
-            if criteria.matches(number, time_ms) {
-                writes.push(Write::Delete(self.table.key_of(&item)?));
-            }
-        }
-        if !writes.is_empty() {
-            self.store.write(&self.table, writes).await?;
-        }
-        Ok(())
+        self.delete_found(id, &criteria, query).await
     }
 }

@@ -1,113 +1,164 @@
-//! Deleting up to a number: the mark is raised first, then the rows are marked as deleted, as the
-//! plugin marks them, or emptied where the settings say that nothing is to stay (`soft-delete`).
+//! Deletion and skipping on the `j5ik2o` layout: rows below the marker are flagged as deleted, as
+//! the plugin flags them, or emptied where the settings say that nothing is to stay (`soft-delete`).
 //!
-//! The last row of all is only marked: the plugin goes by it.
-//! An emptied row keeps its key, so that a writer of ours that was frozen meanwhile is refused, and
-//! shows the plugin's index nothing. The mark tells which number was last, also where the index
-//! shows none any more.
+//! The last row of all is only flagged: the plugin goes by it. An emptied row keeps its key, so that
+//! a writer of ours that was frozen meanwhile is refused, and shows the plugin's index nothing. The
+//! marker says which number was last, also where the index shows none any more.
 //!
-//! Promises: a replay never sees a history that is deleted in part; a deletion that was cut off
-//! goes on where it was with the next one, whoever makes it; what was deleted before is not read
-//! again. Rows are written under the keys they were read with, whatever the settings say today.
+//! Skipped numbers are rows of a batch that was given up. Between events every number gets one. Of
+//! numbers that count as deleted the first and the last have a row, and the marker covers all of
+//! them: a writer that was frozen since before wants the first, and the plugin goes by the last. The
+//! first is taken before the marker is raised, so it is a row that was given up: one of a deleted
+//! event above the marker would be damage.
+//!
+//! Guarantees: what was deleted before is not read again. Rows are written under the keys they were
+//! read with, whatever the settings say today.
 
-use super::journal::J5ik2oJournal;
-use super::mark::Mark;
-use super::row::Row;
-use super::rows::{Range, Rows, Step};
-use annals::items::{Item, Write};
-use annals::{PersistenceId, Result};
+use super::format::J5ik2oRows;
+use super::row::{Tombstone, closed, emptied, flagged, is_shown};
+use super::tail::open_row;
+use crate::rows::{
+    Deletion, EVENTS_MAX, Head, Markers, NewRow, Row, RowAppend, RowDelete, RowTable, Tail,
+    put_placeholder, rewrite, taken,
+};
+use annals::items::Write;
+use annals::journal::Skip;
+use annals::{NewEvent, PersistenceId, Result};
 
-/// How many rows are written at once.
-const AT_ONCE: usize = 100;
+impl RowDelete for J5ik2oRows {
+    type Read = ();
 
-pub(super) async fn delete_to(journal: &J5ik2oJournal, id: &PersistenceId, to: u64) -> Result<()> {
-    let tail = journal.tail(id).await?;
-    let was = tail.mark;
-    let low = to.min(tail.settled()) + 1;
-    let mark = match low > was.low.max(1) {
-        true => {
-            let mark = Mark {
-                low,
-                done: was.done,
-                high: tail.highest.max(was.high),
-            };
-            journal.raise(id, mark, was).await?
-        }
-        false => was,
-    };
-    journal.finish_deletion(id, mark).await
-}
+    async fn plan_deletion(&self, id: &PersistenceId, to: u64) -> Result<Deletion<()>> {
+        let tail = self.tail(id).await?;
+        Ok(Deletion {
+            was: tail.markers,
+            to: to.min(tail.append_after),
+            highest: tail.highest,
+            read: (),
+        })
+    }
 
-impl J5ik2oJournal {
-    /// Deletes the rows below the mark that have not been, as far as it tells.
-    pub(super) async fn finish_deletion(&self, id: &PersistenceId, mark: Mark) -> Result<()> {
-        if mark.done + 1 >= mark.low {
+    async fn raise_low(&self, id: &PersistenceId, to: Markers, was: Markers) -> Result<Markers> {
+        self.raise_marker(id, to, was).await
+    }
+
+    async fn finish_deletion(
+        &self,
+        id: &PersistenceId,
+        markers: Markers,
+        _: Option<()>,
+    ) -> Result<()> {
+        if markers.done + 1 >= markers.low {
             return Ok(());
         }
-        let range = Range::between(mark.done + 1, mark.low - 1);
-        let mut rows = Rows::of(self, id, range);
-        let mut writes = Vec::new();
-        loop {
-            let step = rows.next().await?;
-            let is_end = step.is_none();
-            if let Some(Step::Row(row)) = step {
-                writes.extend(self.taken_away(&row, mark)?);
-            }
-            if writes.len() >= AT_ONCE || (is_end && !writes.is_empty()) {
-                let writes = std::mem::take(&mut writes);
-                self.store.write(&self.table, writes).await?;
-            }
-            if is_end {
-                return self.end_deletion(id, mark).await;
-            }
-        }
+        let delete = |row: &Row| self.deleted(id, row, markers);
+        let numbers = (markers.done + 1, markers.low - 1);
+        rewrite(self, id, numbers, delete).await?;
+        self.end_deletion(id, markers).await
     }
 
-    /// What a deletion does with a row, if anything is left to do. The last row of all is marked at
-    /// the most: without any, the plugin would begin at 1 again, below our mark.
-    fn taken_away(&self, row: &Row, mark: Mark) -> Result<Option<Write>> {
+    /// The last row of all is flagged at the most: without any, the plugin would begin at 1 again,
+    /// below our marker.
+    fn deleted(&self, _: &PersistenceId, row: &Row, markers: Markers) -> Result<Option<Write>> {
         let columns = self.columns();
-        let is_shown = row.item.get(&columns.persistence_id_column_name).is_some();
-        Ok(
-            match self.section().soft_delete || row.number >= mark.high {
-                true if row.is_live() => Some(Write::Put(row.marked(columns))),
-                false if is_shown => Some(Write::Put(row.emptied(self.table.key(), columns)?)),
-                _ => None,
-            },
-        )
+        let is_flagged = self.section().soft_delete || row.number >= markers.high;
+        Ok(match is_flagged {
+            true if row.is_live() => Some(Write::Put(flagged(row, columns))),
+            false if is_shown(columns, &row.item) => {
+                let item = emptied(row, self.base.table.key(), columns)?;
+                Some(Write::Put(item))
+            }
+            _ => None,
+        })
+    }
+
+    async fn skip_deleted(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<()> {
+        let to = self.free_to(id, skip, tail)?;
+        if tail.highest < to {
+            let first = tail.highest + 1;
+            let row = self.tombstone_at(given_up(id, (first, first), skip), first)?;
+            let item = closed(&row, self.columns());
+            put_placeholder(self, id, item, does_not_count).await?;
+        }
+        // Before the last row is stored: numbers before a row that nothing explains would be missing.
+        let markers = Markers {
+            low: to + 1,
+            done: to,
+            high: to,
+        };
+        self.raise_marker(id, markers, tail.markers).await?;
+        self.base.heads.forget(id);
+        let item = self.item(&NewRow {
+            id,
+            number: skip.to,
+            batch: None,
+            token: skip.token,
+            time_ms: skip.time_ms,
+            causation: None,
+            correlation: None,
+            event: &NewEvent::default(),
+        })?;
+        let item = flagged(&self.row(item)?, self.columns());
+        put_placeholder(self, id, item, does_not_count).await
+    }
+
+    async fn skip_between(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<()> {
+        let to = self.free_to(id, skip, tail)?;
+        // As many at once as a batch may have.
+        for begin in (tail.highest + 1..=to).step_by(EVENTS_MAX) {
+            let end = to.min(begin + (EVENTS_MAX as u64 - 1));
+            let first = self.tombstone_at(given_up(id, (begin, end), skip), begin)?;
+            // Closed, so that a writer of the first number is not taken for a member.
+            let item = closed(&first, self.columns());
+            put_placeholder(self, id, item, does_not_count).await?;
+            if begin < end {
+                self.close_batch(id, &first).await?;
+            }
+        }
+        self.base.learn(id, Head::after(to, 0));
+        Ok(())
+    }
+
+    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+        let tail = self.tail(id).await?;
+        let markers = tail.markers;
+        let last = open_row(&tail).map_or(tail.highest, Row::end);
+        let remove = |row: &Row| {
+            let key = self.base.table.key_of(&row.item)?;
+            Ok(Some(Write::Delete(key)))
+        };
+        rewrite(self, id, (1, last.max(markers.high)), remove).await?;
+        // The marker goes last: an interrupted purge can be repeated.
+        if markers != Markers::default() {
+            let writes = vec![Write::Delete(self.keys.marker(id))];
+            self.base.store.write(&self.base.table, writes).await?;
+        }
+        Ok(())
     }
 }
 
-/// Removes every trace of an id. To be done only while nobody uses it: its numbers begin anew.
-pub(super) async fn purge(journal: &J5ik2oJournal, id: &PersistenceId) -> Result<()> {
-    let tail = journal.tail(id).await?;
-    let mark = tail.mark;
-    let last = tail.open().map_or(tail.highest, Row::end).max(mark.high);
-    let mut rows = Rows::of(journal, id, Range::between(1, last));
-    let mut found: Vec<Item> = Vec::new();
-    loop {
-        let step = rows.next().await?;
-        let is_end = step.is_none();
-        if let Some(Step::Row(row)) = step {
-            found.push(row.item);
-        }
-        if found.len() >= AT_ONCE || is_end {
-            let keys = found.drain(..).map(|item| journal.table.key_of(&item));
-            let writes = keys.map(|key| key.map(Write::Delete));
-            let writes: Vec<_> = writes.collect::<Result<_>>()?;
-            if !writes.is_empty() {
-                journal.store.write(&journal.table, writes).await?;
-            }
-        }
-        if is_end {
-            break;
+impl J5ik2oRows {
+    /// The last number to be skipped, if no event or batch in flight is in the way.
+    fn free_to(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<u64> {
+        let to = skip.to.get();
+        match open_row(tail).is_some() || tail.highest > to {
+            true => Err(taken(id, to)),
+            false => Ok(to),
         }
     }
-    // The mark goes last: whoever is cut off can do it again.
-    if mark != Mark::default() {
-        let writes = vec![Write::Delete(journal.keys.mark(id))];
-        journal.store.write(&journal.table, writes).await?;
+}
+
+/// Whether a row that is in the place of a placeholder serves as one.
+fn does_not_count(_: &Row, found: &Row) -> bool {
+    !found.is_live()
+}
+
+/// Rows of a batch that was given up.
+fn given_up(id: &PersistenceId, (begin, end): (u64, u64), skip: Skip) -> Tombstone<'_> {
+    Tombstone {
+        id,
+        begin,
+        end,
+        time_ms: skip.time_ms,
     }
-    journal.heads.forget(id);
-    Ok(())
 }

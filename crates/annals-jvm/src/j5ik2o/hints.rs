@@ -1,33 +1,30 @@
-//! What settings would get wrong with a journal table of the `j5ik2o` layout.
+//! Settings that would misread the tables of the `j5ik2o` layout.
+//!
+//! Reads at most a page of each table.
 
 use super::keys::{Chosen, Keys};
+use super::states::J5ik2oStates;
 use super::tables;
 use crate::settings::AnyLayout;
-use annals::items::{Item, Items, Scan, TableSpec, Value};
+use annals::items::{Item, Scan, TableSpec, Value};
 use annals::layout::Hint;
 use annals::store::Store;
 use annals::{PersistenceId, Result};
 
-/// How many rows are looked at.
-const LOOKED_AT: u32 = 1_000;
+/// How many items are read.
+const SAMPLE: u32 = 1_000;
 
 pub(crate) async fn hints(
     store: &Store,
     settings: &AnyLayout,
     table: &TableSpec,
 ) -> Result<Vec<Hint>> {
-    let section = &settings.j5ik2o.dynamo_db_journal;
-    let chosen = Chosen {
-        partition: section.partition_key_resolver_class_name,
-        sort: section.sort_key_resolver_class_name,
-        separator: &section.persistence_id_separator,
-        shards: section.shard_count,
-    };
-    let keys = Keys::new(chosen.resolvers()?, tables::is_numbered(settings));
-    let page = store.scan(table, Scan::whole().limit(LOOKED_AT)).await?;
+    let resolvers = Chosen::for_journal(settings).resolvers()?;
+    let keys = Keys::new(resolvers, tables::is_numbered(settings));
+    let page = store.scan(table, Scan::whole().limit(SAMPLE)).await?;
     let (mut rows, mut others) = (0, 0);
     for item in &page.items {
-        let Some((id, number)) = place_of(settings, item) else {
+        let Some((id, number)) = event_in(settings, item) else {
             continue;
         };
         rows += 1;
@@ -35,18 +32,29 @@ pub(crate) async fn hints(
         others += u32::from(!is_same);
     }
     let detail = format!(
-        "{others} of {rows} rows looked at stand under other keys than these resolvers give: they are found by the index alone, which lags, and new events go elsewhere; set partition-key-resolver-class-name, sort-key-resolver-class-name, persistence-id-separator and shard-count to what the JVM has"
+        "{others} of {rows} rows are stored under other keys than these resolvers give: only the index finds them, which lags, and new events go elsewhere; set partition-key-resolver-class-name, sort-key-resolver-class-name, persistence-id-separator and shard-count to what the JVM has"
     );
     Ok(match others {
         0 => Vec::new(),
-        // Of another time, which the layout reads.
+        // Of older settings, which the layout reads.
         others if others < rows => vec![Hint::advice(table, detail)],
         _ => vec![Hint::wrong(table, detail)],
     })
 }
 
-/// Id and number of a row that shows them.
-fn place_of(settings: &AnyLayout, item: &Item) -> Option<(PersistenceId, u64)> {
+/// The same for the state table. A value that is stored elsewhere is never found, so one is enough.
+pub(crate) async fn state_hints(
+    store: &Store,
+    settings: &AnyLayout,
+    table: &TableSpec,
+) -> Result<Vec<Hint>> {
+    let states = J5ik2oStates::open(store, settings)?;
+    let page = store.scan(table, Scan::whole().limit(SAMPLE)).await?;
+    states.hints(table, &page.items)
+}
+
+/// Id and number of an event that shows them.
+fn event_in(settings: &AnyLayout, item: &Item) -> Option<(PersistenceId, u64)> {
     let columns = &settings.j5ik2o.dynamo_db_journal.columns_def;
     let id = item.get(&columns.persistence_id_column_name)?.as_str()?;
     let number = item.get(&columns.sequence_nr_column_name);

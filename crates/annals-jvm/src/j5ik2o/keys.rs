@@ -1,4 +1,4 @@
-//! Keys of the journal and of the snapshots: the one place that makes them.
+//! Keys of the journal, the snapshots and the durable state. No other file makes them.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use super::resolvers::{
     SortKeyResolver,
 };
 use super::separator::Separator;
-use crate::settings::{PartitionKeyKind, SortKeyKind};
+use crate::settings::{AnyLayout, PartitionKeyKind, SortKeyKind};
 use annals::items::{Key, KeyPart, Query, SortRange};
 use annals::{Error, PersistenceId, Result, SequenceNumber};
 
-/// What the keys of marks begin with and end with.
-const MARK: (&str, &str) = ("annals|", "mark");
+/// The prefix of a marker's partition key, and its sort key.
+const MARKER: (&str, &str) = ("annals|", "mark");
 
 /// A resolver for each half of a key.
 ///
@@ -21,7 +21,7 @@ const MARK: (&str, &str) = ("annals|", "mark");
 /// use annals::{PersistenceId, Result};
 /// use std::sync::Arc;
 ///
-/// /// The id is the partition, the number in 20 digits the place in it.
+/// /// The id is the partition key, the number in 20 digits the sort key.
 /// #[derive(Debug)]
 /// struct Plain;
 ///
@@ -45,13 +45,13 @@ const MARK: (&str, &str) = ("annals|", "mark");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Resolvers {
-    /// Of the partition key.
+    /// Makes the partition key.
     pub partition: Arc<dyn PartitionKeyResolver>,
-    /// Of the sort key.
+    /// Makes the sort key.
     pub sort: Arc<dyn SortKeyResolver>,
 }
 
-/// What the settings say about resolvers.
+/// The resolvers that the settings name.
 pub(super) struct Chosen<'a> {
     pub(super) partition: PartitionKeyKind,
     pub(super) sort: SortKeyKind,
@@ -59,11 +59,31 @@ pub(super) struct Chosen<'a> {
     pub(super) shards: u32,
 }
 
-impl Chosen<'_> {
+impl<'a> Chosen<'a> {
+    pub(super) fn for_journal(settings: &'a AnyLayout) -> Self {
+        let section = &settings.j5ik2o.dynamo_db_journal;
+        Self {
+            partition: section.partition_key_resolver_class_name,
+            sort: section.sort_key_resolver_class_name,
+            separator: &section.persistence_id_separator,
+            shards: section.shard_count,
+        }
+    }
+
+    pub(super) fn for_snapshots(settings: &'a AnyLayout) -> Self {
+        let section = &settings.j5ik2o.dynamo_db_snapshot;
+        Self {
+            partition: section.partition_key_resolver_class_name,
+            sort: section.sort_key_resolver_class_name,
+            separator: &section.persistence_id_separator,
+            shards: section.shard_count,
+        }
+    }
+
     /// The plugin's own resolvers.
     pub(super) fn resolvers(&self) -> Result<Resolvers> {
         if self.shards == 0 {
-            return Err(Error::invalid("shard-count is at least 1"));
+            return Err(Error::invalid("set shard-count to 1 or more"));
         }
         let separator = Separator::new(self.separator)?;
         let shards = self.shards;
@@ -89,7 +109,7 @@ impl Chosen<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     resolvers: Resolvers,
-    /// Whether the sort key is the number itself, as tables of v1.0.22 and before have it.
+    /// Whether the sort key is the sequence number itself, as in tables of v1.0.22 and before.
     is_numbered: bool,
 }
 
@@ -101,25 +121,25 @@ impl Keys {
         }
     }
 
-    /// Whether the table itself can be asked for a range of an id's numbers, in order.
+    /// Whether the table itself can be queried for a range of an id's numbers, in order.
     pub(super) fn are_ordered(&self) -> bool {
         let is_sorted = self.is_numbered || self.resolvers.sort.is_ordered();
         is_sorted && self.resolvers.partition.is_constant()
     }
 
     /// # Errors
-    /// `Invalid` where the id can have no key.
+    /// `Invalid` where the resolvers have no key for the id.
     pub(super) fn key(&self, id: &PersistenceId, number: u64) -> Result<Key> {
         let partition = self.resolvers.partition.resolve(id, number)?;
         Ok(Key::new(partition).sorted(self.sort(id, number)?))
     }
 
-    /// The key of an id's mark: whatever the resolvers make of the id, today or before.
-    pub(super) fn mark(&self, id: &PersistenceId) -> Key {
-        let key = Key::new(format!("{}{id}", MARK.0));
+    /// The key of an id's marker: the same with all resolvers.
+    pub(super) fn marker(&self, id: &PersistenceId) -> Key {
+        let key = Key::new(format!("{}{id}", MARKER.0));
         match self.is_numbered {
             true => key.sorted(0u64),
-            false => key.sorted(MARK.1),
+            false => key.sorted(MARKER.1),
         }
     }
 
@@ -130,8 +150,8 @@ impl Keys {
         Ok(KeyPart::from(self.resolvers.sort.resolve(id, number)?))
     }
 
-    /// Asks the table for an id's numbers, where [`are_ordered`](Self::are_ordered). Other ids' rows
-    /// may stand among them.
+    /// Queries the table for an id's numbers, where [`are_ordered`](Self::are_ordered). Other ids'
+    /// rows may be among them.
     pub(super) fn between(&self, id: &PersistenceId, from: u64, to: u64) -> Result<Query> {
         let to = to.min(SequenceNumber::LAST.get());
         let partition = self.resolvers.partition.resolve(id, from)?;
@@ -140,7 +160,7 @@ impl Keys {
     }
 }
 
-/// Asks an index over id and number.
+/// Queries an index over id and number.
 pub(super) fn on_index(index: &str, id: &PersistenceId, (from, to): (u64, u64)) -> Query {
     let to = to.min(SequenceNumber::LAST.get());
     let range = SortRange::Between(KeyPart::from(from), KeyPart::from(to));

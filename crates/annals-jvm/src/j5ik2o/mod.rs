@@ -1,34 +1,31 @@
-//! The tables of j5ik2o's akka-persistence-dynamodb: journal, snapshots and durable state.
-//! `docs/format.md` tells their bytes.
+//! The tables of j5ik2o's akka-persistence-dynamodb: journal, snapshots and durable state. Their
+//! bytes: `docs/format.md`.
 //!
-//! The keys are made by [resolvers](PartitionKeyResolver), which the settings choose by name; own
-//! ones are given to [`J5ik2oJournal::open_with`] and [`J5ik2oSnapshots::open_with`].
+//! [Resolvers](PartitionKeyResolver) make the keys. The settings choose them by name; pass your own
+//! to [`J5ik2oJournal::open_with`] and [`J5ik2oSnapshots::open_with`].
 
-mod append;
-mod batches;
 mod closing;
 mod deletion;
+mod format;
 mod hints;
 mod ids;
-mod journal;
 mod keys;
-mod lookup;
-mod mark;
-mod proof;
+mod marker;
+mod reader;
 mod replay;
 mod resolvers;
 mod row;
-mod rows;
 mod separator;
-mod skipping;
 mod snapshots;
+mod state_checks;
 mod states;
 mod tables;
+mod tail;
 mod value;
 mod verify;
 
-pub(crate) use hints::hints;
-pub use journal::J5ik2oJournal;
+pub use format::J5ik2oJournal;
+pub(crate) use hints::{hints, state_hints};
 pub use keys::Resolvers;
 pub use resolvers::{PartitionKeyResolver, SortKeyResolver};
 pub use snapshots::J5ik2oSnapshots;

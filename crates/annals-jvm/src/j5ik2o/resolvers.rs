@@ -1,8 +1,7 @@
-//! Resolvers: what the keys of events and snapshots are made of.
+//! Resolvers: they make the keys of events, snapshots and values.
 //!
-//! Promises: the keys of the plugin's own resolvers, character by character. Whoever has made
-//! resolvers of their own there implements these traits here.
-//! Never: two keys for one event.
+//! Guarantees: the keys of the plugin's own resolvers, character by character. A team that wrote its
+//! own resolvers there implements these traits here.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use annals::{Error, PersistenceId, Result};
 
 /// Makes partition keys.
 ///
-/// A resolver of one's own, here for a table that keeps every tenant's events together:
+/// Your own resolver, here for a table that keeps each tenant's events together:
 ///
 /// ```
 /// use annals_jvm::j5ik2o::PartitionKeyResolver;
@@ -31,7 +30,7 @@ use annals::{Error, PersistenceId, Result};
 ///         Ok(format!("tenant-{tenant}"))
 ///     }
 ///
-///     // Whatever the number: so recovery can ask this partition, strongly consistent.
+///     // The same for every number: recovery can query this partition, strongly consistent.
 ///     fn is_constant(&self) -> bool {
 ///         true
 ///     }
@@ -41,18 +40,18 @@ use annals::{Error, PersistenceId, Result};
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// It is given to [`J5ik2oJournal::open_with`](super::J5ik2oJournal::open_with).
+/// Pass it to [`J5ik2oJournal::open_with`](super::J5ik2oJournal::open_with).
 pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
-    /// The partition key of an id's event or snapshot of this number. Always the same for the
-    /// same. The journal also asks for number 0, which no event has.
+    /// The partition key of an id's event or snapshot of this number. Must be deterministic. The
+    /// journal also passes number 0, which no event has.
     ///
     /// # Errors
-    /// `Invalid` where the id can have no key.
+    /// `Invalid` where the id has no key.
     fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String>;
 
-    /// Whether all numbers of an id have the same partition key. With sort keys in order, recovery
-    /// then asks the table itself, strongly consistent; otherwise the index is a hint, and what may
-    /// be missing from it is looked up key by key.
+    /// Whether all numbers of an id have the same partition key. With ordered sort keys, recovery then
+    /// queries the table itself, strongly consistent; otherwise the index is a hint, and what may be
+    /// missing from it is looked up key by key.
     fn is_constant(&self) -> bool {
         false
     }
@@ -64,7 +63,7 @@ pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
 /// use annals_jvm::j5ik2o::SortKeyResolver;
 /// use annals::{PersistenceId, Result};
 ///
-/// /// As texts the keys stand in the order of the numbers, so recovery may ask for a range.
+/// /// As texts the keys are in the order of the numbers, so recovery may query a range.
 /// #[derive(Debug)]
 /// struct InDigits;
 ///
@@ -83,14 +82,13 @@ pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
 /// # Ok::<(), annals::Error>(())
 /// ```
 pub trait SortKeyResolver: fmt::Debug + Send + Sync + 'static {
-    /// The sort key of an id's event or snapshot of this number, 0 included. Always the same for
-    /// the same.
+    /// The sort key of an id's event or snapshot of this number, 0 included. Must be deterministic.
     ///
     /// # Errors
-    /// `Invalid` where the id can have no key.
+    /// `Invalid` where the id has no key.
     fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String>;
 
-    /// Whether the sort keys of an id, as texts, stand in the order of their numbers.
+    /// Whether the sort keys of an id, as texts, are in the order of their numbers.
     fn is_ordered(&self) -> bool {
         false
     }
@@ -104,8 +102,8 @@ pub(super) struct PersistenceIdBased {
 }
 
 impl PersistenceIdBased {
-    /// 1 to the number of shards. The hash of the id read backwards is a number with a sign, which
-    /// is dropped.
+    /// From 1 to the number of shards. The hash of the reversed id is a signed number; its sign is
+    /// dropped.
     fn shard(&self, id: &PersistenceId) -> u128 {
         let reversed: String = id.as_str().chars().rev().collect();
         let hash: [u8; 16] = Md5::digest(reversed).into();
@@ -133,7 +131,7 @@ impl PartitionKeyResolver for PersistenceIdBased {
     }
 }
 
-/// `PartitionKeyResolver$SequenceNumberBased`: the id, and what is left of the number.
+/// `PartitionKeyResolver$SequenceNumberBased`: the id, and the number modulo the shards.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SequenceNumberBased {
     pub(super) shards: u32,
@@ -149,7 +147,7 @@ impl PartitionKeyResolver for SequenceNumberBased {
     }
 }
 
-/// `SortKeyResolver$SeqNr`: the number, without zeros before it.
+/// `SortKeyResolver$SeqNr`: the number, without leading zeros.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeqNr;
 
@@ -191,7 +189,7 @@ impl SortKeyResolver for WholeId {
 /// Two ids have one key.
 pub(super) fn collision(id: &PersistenceId, other: &str, key: &annals::items::Key) -> Error {
     Error::invalid(format!(
-        "the resolvers give two ids one key, and the plugin would overwrite one with the other; choose another id, or SequenceNumberBased for a new table. id=`{id}`, other=`{other}`, key=`{key}`"
+        "the resolvers give two ids the same key, and the plugin would overwrite one with the other; choose another id, or SequenceNumberBased for a new table. id=`{id}`, other=`{other}`, key=`{key}`"
     ))
 }
 

@@ -1,46 +1,66 @@
-//! Prefix and body of an id: its first two parts, as Java's `String.split` cuts them.
+//! Prefix and body of an id: its first two parts, as Java's `String.split` splits it.
 //!
-//! Promises: the parts that the plugin's resolvers see, also where the separator is a regular
-//! expression that says something else than it looks like (`|` cuts behind every character).
-//! Never: gives a part where the plugin would fail to.
+//! Guarantees: the parts that the plugin's resolvers get, also where the separator is a regular
+//! expression that means something else than it looks like (`|` splits after every character), and
+//! an error where the plugin fails.
 
 use regex_lite::Regex;
 
 use annals::{Error, PersistenceId, Result};
 
-/// What divides ids.
+/// The separator of ids.
 #[derive(Clone, Debug)]
 pub(super) struct Separator {
     text: String,
     pattern: Regex,
+    /// What to do about an id without a prefix or body.
+    advice: &'static str,
 }
 
 impl Separator {
+    /// The separator of a journal or of snapshots.
+    ///
     /// # Errors
-    /// `Invalid` where it is empty, or no regular expression.
+    /// `Invalid` where it is empty, or not a regular expression.
     pub(super) fn new(text: &str) -> Result<Self> {
+        let advice = "choose another id, or SequenceNumberBased with SeqNr";
+        Self::with_advice(text, advice)
+    }
+
+    /// The separator of durable state, which has one resolver alone.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn for_state(text: &str) -> Result<Self> {
+        let advice = "choose another id or persistence-id-separator";
+        Self::with_advice(text, advice)
+    }
+
+    fn with_advice(text: &str, advice: &'static str) -> Result<Self> {
         let pattern = Regex::new(text).map_err(|cause| {
             Error::invalid(format!(
-                "persistence-id-separator is no regular expression, which the plugin takes it for. separator=`{text}`"
+                "persistence-id-separator is not a valid regular expression. separator=`{text}`"
             ))
             .because(cause)
         })?;
         match text.is_empty() {
-            true => Err(Error::invalid("persistence-id-separator is not empty")),
+            true => Err(Error::invalid(
+                "set persistence-id-separator to at least one character",
+            )),
             false => Ok(Self {
                 text: text.to_owned(),
                 pattern,
+                advice,
             }),
         }
     }
 
-    /// Whether an id is divided at all: by the text, not by the expression.
+    /// Whether an id contains the separator: the text, not the expression.
     fn divides(&self, id: &PersistenceId) -> bool {
         id.as_str().contains(&self.text)
     }
 
-    /// The parts of a text: without an empty one that nothing stands for at the beginning, nor any
-    /// at the end.
+    /// The parts of a text, without a leading empty match and without empty parts at the end.
     fn parts<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let mut parts = Vec::new();
         let mut at = 0;
@@ -62,19 +82,19 @@ impl Separator {
         }
         let part = self.parts(id.as_str()).get(place).copied();
         part.map(Some).ok_or_else(|| {
-            let text = &self.text;
+            let (text, advice) = (&self.text, self.advice);
             Error::invalid(format!(
-                "the separator leaves this id without prefix or body, and the plugin cannot store it either; choose another id, or SequenceNumberBased with SeqNr. id=`{id}`, separator=`{text}`"
+                "the separator leaves this id without prefix or body, and the plugin cannot store it either; {advice}. id=`{id}`, separator=`{text}`"
             ))
         })
     }
 
-    /// What stands before the separator; `None` where the id has none.
+    /// The part before the separator; `None` where the id has none.
     pub(super) fn prefix<'a>(&self, id: &'a PersistenceId) -> Result<Option<&'a str>> {
         self.part(id, 0)
     }
 
-    /// What stands behind the first separator, up to the second; `None` where the id has none.
+    /// The part after the first separator, up to the second; `None` where the id has none.
     pub(super) fn body<'a>(&self, id: &'a PersistenceId) -> Result<Option<&'a str>> {
         self.part(id, 1)
     }

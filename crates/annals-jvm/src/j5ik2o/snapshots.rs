@@ -1,39 +1,35 @@
 //! Snapshots on the `j5ik2o` layout: an item for each, under keys that the resolvers make, or, in
 //! tables of the format before v1.9.0, under id and number.
 //!
-//! Promises: the newest is the one of the highest number; bounds of both kinds count, at both ends;
-//! every page is read. With keys in order the table itself is asked, strongly consistent, and the
-//! index only where it has nothing: there may be rows under keys of older releases, or of other
-//! settings. A key that belongs to another id is never overwritten. Deletion goes by the keys that
-//! rows have, and one that fails is told.
+//! Guarantees: the newest is the one of the highest number; bounds of both kinds count, at both ends.
+//! With keys in order the table itself is queried, strongly consistent, and the index only where the
+//! table has nothing: there may be items under keys of older releases or settings. A key of another
+//! id is never overwritten. Deletion goes by the keys that items have.
 //! Trusts: that the index carries whole items.
-//! Never: answers with another id's row.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 
 use super::keys::{Chosen, Keys, Resolvers, on_index};
 use super::resolvers::collision;
 use crate::attributes::{self, KEPT, improper};
 use crate::settings::{AnyLayout, J5ik2oSnapshot};
+use crate::snapshot_items::SnapshotItems;
 use crate::{checksum, frame, serialization};
 use annals::items::limits::ITEM_BYTES_MAX;
 use annals::items::{
-    Condition, Item, Items, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
-    WriteError, item_size, query_all, scan_all,
+    Condition, Item, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, WriteError, item_size,
 };
 use annals::journal::IdStream;
-use annals::layout::Layout;
-use annals::layout::support::{each_once, stray_item, unreadable_at};
 use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use annals::store::Store;
-use annals::verify::{Finding, FindingStream, StoredKind};
-use annals::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
+use annals::verify::FindingStream;
+use annals::{Error, Payload, PersistenceId, Result, SequenceNumber};
 
-/// How often a save looks again while others save and delete under its key.
+/// How often a save is tried again while others save and delete under its key.
 const TRIES_MAX: usize = 8;
 
 /// Snapshots of the `j5ik2o` layout.
@@ -41,16 +37,16 @@ const TRIES_MAX: usize = 8;
 /// ```
 /// use annals_jvm::j5ik2o::{J5ik2oSnapshots, Resolvers};
 /// use annals::snapshot::{Criteria, Snapshots};
-/// use annals::{Codec, Payload, SequenceNumber, SystemClock};
+/// use annals::store::Store;
+/// use annals::{Codec, Payload, SequenceNumber};
 /// use std::sync::Arc;
 ///
-/// # use annals::items::Items;
 /// # use annals::layout::Layout;
 /// # use annals_jvm::j5ik2o::{PartitionKeyResolver, SortKeyResolver};
 /// # use annals::memory::Memory;
 /// # use annals_jvm::{AnyLayout, LayoutName};
 /// # use annals::{PersistenceId, Result};
-/// # /// The id is the partition, the number in 20 digits the place in it.
+/// # /// The id is the partition key, the number in 20 digits the sort key.
 /// # #[derive(Debug)]
 /// # struct Plain;
 /// #
@@ -68,12 +64,12 @@ const TRIES_MAX: usize = 8;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
 /// # let settings = AnyLayout { layout: LayoutName::J5ik2o, ..AnyLayout::default() };
-/// # let items: Arc<dyn Items> = Arc::new(Memory::new());
-/// # items.create_table(&settings.tables()?.snapshot, Default::default()).await?;
+/// # let store = Store::new(Memory::new());
+/// # settings.tables()?.create_missing(&store).await?;
 /// // `Plain` makes both halves of a key, as in the example of `Resolvers`.
 /// let resolvers = Resolvers { partition: Arc::new(Plain), sort: Arc::new(Plain) };
-/// let layout = J5ik2oSnapshots::open_with(items, &settings, resolvers)?;
-/// let snapshots = Snapshots::of(Arc::new(layout), Arc::new(SystemClock::new()));
+/// let layout = J5ik2oSnapshots::open_with(&store, &settings, resolvers)?;
+/// let snapshots = Snapshots::new(Arc::new(layout), &store);
 ///
 /// let id = "Cart-42".parse()?;
 /// snapshots.save(&id, SequenceNumber::FIRST, Payload::new(Codec::Text, "open")).await?;
@@ -86,36 +82,31 @@ pub struct J5ik2oSnapshots {
     store: Store,
     table: Arc<TableSpec>,
     section: Arc<J5ik2oSnapshot>,
-    /// None where id and number are the key.
+    /// `None` where id and number are the key.
     keys: Option<Keys>,
 }
 
 impl J5ik2oSnapshots {
-    /// With the resolvers that the settings choose.
+    /// With the resolvers that the settings name.
     pub(crate) fn open(store: &Store, settings: &AnyLayout) -> Result<Self> {
         let section = &settings.j5ik2o.dynamo_db_snapshot;
         if section.legacy_table_format {
             return Self::new(store, settings, None);
         }
-        let chosen = Chosen {
-            partition: section.partition_key_resolver_class_name,
-            sort: section.sort_key_resolver_class_name,
-            separator: &section.persistence_id_separator,
-            shards: section.shard_count,
-        };
-        Self::open_with(store, settings, chosen.resolvers()?)
+        let resolvers = Chosen::for_snapshots(settings).resolvers()?;
+        Self::open_with(store, settings, resolvers)
     }
 
-    /// With resolvers of one's own. [`Snapshots::of`](annals::snapshot::Snapshots::of) makes
-    /// snapshots of it.
+    /// With your own resolvers. Pass it to
+    /// [`Snapshots::new`](annals::snapshot::Snapshots::new).
     ///
     /// # Errors
-    /// `Invalid` where the settings contradict themselves, or the table has no keys that resolvers
+    /// `Invalid` where the settings contradict each other, or the table has no keys that resolvers
     /// make.
     pub fn open_with(store: &Store, settings: &AnyLayout, resolvers: Resolvers) -> Result<Self> {
         if settings.j5ik2o.dynamo_db_snapshot.legacy_table_format {
             return Err(Error::invalid(
-                "with legacy-table-format the key is id and number, and there is nothing to resolve; unset it, or give no resolvers",
+                "with legacy-table-format the key is id and number, without resolvers; unset it, or pass no resolvers",
             ));
         }
         Self::new(store, settings, Some(Keys::new(resolvers, false)))
@@ -137,7 +128,7 @@ impl J5ik2oSnapshots {
         }
     }
 
-    /// Asks the table itself, newest first; `None` where its keys are in no order.
+    /// Queries the table itself, newest first; `None` where its keys are in no order.
     fn on_table(&self, id: &PersistenceId, criteria: &Criteria) -> Result<Option<Query>> {
         let (low, high) = bounds(criteria);
         let query = match &self.keys {
@@ -151,70 +142,29 @@ impl J5ik2oSnapshots {
         Ok(Some(query.descending()))
     }
 
-    /// Asks the index, newest first; `None` where the table has none.
+    /// Queries the index, newest first; `None` where the table has none.
     fn on_index(&self, id: &PersistenceId, criteria: &Criteria) -> Option<Query> {
         self.keys.as_ref()?;
         let index = &self.section.get_snapshot_rows_index_name;
         Some(on_index(index, id, bounds(criteria)).descending())
     }
 
-    /// What a query finds, opened. A page of one where the first one is the one that is wanted.
-    fn opened(&self, id: &PersistenceId, criteria: Criteria, query: Query) -> SnapshotStream {
+    /// What a query finds. A page of one where the first one is the one that is wanted.
+    fn newest(&self, id: &PersistenceId, criteria: Criteria, query: Query) -> SnapshotStream {
         let query = match criteria.is_timed() {
             true => query,
             false => query.limit(1),
         };
-        let items = self.store.query_all(&self.table, query);
-        let (snapshots, id) = (self.clone(), id.clone());
-        let found = items.map(move |item| snapshots.open_item(&id, &item?, &criteria));
-        Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+        self.found(id, criteria, query)
     }
 
-    /// Whether a row is of this id: with some resolvers, rows of others stand among them.
+    /// Whether an item is of this id: with some resolvers, those of others are among them.
     fn is_of(&self, id: &PersistenceId, item: &Item) -> bool {
         let name = &self.section.columns_def.persistence_id_column_name;
         item.get(name).and_then(Value::as_str) == Some(id.as_str())
     }
 
-    fn place_of(&self, item: &Item) -> Result<(SequenceNumber, u64)> {
-        let columns = &self.section.columns_def;
-        let number = |name: &str| item.get(name).and_then(Value::as_u64);
-        let sequence_number = number(&columns.sequence_nr_column_name)
-            .and_then(SequenceNumber::new)
-            .ok_or_else(|| improper(&columns.sequence_nr_column_name))?;
-        let time_ms = number(&columns.created_column_name)
-            .ok_or_else(|| improper(&columns.created_column_name))?;
-        Ok((sequence_number, time_ms))
-    }
-
-    fn open_item(
-        &self,
-        id: &PersistenceId,
-        item: &Item,
-        criteria: &Criteria,
-    ) -> Result<Option<Snapshot>> {
-        if !self.is_of(id, item) {
-            return Ok(None);
-        }
-        let damaged = |cause: Error| {
-            let message = format!("a snapshot cannot be read. id=`{id}`");
-            Error::new(cause.kind(), message).because(cause)
-        };
-        let (number, time_ms) = self.place_of(item).map_err(damaged)?;
-        if !criteria.matches(number, time_ms) {
-            return Ok(None);
-        }
-        let payload = self.payload_of(item).map_err(damaged)?;
-        Ok(Some(Snapshot {
-            persistence_id: id.clone(),
-            sequence_number: number,
-            time_ms,
-            anchor: None,
-            payload,
-        }))
-    }
-
-    /// What a snapshot is read from, for its checksum: never in another order.
+    /// The attributes that the checksum covers: never in another order.
     fn covered(&self) -> impl Iterator<Item = &str> {
         let columns = &self.section.columns_def;
         let theirs = [
@@ -226,14 +176,6 @@ impl J5ik2oSnapshots {
             &columns.snapshot_column_name,
         ];
         theirs.into_iter().map(String::as_str).chain(KEPT)
-    }
-
-    fn payload_of(&self, item: &Item) -> Result<Payload> {
-        checksum::check(item, self.covered())?;
-        let name = &self.section.columns_def.snapshot_column_name;
-        let framed = item.get(name).and_then(Value::as_bytes);
-        let serialized = frame::decode(framed.ok_or_else(|| improper(name))?)?;
-        attributes::with_kept_type(item, serialization::read(serialized)?)
     }
 
     fn item_of(&self, snapshot: &Snapshot) -> Result<Item> {
@@ -258,7 +200,7 @@ impl J5ik2oSnapshots {
         Ok(checksum::sealed(item, self.covered()))
     }
 
-    /// On what condition a save goes on that met this item.
+    /// The condition on which a save replaces an item.
     fn over(&self, snapshot: &Snapshot, existing: Option<&Item>) -> Result<Condition> {
         let id = &snapshot.persistence_id;
         let Some(existing) = existing else {
@@ -269,41 +211,18 @@ impl J5ik2oSnapshots {
         let key = self.table.key_of(existing)?;
         if !self.is_of(id, existing) {
             let other = existing.get(name).and_then(Value::as_str);
-            return Err(collision(id, other.unwrap_or("nobody's"), &key));
+            return Err(collision(id, other.unwrap_or("none"), &key));
         }
         let number = existing.get(&columns.sequence_nr_column_name);
         if number.and_then(Value::as_u64) != Some(snapshot.sequence_number.get()) {
             return Err(Error::invalid(format!(
-                "the resolvers give two snapshots of an id one key; choose others. id=`{id}`, key=`{key}`"
+                "the resolvers give two snapshots of an id the same key; choose others. id=`{id}`, key=`{key}`"
             )));
         }
         Ok(Condition::Equals(name.clone(), id.as_str().into()))
     }
 
-    /// The keys of what a query finds and the criteria mean.
-    async fn delete_found(
-        &self,
-        id: &PersistenceId,
-        criteria: &Criteria,
-        query: Query,
-    ) -> Result<()> {
-        let mut found = self.store.query_all(&self.table, query);
-        let mut writes = Vec::new();
-        while let Some(item) = found.try_next().await? {
-            if self.is_of(id, &item) {
-                let (number, time_ms) = self.place_of(&item)?;
-                if criteria.matches(number, time_ms) {
-                    writes.push(Write::Delete(self.table.key_of(&item)?));
-                }
-            }
-        }
-        if !writes.is_empty() {
-            self.store.write(&self.table, writes).await?;
-        }
-        Ok(())
-    }
-
-    /// Deletes the one at a number, unread.
+    /// Deletes the snapshot of a number, without reading it.
     async fn delete_at(&self, id: &PersistenceId, number: SequenceNumber) -> Result<()> {
         let name = self.section.columns_def.persistence_id_column_name.clone();
         let is_ours = Condition::Equals(name, id.as_str().into());
@@ -315,32 +234,44 @@ impl J5ik2oSnapshots {
     }
 }
 
-impl J5ik2oSnapshots {
-    /// Whose snapshot an item is.
+impl SnapshotItems for J5ik2oSnapshots {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn table(&self) -> &Arc<TableSpec> {
+        &self.table
+    }
+
+    fn number_name(&self) -> &str {
+        &self.section.columns_def.sequence_nr_column_name
+    }
+
     fn id_in(&self, item: &Item) -> Option<PersistenceId> {
         let name = &self.section.columns_def.persistence_id_column_name;
         item.get(name)?.as_str()?.parse().ok()
     }
 
-    /// What is wrong with an item of the table.
-    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
-        let columns = &self.section.columns_def;
-        let Some(id) = self.id_in(item) else {
-            let key = self.table.key_of(item)?;
-            return Ok(vec![stray_item(
-                StoredKind::Snapshot,
-                self.table.name(),
-                &key,
-            )]);
-        };
-        match self.open_item(&id, item, &Criteria::ALL) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let number = item.get(&columns.sequence_nr_column_name);
-                let number = number.and_then(Value::as_u64).unwrap_or(0);
-                Ok(unreadable_at(StoredKind::Snapshot, &id, number, &error))
-            }
-            opened => opened.map(|_| Vec::new()),
+    fn position(&self, id: &PersistenceId, item: &Item) -> Result<Option<(SequenceNumber, u64)>> {
+        if !self.is_of(id, item) {
+            return Ok(None);
         }
+        let columns = &self.section.columns_def;
+        let number = |name: &str| item.get(name).and_then(Value::as_u64);
+        let sequence_number = number(&columns.sequence_nr_column_name)
+            .and_then(SequenceNumber::new)
+            .ok_or_else(|| improper(&columns.sequence_nr_column_name))?;
+        let time_ms = number(&columns.created_column_name)
+            .ok_or_else(|| improper(&columns.created_column_name))?;
+        Ok(Some((sequence_number, time_ms)))
+    }
+
+    fn payload(&self, item: &Item) -> Result<Payload> {
+        checksum::check(item, self.covered())?;
+        let name = &self.section.columns_def.snapshot_column_name;
+        let framed = item.get(name).and_then(Value::as_bytes);
+        let serialized = frame::decode(framed.ok_or_else(|| improper(name))?)?;
+        attributes::with_kept_type(item, serialization::read(serialized)?)
     }
 }
 
@@ -366,18 +297,18 @@ impl SnapshotLayout for J5ik2oSnapshots {
             }
         }
         Err(Error::unavailable(format!(
-            "others save and delete this snapshot all the time; save it again. id=`{}`, number=`{}`",
+            "other writers keep saving and deleting this snapshot; save it again. id=`{}`, number=`{}`",
             snapshot.persistence_id, snapshot.sequence_number
         )))
     }
 
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
         let own = match self.on_table(id, &criteria) {
-            Ok(own) => own.map(|query| self.opened(id, criteria, query)),
+            Ok(own) => own.map(|query| self.newest(id, criteria, query)),
             Err(error) => return Box::pin(stream::once(std::future::ready(Err(error)))),
         };
         let index = self.on_index(id, &criteria);
-        let index = index.map(|query| self.opened(id, criteria, query));
+        let index = index.map(|query| self.newest(id, criteria, query));
         match (own, index) {
             (Some(own), Some(index)) => Box::pin(or_else(own, index)),
             (own, index) => own.or(index).unwrap_or_else(|| Box::pin(stream::empty())),
@@ -385,29 +316,24 @@ impl SnapshotLayout for J5ik2oSnapshots {
     }
 
     fn ids(&self, prefix: &str) -> IdStream {
-        let all = self.store.scan_all(&self.table, Scan::whole());
-        let snapshots = self.clone();
-        each_once(all.map_ok(move |item| snapshots.id_in(&item)), prefix)
+        self.listed(prefix)
     }
 
     fn verify(&self, whose: Option<&PersistenceId>) -> FindingStream {
-        let (items, table) = (self.store.items().clone(), self.table.clone());
-        let all = match whose {
-            None => scan_all(items, table, Scan::whole()).boxed(),
-            Some(id) => {
-                let index = self.on_index(id, &Criteria::ALL);
-                let query = match index
-                    .map_or_else(|| self.on_table(id, &Criteria::ALL), |q| Ok(Some(q)))
-                {
-                    Ok(query) => query,
-                    Err(error) => return Box::pin(stream::once(std::future::ready(Err(error)))),
-                };
-                let all = query.map(|query| query_all(items, table, query));
-                stream::iter(all).flatten().boxed()
-            }
+        let Some(id) = whose else {
+            return self.checked(self.store.scan_all(&self.table, Scan::whole()));
         };
-        let snapshots = self.clone();
-        Box::pin(all.map(move |item| snapshots.check(&item?)))
+        let query = match self.on_index(id, &Criteria::ALL) {
+            Some(query) => Ok(Some(query)),
+            None => self.on_table(id, &Criteria::ALL),
+        };
+        match query {
+            Ok(query) => {
+                let all = query.map(|query| self.store.query_all(&self.table, query));
+                self.checked(stream::iter(all).flatten())
+            }
+            Err(error) => Box::pin(stream::once(std::future::ready(Err(error)))),
+        }
     }
 
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {

@@ -1,34 +1,34 @@
-//! Durable state on the `j5ik2o` layout: one item for each id, as the plugin has it, and beside it
-//! the mark of its deletions, which the plugin does not see.
+//! Durable state on the `j5ik2o` layout: one item for each id, as the plugin stores it, and beside
+//! it the tombstone of its last deletion, which the plugin does not see.
 //!
-//! Promises: a value is replaced only by whoever knows its revision; a revision is never used
-//! twice, not even after a deletion, as far as the plugin leaves alone what we wrote: it replaces
+//! Guarantees: a value is replaced only by a writer that knows its revision; a revision is never used
+//! twice, not even after a deletion, as long as the plugin leaves alone what we wrote: it replaces
 //! without a condition, and deletes without a trace.
 //!
-//! Every write is decided by one conditional put under the id's key: of a value (`Written`), or of
-//! what is deleted, marked so (`closed`). The revision before it must be there. A deletion then goes
-//! on: the mark is raised to its revision, never lowered, and then the item is deleted, if it still
-//! is this one. So where the key is free, the mark tells the last revision; `M` below.
+//! Every write is decided by one conditional put under the id's key: of a value, or of a value that
+//! is flagged as deleted (`closed`). The revision before it must be stored. A deletion then goes on:
+//! the tombstone is raised to its revision, never lowered, and then the item is deleted, if it still
+//! is this one. So where the key is free, the tombstone has the last revision; `T` below.
 //!
 //! A free key has no memory, and a first write that was frozen since before a deletion would land on
 //! it. Were it a value already, an upsert frozen equally long could follow it. So a first write is
-//! begun (`Begun`) as what counts for none of us and meets nobody's condition; the mark is read
-//! while it stands; and only over it comes the value:
+//! begun ([`Stored::Begun`]) as an item that does not count and meets nobody's condition; the
+//! tombstone is read while it is stored; and only over it comes the value:
 //!
 //! ```text
-//! first write of r        meanwhile
-//! put begun, key free     frozen before: it begins, finds the mark raised, and takes itself back
-//! get mark: r - 1?        a deletion that wakes up now: its item is gone or replaced, so by M the
-//!                         mark is raised already, and it raises nothing
-//! put value over begun    another first write may have used what is begun, having read the mark
-//!                         itself; of the two puts over it one fails
+//! first write of r          meanwhile
+//! put begun, key free       frozen before: it begins, finds a later tombstone, and removes its item
+//! get tombstone: r - 1?     a deletion that wakes up now: its item is gone or replaced, so by T the
+//!                           tombstone is there already, and it raises nothing
+//! put value over begun      another first write may have used the begun item, having read the
+//!                           tombstone itself; of the two puts over it one fails
 //! ```
 //!
-//! A deletion frozen before its mark is raised is finished by the next read, and one that wakes up
-//! behind a later write deletes nothing, since that is not its item.
-//! Trusts: that a table's resolvers and separator are the plugin's; by other ones nothing is found.
-//! Never: takes a value for deleted that the plugin wrote behind a deletion of ours, though it
-//! counts from 1 again.
+//! A deletion frozen before its tombstone is stored is finished by the next read, and one that wakes
+//! up after a later write deletes nothing, since that is not its item.
+//! Trusts: that the settings of keys are the plugin's; `verify` and the table hints report values
+//! that are stored elsewhere. Never takes a value for deleted that the plugin wrote after a deletion
+//! of ours, though its revisions restart at 1.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,17 +40,16 @@ use super::keys::{Keys, Resolvers};
 use super::resolvers::{PersistenceIdBased, WholeId};
 use super::separator::Separator;
 use super::tables::state_table;
-use super::value::{self, Standing, Values};
+use super::value::{self, Stored, Values};
 use crate::settings::{AnyLayout, TableNameKind};
-use annals::items::{Condition, Item, Items, Key, KeyPart, Scan, TableSpec, Value, WriteError};
+use annals::items::{Condition, Item, Key, Scan, TableSpec, Value, WriteError};
 use annals::journal::IdStream;
-use annals::layout::support::{stray_item, unreadable_at};
 use annals::state::{Revision, State, StateError, StateLayout};
 use annals::store::Store;
-use annals::verify::{Finding, FindingStream, StoredKind};
+use annals::verify::{Finding, FindingStream};
 use annals::{Error, ErrorKind, PersistenceId, Result, Token};
 
-/// How often a write looks again while others write the same id.
+/// How often a write is tried again while others write the same id.
 const TRIES_MAX: usize = 16;
 
 /// Durable state of the `j5ik2o` layout.
@@ -76,24 +75,24 @@ const TRIES_MAX: usize = 16;
 pub struct J5ik2oStates {
     store: Store,
     settings: Arc<AnyLayout>,
-    table: Arc<TableSpec>,
+    pub(super) table: Arc<TableSpec>,
     keys: Keys,
     separator: Separator,
-    values: Values,
+    pub(super) values: Values,
 }
 
-/// Where an id's value and mark are.
-struct Place {
+/// Where an id's value and tombstone are stored.
+pub(super) struct Location {
     id: PersistenceId,
-    table: Arc<TableSpec>,
-    key: Key,
-    mark: Key,
+    pub(super) table: Arc<TableSpec>,
+    pub(super) key: Key,
+    pub(super) tombstone: Key,
 }
 
-/// A write: what decides it, and whose it is.
+/// A write: the item that decides it, and its token.
 struct Draft {
     revision: Revision,
-    /// The revision that must be there.
+    /// The revision that must be stored.
     before: Revision,
     item: Item,
     writer: Value,
@@ -110,10 +109,10 @@ impl J5ik2oStates {
     pub(crate) fn open(store: &Store, settings: &AnyLayout) -> Result<Self> {
         let section = &settings.j5ik2o.dynamo_db_state;
         if section.shard_count == 0 {
-            return Err(Error::invalid("shard-count is at least 1"));
+            return Err(Error::invalid("set shard-count to 1 or more"));
         }
         let partition = PersistenceIdBased {
-            separator: Separator::new(&section.persistence_id_separator)?,
+            separator: Separator::for_state(&section.persistence_id_separator)?,
             shards: section.shard_count,
         };
         let resolvers = Resolvers {
@@ -123,11 +122,11 @@ impl J5ik2oStates {
         Self::open_with(store, settings, resolvers)
     }
 
-    /// With resolvers of one's own, which are asked for number 0: a value has none.
+    /// With your own resolvers, which get sequence number 0: a value has none.
     /// [`States::of`](annals::state::States::of) makes durable state of it.
     ///
     /// # Errors
-    /// `Invalid` where the settings contradict themselves.
+    /// `Invalid` where the settings contradict each other.
     pub fn open_with(store: &Store, settings: &AnyLayout, resolvers: Resolvers) -> Result<Self> {
         let section = &settings.j5ik2o.dynamo_db_state;
         let table = super::tables(settings)?.state;
@@ -137,17 +136,17 @@ impl J5ik2oStates {
             settings: Arc::new(settings.clone()),
             table: Arc::new(table),
             keys: Keys::new(resolvers, false),
-            separator: Separator::new(&section.persistence_id_separator)?,
+            separator: Separator::for_state(&section.persistence_id_separator)?,
             values: Values::new(section),
         })
     }
 
-    fn place(&self, id: &PersistenceId) -> Result<Place> {
+    pub(super) fn location(&self, id: &PersistenceId) -> Result<Location> {
         let key = self.keys.key(id, 0)?;
-        Ok(Place {
+        Ok(Location {
             id: id.clone(),
             table: self.table_of(id)?,
-            mark: value::mark_key(&key),
+            tombstone: value::tombstone_key(&key),
             key,
         })
     }
@@ -167,7 +166,7 @@ impl J5ik2oStates {
         };
         let name = prefix.parse().map_err(|cause| {
             Error::invalid(format!(
-                "the prefix of an id names its table, and is no name of one. id=`{id}`, prefix=`{prefix}`"
+                "the prefix of the id is not a valid table name; choose another id or table-name-resolver-class-name. id=`{id}`, prefix=`{prefix}`"
             ))
             .because(cause)
         })?;
@@ -184,34 +183,34 @@ impl J5ik2oStates {
         }
     }
 
-    async fn read(&self, place: &Place, keys: Vec<Key>) -> Result<Vec<Option<Item>>> {
-        Ok(self.store.get(&place.table, keys).await?.items)
+    async fn read(&self, location: &Location, keys: Vec<Key>) -> Result<Vec<Option<Item>>> {
+        Ok(self.store.get(&location.table, keys).await?.items)
     }
 
-    async fn one(&self, place: &Place, key: &Key) -> Result<Option<Item>> {
-        let mut found = self.read(place, vec![key.clone()]).await?;
+    async fn one(&self, location: &Location, key: &Key) -> Result<Option<Item>> {
+        let mut found = self.read(location, vec![key.clone()]).await?;
         Ok(found.pop().flatten())
     }
 
-    fn standing(&self, place: &Place, item: &Option<Item>) -> Result<Option<Standing>> {
-        let standing = item
-            .as_ref()
-            .map(|item| self.values.standing(&place.id, item));
-        standing.transpose().map_err(|cause| damaged(place, cause))
+    fn stored(&self, location: &Location, item: &Option<Item>) -> Result<Option<Stored>> {
+        let stored = item.as_ref();
+        let stored = stored.map(|item| self.values.stored(&location.id, item));
+        stored
+            .transpose()
+            .map_err(|cause| unreadable(location, cause))
     }
 
     /// The revision of the last deletion that was finished; zero for none.
-    async fn marked(&self, place: &Place) -> Result<Revision> {
-        let mark = self.one(place, &place.mark).await?;
-        let marked = mark.map(|mark| self.values.marked_revision(&mark));
-        Ok(marked
-            .transpose()
-            .map_err(|cause| damaged(place, cause))?
-            .unwrap_or(0))
+    async fn deleted_revision(&self, location: &Location) -> Result<Revision> {
+        let tombstone = self.one(location, &location.tombstone).await?;
+        let revision = tombstone.map(|item| self.values.deleted_revision(&item));
+        let revision = revision.transpose();
+        let revision = revision.map_err(|cause| unreadable(location, cause))?;
+        Ok(revision.unwrap_or(0))
     }
 
-    async fn put_if(&self, place: &Place, item: Item, condition: Condition) -> Result<Put> {
-        match self.store.put(&place.table, item, condition).await {
+    async fn put_if(&self, location: &Location, item: Item, condition: Condition) -> Result<Put> {
+        match self.store.put(&location.table, item, condition).await {
             Ok(_) => Ok(Put::Landed),
             Err(WriteError::Refused { existing, .. }) => Ok(Put::Met(existing.map(|item| *item))),
             Err(WriteError::Failed(error)) => Err(error),
@@ -219,11 +218,11 @@ impl J5ik2oStates {
     }
 
     /// Deletes the item of a write, if it is still there.
-    async fn remove(&self, place: &Place, writer: &Value) -> Result<()> {
-        let key = place.key.clone();
+    async fn remove(&self, location: &Location, writer: &Value) -> Result<()> {
+        let key = location.key.clone();
         let deleted = self
             .store
-            .delete(&place.table, key, value::by(writer.clone()));
+            .delete(&location.table, key, value::by(writer.clone()));
         match deleted.await {
             Ok(_) | Err(WriteError::Refused { .. }) => Ok(()),
             Err(WriteError::Failed(error)) => Err(error),
@@ -231,158 +230,158 @@ impl J5ik2oStates {
     }
 
     /// Makes a write, which met this under its key.
-    async fn take(
+    async fn write(
         &self,
-        place: &Place,
+        location: &Location,
         draft: &Draft,
         mut met: Option<Item>,
     ) -> Result<(), StateError> {
         let before = draft.before;
         for _ in 0..TRIES_MAX {
-            let ended = match self.standing(place, &met)? {
-                // Our own, whose answer was lost.
-                Some(Standing::Written {
+            let ended = match self.stored(location, &met)? {
+                // Our own, whose response was lost.
+                Some(Stored::Written {
                     writer: Some(writer),
                     ..
                 }) if writer == draft.writer => return Ok(()),
-                Some(Standing::Written { revision, .. }) if revision == before => {
+                Some(Stored::Written { revision, .. }) if revision == before => {
                     let item = draft.item.clone();
-                    self.put_if(place, item, self.values.at(before)).await?
+                    self.put_if(location, item, self.values.at(before)).await?
                 }
-                Some(Standing::Written { revision, .. }) => {
-                    return Err(conflict(place, draft, revision));
+                Some(Stored::Written { revision, .. }) => {
+                    return Err(conflict(location, draft, revision));
                 }
-                Some(Standing::Begun(writer)) => self.create(place, draft, Some(writer)).await?,
-                None => self.create(place, draft, None).await?,
+                Some(Stored::Begun(writer)) => self.create(location, draft, Some(writer)).await?,
+                None => self.create(location, draft, None).await?,
             };
             match ended {
                 Put::Landed => return Ok(()),
                 Put::Met(item) => met = item,
             }
         }
-        let id = &place.id;
-        let message = format!("others write this id all the time; get it and try again. id=`{id}`");
+        let id = &location.id;
+        let message =
+            format!("other writers keep writing this id; get it and try again. id=`{id}`");
         Err(Error::unavailable(message).into())
     }
 
-    /// Makes a write where nothing counts: begins it, looks at the mark, and makes it count. What
-    /// somebody else has begun serves as well.
+    /// Makes a write where nothing counts: begins it, reads the tombstone, and makes it count. An item
+    /// that another writer has begun serves as well.
     async fn create(
         &self,
-        place: &Place,
+        location: &Location,
         draft: &Draft,
         begun_by: Option<Value>,
     ) -> Result<Put, StateError> {
         if let Some(writer) = begun_by {
-            self.check_mark(place, draft).await?;
+            self.check_tombstone(location, draft).await?;
             let item = draft.item.clone();
-            return Ok(self.put_if(place, item, value::by(writer)).await?);
+            return Ok(self.put_if(location, item, value::by(writer)).await?);
         }
         if draft.before > 0 {
-            // So that the plugin does not see what is refused in any case.
-            self.check_mark(place, draft).await?;
+            // So that the plugin does not see a write that is refused in any case.
+            self.check_tombstone(location, draft).await?;
         }
         let begun = self.values.begun(&draft.item, draft.revision);
         let begun = self.draft(begun, (draft.revision, draft.before));
-        let ended = self.put_if(place, begun.item, Condition::Absent).await?;
+        let ended = self.put_if(location, begun.item, Condition::Absent).await?;
         if let Put::Met(met) = ended {
-            let ours = Some(Standing::Begun(begun.writer.clone()));
-            if self.standing(place, &met)? != ours {
+            let ours = Some(Stored::Begun(begun.writer.clone()));
+            if self.stored(location, &met)? != ours {
                 return Ok(Put::Met(met));
             }
         }
-        if let Err(refused) = self.check_mark(place, draft).await {
-            self.remove(place, &begun.writer).await?;
+        if let Err(refused) = self.check_tombstone(location, draft).await {
+            self.remove(location, &begun.writer).await?;
             return Err(refused);
         }
         let item = draft.item.clone();
-        Ok(self.put_if(place, item, value::by(begun.writer)).await?)
+        Ok(self.put_if(location, item, value::by(begun.writer)).await?)
     }
 
-    async fn check_mark(&self, place: &Place, draft: &Draft) -> Result<(), StateError> {
-        match self.marked(place).await? {
-            marked if marked == draft.before => Ok(()),
-            marked => Err(conflict(place, draft, marked)),
+    async fn check_tombstone(&self, location: &Location, draft: &Draft) -> Result<(), StateError> {
+        match self.deleted_revision(location).await? {
+            revision if revision == draft.before => Ok(()),
+            revision => Err(conflict(location, draft, revision)),
         }
     }
 
     async fn upsert(
         &self,
-        place: &Place,
+        location: &Location,
         state: &State,
         before: Revision,
     ) -> Result<(), StateError> {
-        let item = place.table.key().item_of(&place.key);
+        let item = location.table.key().item_of(&location.key);
         let item = self.values.item_of(item, state)?;
         let draft = self.draft(item, (state.revision, before));
         if before == 0 {
-            return self.take(place, &draft, None).await;
+            return self.write(location, &draft, None).await;
         }
         let condition = self.values.at(before);
-        match self.put_if(place, draft.item.clone(), condition).await? {
+        match self.put_if(location, draft.item.clone(), condition).await? {
             Put::Landed => Ok(()),
-            Put::Met(met) => self.take(place, &draft, met).await,
+            Put::Met(met) => self.write(location, &draft, met).await,
         }
     }
 
     async fn delete(
         &self,
-        place: &Place,
+        location: &Location,
         state: &State,
         before: Revision,
     ) -> Result<(), StateError> {
-        let keys = vec![place.key.clone(), place.mark.clone()];
-        let mut found = self.read(place, keys).await?;
-        let (mark, item) = (found.pop().flatten(), found.pop().flatten());
-        let is_written = matches!(self.standing(place, &item)?, Some(Standing::Written { .. }));
+        let keys = vec![location.key.clone(), location.tombstone.clone()];
+        let mut found = self.read(location, keys).await?;
+        let (tombstone, item) = (found.pop().flatten(), found.pop().flatten());
+        let is_written = matches!(self.stored(location, &item)?, Some(Stored::Written { .. }));
         let value = item.clone().filter(|_| is_written);
-        let bare = place.table.key().item_of(&place.key);
-        let closed = self.values.closed(bare, value, state)?;
-        let draft = self.draft(closed, (state.revision, before));
-        self.take(place, &draft, item).await?;
-        let marked = mark
-            .map(|mark| self.values.marked_revision(&mark))
-            .transpose()?;
-        let of = (state.revision, state.time_ms);
-        Ok(self.finish(place, of, (&draft.writer, marked)).await?)
+        let bare = location.table.key().item_of(&location.key);
+        let deleted = self.values.deleted(bare, value, state)?;
+        let draft = self.draft(deleted, (state.revision, before));
+        self.write(location, &draft, item).await?;
+        let known = tombstone.map(|item| self.values.deleted_revision(&item));
+        let (known, of) = (known.transpose()?, (state.revision, state.time_ms));
+        Ok(self.finish(location, of, (&draft.writer, known)).await?)
     }
 
-    /// Finishes a deletion that counts: raises the mark, which may be this, and deletes the item.
+    /// Finishes a deletion that counts: raises the tombstone, which may have this revision, and
+    /// deletes the item.
     async fn finish(
         &self,
-        place: &Place,
+        location: &Location,
         of: (Revision, u64),
-        (writer, mut marked): (&Value, Option<Revision>),
+        (writer, mut known): (&Value, Option<Revision>),
     ) -> Result<()> {
         for _ in 0..TRIES_MAX {
-            let condition = match marked {
+            let condition = match known {
                 None => Condition::Absent,
-                Some(marked) if marked >= of.0 => return self.remove(place, writer).await,
-                Some(marked) => value::marked_at(marked),
+                Some(known) if known >= of.0 => return self.remove(location, writer).await,
+                Some(known) => value::tombstone_at(known),
             };
-            let mark = self.values.mark(place.table.key().item_of(&place.mark), of);
-            match self.put_if(place, mark, condition).await? {
-                Put::Landed => marked = Some(of.0),
+            let key = location.table.key().item_of(&location.tombstone);
+            let tombstone = self.values.tombstone(key, of);
+            known = match self.put_if(location, tombstone, condition).await? {
+                Put::Landed => Some(of.0),
                 Put::Met(met) => {
-                    marked = met
-                        .map(|mark| self.values.marked_revision(&mark))
-                        .transpose()?;
+                    let met = met.map(|item| self.values.deleted_revision(&item));
+                    met.transpose()?
                 }
-            }
+            };
         }
-        let id = &place.id;
+        let id = &location.id;
         Err(Error::unavailable(format!(
-            "others delete this id all the time; delete it again. id=`{id}`"
+            "other writers keep deleting this id; delete it again. id=`{id}`"
         )))
     }
 
-    /// As [`finish`](Self::finish), for a deletion that was found unfinished. Whoever may only read
-    /// gets their answer all the same.
-    async fn finish_found(&self, place: &Place, state: &State, writer: &Value) -> Result<()> {
+    /// As [`finish`](Self::finish), for a deletion that was found unfinished. A caller that may only
+    /// read gets its answer all the same.
+    async fn finish_found(&self, location: &Location, state: &State, writer: &Value) -> Result<()> {
         let of = (state.revision, state.time_ms);
-        match self.finish(place, of, (writer, None)).await {
+        match self.finish(location, of, (writer, None)).await {
             Err(error) if error.kind() == ErrorKind::Invalid => {
-                tracing::warn!(id = %place.id, %error, "a deletion was cut off, and cannot be finished by whoever reads");
+                tracing::warn!(id = %location.id, %error, "a deletion was interrupted, and this process may not finish it");
                 Ok(())
             }
             ended => ended,
@@ -393,28 +392,30 @@ impl J5ik2oStates {
 #[async_trait]
 impl StateLayout for J5ik2oStates {
     async fn get(&self, id: &PersistenceId) -> Result<Option<State>> {
-        let place = self.place(id)?;
-        let item = self.one(&place, &place.key).await?;
-        match (self.standing(&place, &item)?, item) {
+        let location = self.location(id)?;
+        let item = self.one(&location, &location.key).await?;
+        match (self.stored(&location, &item)?, item) {
             (
-                Some(Standing::Written {
+                Some(Stored::Written {
                     revision,
-                    is_closed,
+                    is_deleted,
                     writer,
                 }),
                 Some(item),
             ) => {
-                let state = self.values.state_in(id, &item, (revision, is_closed));
-                let state = state.map_err(|cause| damaged(&place, cause))?;
-                if let Some(writer) = writer.filter(|_| is_closed) {
-                    self.finish_found(&place, &state, &writer).await?;
+                let state = self.values.state_in(id, &item, (revision, is_deleted));
+                let state = state.map_err(|cause| unreadable(&location, cause))?;
+                if let Some(writer) = writer.filter(|_| is_deleted) {
+                    self.finish_found(&location, &state, &writer).await?;
                 }
                 Ok(Some(state))
             }
             _ => {
-                let mark = self.one(&place, &place.mark).await?;
-                let state = mark.map(|mark| self.values.marked(id, &mark));
-                state.transpose().map_err(|cause| damaged(&place, cause))
+                let tombstone = self.one(&location, &location.tombstone).await?;
+                let state = tombstone.map(|item| self.values.deleted_state(id, &item));
+                state
+                    .transpose()
+                    .map_err(|cause| unreadable(&location, cause))
             }
         }
     }
@@ -427,9 +428,9 @@ impl StateLayout for J5ik2oStates {
         };
         let id = id.clone();
         Box::pin(stream::once(async move {
-            let place = states.place(&id)?;
-            let keys = vec![place.key.clone(), place.mark.clone()];
-            let found = states.read(&place, keys).await?.into_iter().flatten();
+            let location = states.location(&id)?;
+            let keys = vec![location.key.clone(), location.tombstone.clone()];
+            let found = states.read(&location, keys).await?.into_iter().flatten();
             let checked = found.map(|item| states.check(&item));
             let checked: Vec<Vec<Finding>> = checked.collect::<Result<_>>()?;
             Ok(checked.concat())
@@ -442,84 +443,44 @@ impl StateLayout for J5ik2oStates {
     }
 
     async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
-        let place = self.place(&state.persistence_id)?;
+        let location = self.location(&state.persistence_id)?;
         match &state.value {
-            Some(_) => self.upsert(&place, &state, before).await,
-            None => self.delete(&place, &state, before).await,
+            Some(_) => self.upsert(&location, &state, before).await,
+            None => self.delete(&location, &state, before).await,
         }
     }
 
     fn ids(&self, prefix: &str) -> IdStream {
         let section = &self.settings.j5ik2o.dynamo_db_state;
         if section.table_name_resolver_class_name == TableNameKind::Prefix {
-            let message = "values are in a table for each prefix of an id; name their ids";
+            let message = "values are in a table for each prefix of an id; pass the ids";
             return Box::pin(stream::once(async move { Err(Error::invalid(message)) }));
         }
         let (states, prefix) = (self.clone(), prefix.to_owned());
         let mut seen: HashSet<PersistenceId> = HashSet::new();
         let items = self.store.scan_all(&self.table, Scan::whole());
-        let ids = items.try_filter_map(move |item| {
-            let id = states.whose(&item).map(|id| {
-                let id = id.filter(|id| id.as_str().starts_with(&prefix));
-                id.filter(|id| seen.insert(id.clone()))
-            });
-            std::future::ready(id)
-        });
-        Box::pin(ids)
+        let mut listed = move |item: &Item| {
+            let id = states.id_in(item)?;
+            let Some(id) = id.filter(|id| id.as_str().starts_with(&prefix)) else {
+                return Ok(None);
+            };
+            // Listed, it could not be read.
+            states.check_location(&id, item)?;
+            Ok(Some(id).filter(|id| seen.insert(id.clone())))
+        };
+        Box::pin(items.try_filter_map(move |item| std::future::ready(listed(&item))))
     }
 }
 
-impl J5ik2oStates {
-    /// Whose value or mark an item is, where it tells.
-    fn whose(&self, item: &Item) -> Result<Option<PersistenceId>> {
-        let key = self.table.key_of(item)?;
-        // A mark tells its id by its sort key alone, unless somebody's own resolver made that.
-        Ok(match (value::is_mark(&key), &key.sort) {
-            (true, Some(KeyPart::S(id))) => id.parse().ok(),
-            _ => self.values.owner(item),
-        })
-    }
-
-    /// What is wrong with an item of the table.
-    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
-        let key = self.table.key_of(item)?;
-        let Some(id) = self.whose(item)? else {
-            return Ok(vec![stray_item(StoredKind::Value, self.table.name(), &key)]);
-        };
-        let read = match value::is_mark(&key) {
-            true => self.values.marked_revision(item).map(|_| ()),
-            false => self.values.standing(&id, item).and_then(|standing| {
-                let Standing::Written {
-                    revision,
-                    is_closed,
-                    ..
-                } = standing
-                else {
-                    return Ok(());
-                };
-                let state = self.values.state_in(&id, item, (revision, is_closed));
-                state.map(|_| ())
-            }),
-        };
-        match read {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let number = self.values.revision_in(item);
-                Ok(unreadable_at(StoredKind::Value, &id, number, &error))
-            }
-            read => read.map(|()| Vec::new()),
-        }
-    }
-}
-
-fn conflict(place: &Place, draft: &Draft, found: Revision) -> StateError {
+fn conflict(location: &Location, draft: &Draft, found: Revision) -> StateError {
     StateError::Conflict {
-        id: place.id.clone(),
+        id: location.id.clone(),
         revision: draft.revision,
         found,
     }
 }
 
-fn damaged(place: &Place, cause: Error) -> Error {
-    let message = format!("a stored value cannot be read. id=`{}`", place.id);
+fn unreadable(location: &Location, cause: Error) -> Error {
+    let message = format!("a stored value cannot be read. id=`{}`", location.id);
     Error::new(cause.kind(), message).because(cause)
 }

@@ -1,4 +1,4 @@
-//! The tables, under the names that the settings give them and their attributes.
+//! The tables and their attributes, under the names of the settings.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use annals::items::{IndexSpec, KeyAttribute, KeySchema, TableName, TableSpec};
 use annals::layout::Tables;
 use annals::{Error, Result};
 
-/// Names of attributes of ours, which no column may have.
+/// Attributes of ours, whose names no column may have.
 const OURS: [&str; 15] = [
     "annals-id",
     "causation",
@@ -63,7 +63,7 @@ pub(super) fn is_numbered(settings: &AnyLayout) -> bool {
     columns.sort_key_column_name == columns.sequence_nr_column_name
 }
 
-/// Every read of the plugin goes through such an index.
+/// The index that every read of the plugin uses.
 fn rows(name: &str, id: &str, number: &str) -> Result<IndexSpec> {
     let by_id = KeySchema::new(KeyAttribute::text(id)).sorted(KeyAttribute::number(number));
     Ok(IndexSpec::global(name.parse()?, by_id))
@@ -109,19 +109,20 @@ pub(super) fn state_table(name: TableName, settings: &AnyLayout) -> Result<Table
     TableSpec::new(name, key)
 }
 
-/// Refuses names that two attributes would share.
+/// # Errors
+/// `Invalid` where two attributes would have the same name.
 fn check<'a>(section: &str, names: impl Iterator<Item = &'a str>, is_numbered: bool) -> Result<()> {
     let mut seen = HashSet::new();
     let mut shared = usize::from(is_numbered);
     for name in names {
         if name.is_empty() {
             return Err(Error::invalid(format!(
-                "a column has a name. section=`dynamo-db-{section}`"
+                "set a name for every column. section=`dynamo-db-{section}`"
             )));
         }
         if OURS.contains(&name) {
             return Err(Error::invalid(format!(
-                "an attribute of ours has this name; choose another. section=`dynamo-db-{section}`, column=`{name}`"
+                "the column has the name of an attribute of ours; choose another. section=`dynamo-db-{section}`, column=`{name}`"
             )));
         }
         if !seen.insert(name) {
@@ -129,7 +130,7 @@ fn check<'a>(section: &str, names: impl Iterator<Item = &'a str>, is_numbered: b
                 Some(left) => shared = left,
                 None => {
                     return Err(Error::invalid(format!(
-                        "two columns have one name; set columns-def apart. section=`dynamo-db-{section}`, column=`{name}`"
+                        "two columns have the same name; change columns-def. section=`dynamo-db-{section}`, column=`{name}`"
                     )));
                 }
             }

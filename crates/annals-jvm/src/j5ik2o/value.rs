@@ -1,14 +1,14 @@
 //! A durable state as an item: the plugin's attributes under the names of the settings, and ours.
 //!
-//! | attribute | on | says |
+//! | attribute | on | meaning |
 //! |---|---|---|
-//! | `writer` | what we wrote | which write it was |
-//! | `revision` | what is begun | that it does not count yet, and what it is to be |
-//! | `revision` | the mark of a deletion | its revision |
-//! | `closed` | what is deleted | that its revision is the deletion's |
+//! | `writer` | every item of ours | which write it was |
+//! | `revision` | a write that was begun | does not count yet; its revision |
+//! | `revision` | a tombstone | the revision of the deletion |
+//! | `closed` | a deleted value | its revision is the deletion's |
 //!
-//! Promises: what was written reads back the same, also what either of the plugin's modules wrote.
-//! Never: reads the store.
+//! Guarantees: reads what was written, also by either of the plugin's modules. A revision that the
+//! plugin's other module stored is refused where it can be recognised. Pure: reads no store.
 
 use crate::attributes::{self, KEPT, improper, text};
 use crate::checksum;
@@ -22,31 +22,34 @@ use annals::{Error, Payload, PersistenceId, Result, Token};
 const WRITER: &str = "writer";
 const REVISION: &str = "revision";
 const CLOSED: &str = "closed";
-/// What the partition of a mark ends in.
-const MARKED: &str = "#deleted";
-/// What is stored as the revision of what is begun. The plugin stores 1 and more, and so do we:
-/// no write waits for it.
+/// The suffix of a tombstone's partition key.
+const DELETED: &str = "#deleted";
+/// The stored revision of a write that was begun. The plugin stores 1 and more, and so do we: no
+/// write expects it.
 const BEGUN: u64 = 0;
-/// The JVM's longs end here.
+/// What the plugin's v1 module stores for revision 1. The v2 module stores one more than the
+/// revision, so never this.
+const FIRST_OF_V1: u64 = 1;
+/// The last number of the JVM's longs.
 const REVISION_MAX: u64 = i64::MAX as u64 - 1;
 
-/// How values are stored.
+/// Encodes and decodes values.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     columns: StateColumns,
     stored: StoredRevision,
 }
 
-/// What an item under an id's key means.
+/// What an item under an id's key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// A write that does not count yet, by whom.
+pub(super) enum Stored {
+    /// A write that does not count yet; its writer.
     Begun(Value),
     /// The last write.
     Written {
         revision: Revision,
-        is_closed: bool,
-        /// None where the plugin wrote it.
+        is_deleted: bool,
+        /// `None` where the plugin wrote it.
         writer: Option<Value>,
     },
 }
@@ -67,7 +70,7 @@ impl Values {
         }
     }
 
-    /// That this revision is there.
+    /// The condition that this revision is stored.
     pub(super) fn at(&self, revision: Revision) -> Condition {
         let name = self.columns.revision_nr_column_name.clone();
         Condition::Equals(name, self.number_of(revision).into())
@@ -125,9 +128,9 @@ impl Values {
         Ok(item)
     }
 
-    /// The deletion of what an item holds. The plugin sees the value until it is gone, which it
-    /// could not read without; one that leaves no room for our attributes is left out all the same.
-    pub(super) fn closed(&self, key: Item, item: Option<Item>, state: &State) -> Result<Item> {
+    /// The deletion of an item's value. The plugin sees the value until the item is gone, because it
+    /// could not read an item without; one that leaves no room for our attributes is left out.
+    pub(super) fn deleted(&self, key: Item, item: Option<Item>, state: &State) -> Result<Item> {
         let bare = self.item_of(key, state)?;
         let full = item.and_then(|item| self.stamped(item, state).ok());
         Ok(full.unwrap_or(bare).with(CLOSED, true))
@@ -139,31 +142,31 @@ impl Values {
         begun(item, revision).with(name, BEGUN)
     }
 
-    /// The mark of a deletion.
-    pub(super) fn mark(&self, key: Item, (revision, time_ms): (Revision, u64)) -> Item {
+    /// The tombstone of a deletion.
+    pub(super) fn tombstone(&self, key: Item, (revision, time_ms): (Revision, u64)) -> Item {
         let item = key.with(REVISION, revision);
         let item = item.with(&self.columns.ordering_column_name, time_ms);
         checksum::sealed(item, self.covered())
     }
 
-    /// The revision of a mark.
-    pub(super) fn marked_revision(&self, item: &Item) -> Result<Revision> {
+    /// The revision of a tombstone.
+    pub(super) fn deleted_revision(&self, item: &Item) -> Result<Revision> {
         checksum::check(item, self.covered())?;
         self.number(item, REVISION)
     }
 
-    /// What a mark says, as a state.
-    pub(super) fn marked(&self, id: &PersistenceId, item: &Item) -> Result<State> {
+    /// The state of a tombstone: deleted.
+    pub(super) fn deleted_state(&self, id: &PersistenceId, item: &Item) -> Result<State> {
         Ok(State {
             persistence_id: id.clone(),
-            revision: self.marked_revision(item)?,
+            revision: self.deleted_revision(item)?,
             time_ms: self.number(item, &self.columns.ordering_column_name)?,
             tag: String::new(),
             value: None,
         })
     }
 
-    /// What a value is read from, for its checksum: never in another order.
+    /// The attributes that the checksum covers: never in another order.
     fn covered(&self) -> impl Iterator<Item = &str> {
         let columns = &self.columns;
         let theirs = [
@@ -181,7 +184,7 @@ impl Values {
         theirs.chain([WRITER, REVISION, CLOSED]).chain(KEPT)
     }
 
-    /// An item as this write's.
+    /// An item with the token of its write.
     pub(super) fn signed(&self, item: Item, token: Token) -> Item {
         checksum::sealed(signed(item, token), self.covered())
     }
@@ -191,12 +194,16 @@ impl Values {
         number.ok_or_else(|| improper(name))
     }
 
-    /// What an item under this id's key means.
-    pub(super) fn standing(&self, id: &PersistenceId, item: &Item) -> Result<Standing> {
+    /// What an item under this id's key is.
+    ///
+    /// # Errors
+    /// `Corrupt` where it cannot be read; `Invalid` where its revision was stored by the plugin's v1
+    /// module and the settings say v2: taken for revision 0 it would be overwritten by a create.
+    pub(super) fn stored(&self, id: &PersistenceId, item: &Item) -> Result<Stored> {
         checksum::check(item, self.covered())?;
         let writer = item.get(WRITER).cloned();
         if item.get(REVISION).is_some() {
-            return Ok(Standing::Begun(writer.ok_or_else(|| improper(WRITER))?));
+            return Ok(Stored::Begun(writer.ok_or_else(|| improper(WRITER))?));
         }
         let columns = &self.columns;
         if text(item, &columns.persistence_id_column_name)? != Some(id.as_str()) {
@@ -205,22 +212,39 @@ impl Values {
         let number = self.number(item, &columns.revision_nr_column_name)?;
         let revision = match self.stored {
             StoredRevision::V1 => Some(number).filter(|number| *number > BEGUN),
+            StoredRevision::V2 if number == FIRST_OF_V1 => return Err(self.stored_by_v1(id)),
             StoredRevision::V2 => number.checked_sub(1),
         };
-        Ok(Standing::Written {
+        Ok(Stored::Written {
             revision: revision.ok_or_else(|| improper(&columns.revision_nr_column_name))?,
-            is_closed: item.get(CLOSED).is_some(),
+            is_deleted: item.get(CLOSED).is_some(),
             writer,
         })
     }
 
-    /// Whose an item is, where it is a value's; the plugin's and ours both tell.
+    /// Whether an item has a revision that only the plugin's v1 module stores, and the settings say
+    /// v2.
+    pub(super) fn is_of_v1(&self, item: &Item) -> bool {
+        let number = item.get(&self.columns.revision_nr_column_name);
+        self.stored == StoredRevision::V2
+            && item.get(REVISION).is_none()
+            && number.and_then(Value::as_u64) == Some(FIRST_OF_V1)
+    }
+
+    fn stored_by_v1(&self, id: &PersistenceId) -> Error {
+        let name = &self.columns.revision_nr_column_name;
+        Error::invalid(format!(
+            "the plugin's v1 module stored this revision; set stored-revision of j5ik2o.dynamo-db-state to v1. id=`{id}`, {name}=`{FIRST_OF_V1}`"
+        ))
+    }
+
+    /// The id of a value's item, the plugin's or ours.
     pub(super) fn owner(&self, item: &Item) -> Option<PersistenceId> {
         let id = item.get(&self.columns.persistence_id_column_name);
         id.and_then(|id| id.as_str()?.parse().ok())
     }
 
-    /// The number that an item tells, which may be damaged; 0 for none.
+    /// The revision of an item that may be damaged; 0 for none.
     pub(super) fn revision_in(&self, item: &Item) -> u64 {
         let number = item.get(&self.columns.revision_nr_column_name);
         let number = number.and_then(Value::as_u64).unwrap_or(0);
@@ -230,20 +254,20 @@ impl Values {
         }
     }
 
-    /// The state in an item that counts.
+    /// The state in an item.
     pub(super) fn state_in(
         &self,
         id: &PersistenceId,
         item: &Item,
-        (revision, is_closed): (Revision, bool),
+        (revision, is_deleted): (Revision, bool),
     ) -> Result<State> {
         let tag = text(item, &self.columns.tags_column_name)?;
         Ok(State {
             persistence_id: id.clone(),
             revision,
             time_ms: self.number(item, &self.columns.ordering_column_name)?,
-            tag: tag.filter(|_| !is_closed).unwrap_or_default().to_owned(),
-            value: match is_closed {
+            tag: tag.filter(|_| !is_deleted).unwrap_or_default().to_owned(),
+            value: match is_deleted {
                 true => None,
                 false => Some(self.payload_of(item)?),
             },
@@ -273,12 +297,12 @@ fn signed(item: Item, token: Token) -> Item {
     item.with(WRITER, signature(token))
 }
 
-/// What the items of a write have in common.
+/// The attribute that the items of a write have in common.
 pub(super) fn signature(token: Token) -> Value {
     token.to_bytes().to_vec().into()
 }
 
-/// That this write is there.
+/// The condition that this write is stored.
 pub(super) fn by(writer: Value) -> Condition {
     Condition::Equals(WRITER.to_owned(), writer)
 }
@@ -287,22 +311,22 @@ fn begun(item: &Item, revision: Revision) -> Item {
     item.clone().with(REVISION, revision)
 }
 
-/// That this mark is there.
-pub(super) fn marked_at(revision: Revision) -> Condition {
+/// The condition that the tombstone of this revision is stored.
+pub(super) fn tombstone_at(revision: Revision) -> Condition {
     Condition::Equals(REVISION.to_owned(), revision.into())
 }
 
-/// Whether a key is a mark's.
-pub(super) fn is_mark(key: &Key) -> bool {
-    matches!(&key.partition, KeyPart::S(partition) if partition.ends_with(MARKED))
+/// Whether a key is a tombstone's.
+pub(super) fn is_tombstone(key: &Key) -> bool {
+    matches!(&key.partition, KeyPart::S(partition) if partition.ends_with(DELETED))
 }
 
-/// The key of the mark of an id's deletions, beside its value's.
-pub(super) fn mark_key(value: &Key) -> Key {
+/// The key of an id's tombstone, beside its value's.
+pub(super) fn tombstone_key(value: &Key) -> Key {
     let partition = match &value.partition {
-        KeyPart::S(partition) => format!("{partition}{MARKED}"),
+        KeyPart::S(partition) => format!("{partition}{DELETED}"),
         // Resolvers make texts.
-        other => format!("{other}{MARKED}"),
+        other => format!("{other}{DELETED}"),
     };
     Key {
         partition: KeyPart::from(partition),

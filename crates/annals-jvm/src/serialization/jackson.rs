@@ -1,9 +1,7 @@
-//! What Jackson's serializers put around JSON and CBOR: compression, and a number in the manifest.
+//! Jackson's envelope of JSON and CBOR: compression, and a version in the manifest.
 //!
-//! Promises: what is packed unpacks to the same bytes, here and on the JVM, whatever its settings;
-//! a manifest that is split and joined is the same manifest.
-//! Trusts: nothing; lengths and checksums are checked.
-//! Never: unpacks to more than [`BYTES_MAX`].
+//! Guarantees: compressed bytes decompress to the same bytes, here and on the JVM, whatever its
+//! settings; never to more than [`BYTES_MAX`]. Lengths and checksums are checked.
 
 use std::io::{Read as _, Write as _};
 
@@ -14,13 +12,13 @@ use flate2::write::GzEncoder;
 
 use annals::{Error, Result};
 
-/// The most bytes of a payload, unpacked: as many as an append has. An item of 400 KB could say
-/// that it holds a thousand times as many.
+/// The most bytes of a decompressed payload: as many as an append has. An item of 400 KB could
+/// decompress to a thousand times as many.
 pub(super) const BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Above this Jackson packs JSON if nobody tells it otherwise. So do we: items cost by their size,
-/// and both ends recognise a packed payload by its first bytes.
+/// Jackson compresses larger JSON by default. So do we: items cost by their size, and both sides
+/// recognise a compressed payload by its first bytes.
 pub(super) const GZIP_ABOVE_BYTES: usize = 32 * 1024;
-/// For what Jackson packs only if it is told to.
+/// For payloads that Jackson does not compress by default.
 pub(super) const NEVER: usize = usize::MAX;
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
@@ -29,7 +27,7 @@ const LZ4_MAGIC: [u8; 4] = [0x87, 0xD9, 0x6D, 0xF6];
 /// No LZ4 block grows by more when it is unpacked.
 const LZ4_GROWTH_MAX: usize = 255;
 
-/// What the JVM would take for packed bytes.
+/// Whether the JVM would take bytes for compressed ones.
 fn looks_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&LZ4_MAGIC)
 }

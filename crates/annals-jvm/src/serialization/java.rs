@@ -1,18 +1,17 @@
-//! Strings as Java serializes objects: what Akka up to 2.5 wrote for an event that is text.
+//! Strings in Java's object serialization: Akka up to 2.5 wrote events that are text so.
 //!
-//! Promises: the text that Java would read, or that it is no string alone.
-//! Trusts: nothing; lengths and every byte are checked.
-//! Never: reads any other object.
+//! Guarantees: the text that Java would read, or `None` for any other object. Lengths and every byte
+//! are checked.
 
 use annals::{Error, Result};
 
-/// What every stream begins with: the magic number and the one format there is.
+/// The start of every stream: the magic number and the only format version.
 const HEADER: [u8; 4] = [0xAC, 0xED, 0x00, 0x05];
 const TC_STRING: u8 = 0x74;
 const TC_LONGSTRING: u8 = 0x7C;
 
-/// The string that a stream holds; none where it holds another object or more than one, or where
-/// the string has no UTF-8, for it has half of a surrogate pair.
+/// The string in a stream; `None` where it is another object or more than one, or where the string
+/// has half of a surrogate pair, and so no UTF-8.
 ///
 /// # Errors
 /// `Corrupt` where it is a string that Java could not read either.

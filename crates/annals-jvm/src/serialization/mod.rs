@@ -1,10 +1,9 @@
-//! Serialization of the layouts shared with the JVM: bytes of the JVM side's serializers as payloads, and back.
+//! Payloads as the JVM's serializers write them.
 //!
-//! Promises: a payload whose [`Written::carries`] is true reads back the same; bytes of a
-//! serializer without a codec here pass through untouched, with their number and manifest; what is
-//! written, the serializer of that number reads.
-//! Trusts: that serializers of Akka and Pekko have the numbers their own settings give them.
-//! Never: reads the store, loads a class, or unpacks without a bound.
+//! Guarantees: a payload whose [`Written::carries`] is true reads back the same. Bytes of a serializer
+//! without a codec here pass through unchanged, with their id and manifest. The serializer of an id
+//! reads what is written under it. Decompression is bounded.
+//! Trusts: that serializers of Akka and Pekko have the ids of their own settings.
 
 mod jackson;
 mod java;
@@ -17,12 +16,12 @@ pub(crate) use shape::malformed;
 
 use annals::{Codec, Error, Payload, Result};
 
-/// Bytes as a serializer of the JVM side wrote them, or would.
+/// Bytes as a serializer of the JVM writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Serialized {
-    /// The serializer's number.
+    /// The serializer id.
     pub(crate) id: i32,
-    /// What the serializer needs to know to read them; may be empty.
+    /// The serializer's manifest; may be empty.
     pub(crate) manifest: String,
     pub(crate) bytes: Bytes,
 }
@@ -31,12 +30,12 @@ pub(crate) struct Serialized {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) serialized: Serialized,
-    /// Whether [`read`] gives back manifest and schema of the payload. Where not, the layout keeps
-    /// them in attributes of its own.
+    /// Whether [`read`] returns manifest and schema version of the payload. Where not, the layout
+    /// stores them in attributes of its own.
     pub(crate) carries: bool,
 }
 
-/// What was serialized, as a payload.
+/// The payload that was serialized.
 ///
 /// # Errors
 /// `Corrupt` where the bytes are not what their serializer writes.

@@ -1,9 +1,8 @@
-//! Which serializer of the JVM side stands for which codec (`docs/format.md`).
+//! Serializer ids of the JVM and their codecs (`docs/format.md`).
 //!
-//! Promises: a codec that was read from a number is written under that number, but for 32, which
-//! is an old name of 31, and Java's strings, which are text.
-//! Trusts: the numbers of Akka and Pekko; they are the same and do not change.
-//! Never: looks at a manifest.
+//! Guarantees: a codec that was read from an id is written under that id, except 32, which is an old
+//! name of 31, and Java's strings, which are text.
+//! Trusts: that the ids of Akka and Pekko are the same and do not change.
 
 use annals::Scalar;
 use annals::{Codec, Error, Result};
@@ -18,15 +17,15 @@ pub(super) const INT: i32 = 19;
 pub(super) const TEXT: i32 = 20;
 pub(super) const BYTE_STRING: i32 = 21;
 pub(super) const JSON: i32 = 31;
-/// What Akka up to 2.6.4 called CBOR and wrote as JSON.
+/// Akka up to 2.6.4 called it CBOR and wrote JSON.
 pub(super) const JSON_CALLED_CBOR: i32 = 32;
 pub(super) const CBOR: i32 = 33;
 pub(super) const BOOLEAN: i32 = 35;
 
-/// What stands before a serializer's number in the name of a codec.
+/// The prefix of a serializer id in the name of a codec.
 const NUMBERED: &str = "akka:";
 
-/// The codec of what a serializer writes; none where only its number says what it is.
+/// The codec of a serializer; `None` where its id is all that is known.
 pub(super) fn codec_of(id: i32) -> Option<Codec> {
     let scalar = |scalar: Scalar| Codec::Other(scalar.name().to_owned());
     Some(match id {

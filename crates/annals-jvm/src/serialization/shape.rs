@@ -1,18 +1,17 @@
-//! Whether bytes have the shape that their codec promises: for who verifies what has no checksum.
+//! Checks the syntax of a payload without a checksum, for verification. Replays do without:
+//! applications parse the payload anyway.
 //!
-//! Who replays does without: an application that reads a payload parses it anyway.
-//! Never: says that a payload is right. One that was altered into another well-formed one is not
-//! told from it.
+//! Does not prove that a payload is right: it may have been altered into another valid one.
 
 use prost::Message as _;
 
 use annals::Codec;
 
-/// A message of which nothing is known: all its fields are skipped.
+/// A message without known fields: all of them are skipped.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Anything {}
 
-/// What is wrong with the shape of bytes.
+/// What is wrong with the syntax of a payload.
 pub(crate) fn malformed(codec: &Codec, bytes: &[u8]) -> Option<&'static str> {
     match codec {
         Codec::Json => {
@@ -28,7 +27,7 @@ pub(crate) fn malformed(codec: &Codec, bytes: &[u8]) -> Option<&'static str> {
             let parsed = Anything::decode(bytes);
             parsed
                 .err()
-                .map(|_| "its payload is no message of protocol buffers")
+                .map(|_| "its payload is not a protocol buffers message")
         }
         Codec::Bytes | Codec::Text | Codec::Other(_) => None,
     }

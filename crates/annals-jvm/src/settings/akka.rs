@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Which generation of event items is written; both are read.
 ///
 /// ```
-/// use annals_jvm::settings::{Format, Settings};
+/// use annals_jvm::settings::{AnyLayout, Format};
 ///
 /// let settings = AnyLayout { format: Format::A, ..AnyLayout::default() };
 /// let in_file: AnyLayout = serde_json::from_str(r#"{"format":"a"}"#)?;
@@ -26,7 +26,7 @@ pub enum Format {
 /// Which snapshot is the newest.
 ///
 /// ```
-/// use annals_jvm::settings::{SnapshotOrder, Settings};
+/// use annals_jvm::settings::{AnyLayout, SnapshotOrder};
 ///
 /// let settings = AnyLayout { snapshot_order: SnapshotOrder::Timestamp, ..AnyLayout::default() };
 /// let in_file: AnyLayout = serde_json::from_str(r#"{"snapshot-order":"timestamp"}"#)?;
@@ -47,7 +47,7 @@ pub enum SnapshotOrder {
 /// What a replay does where numbers are missing that no incomplete batch explains.
 ///
 /// ```
-/// use annals_jvm::settings::{Gaps, Settings};
+/// use annals_jvm::settings::{AnyLayout, Gaps};
 ///
 /// let settings = AnyLayout { gaps: Gaps::Skip, ..AnyLayout::default() };
 /// let in_file: AnyLayout = serde_json::from_str(r#"{"gaps":"skip"}"#)?;
@@ -68,7 +68,7 @@ pub enum Gaps {
 /// Pekko's core do about them in `replay-filter`.
 ///
 /// ```
-/// use annals_jvm::settings::{ReplayFilterMode, ReplayFilterSettings, Settings};
+/// use annals_jvm::settings::{AnyLayout, ReplayFilterMode, ReplayFilterSettings};
 ///
 /// let replay_filter = ReplayFilterSettings {
 ///     mode: ReplayFilterMode::Fail,
@@ -122,7 +122,7 @@ pub enum ReplayFilterMode {
 /// Limits that are checked before DynamoDB would.
 ///
 /// ```
-/// use annals_jvm::settings::{AwsApiLimits, Settings};
+/// use annals_jvm::settings::{AnyLayout, AwsApiLimits};
 ///
 /// let aws_api_limits = AwsApiLimits { max_item_size: 100_000 };
 /// let settings = AnyLayout { aws_api_limits, ..AnyLayout::default() };

@@ -174,7 +174,7 @@ impl AnyLayout {
 
     /// What these settings would get wrong with the layout's tables, which were `found` so
     /// ([`Items::describe_table`](annals::items::Items::describe_table)). Missing tables have no
-    /// hints. Reads at most a page of the journal.
+    /// hints. Reads at most a page of the journal and of the state table.
     ///
     /// ```
     /// use annals::layout::Layout;
@@ -210,10 +210,19 @@ impl AnyLayout {
         });
         let others = others.each_ref().map(|other| other as &dyn Layout);
         let mut hints = wrong_keys(self, &others, found)?;
-        let journal = self.tables()?.journal;
-        let found = found.iter().find(|found| found.name() == journal.name());
-        if let Some(found) = found.filter(|found| found.key() == journal.key()) {
+        let Tables { journal, state, .. } = self.tables()?;
+        let find = |table: &TableSpec| {
+            let is_it =
+                |found: &&TableSpec| found.name() == table.name() && found.key() == table.key();
+            found.iter().find(is_it)
+        };
+        if let Some(found) = find(&journal) {
             hints.extend(self.journal_hints(store, found).await?);
+        }
+        if let Some(found) = state.as_ref().and_then(find)
+            && self.layout == LayoutName::J5ik2o
+        {
+            hints.extend(j5ik2o::state_hints(store, self, found).await?);
         }
         Ok(hints)
     }

@@ -101,7 +101,7 @@ fn is_emptied(row: &Item) -> bool {
 }
 
 #[tokio::test]
-async fn the_last_of_a_deletion_keep_whose_they_were() {
+async fn the_last_deleted_events_keep_their_append() {
     for to in [5, 31, 32, 33, 99, 100, 131, 150, 260] {
         let bed = Bed::new().await;
         bed.fill(260).await;
@@ -176,7 +176,7 @@ async fn where_no_row_is_what_is_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_was_cut_off_is_finished_the_same_way() {
+async fn an_interrupted_deletion_is_finished_the_same_way() {
     let bed = Bed::new().await;
     bed.fill(250).await;
     let lossy = Faults {
@@ -245,7 +245,7 @@ async fn an_append_is_known_again_while_its_end_is() {
 }
 
 #[tokio::test]
-async fn an_append_behind_any_is_not_there_twice_when_it_was_forgotten() {
+async fn an_append_without_expectation_is_not_stored_twice_when_it_was_forgotten() {
     let bed = Bed::new().await;
     bed.fill(3).await;
     let gate = Gate::new(&bed.items);
@@ -298,7 +298,7 @@ async fn a_zombie_is_refused_where_events_were_deleted_unread() {
 }
 
 /// A batch from 2 to 60 of which everything is there but 10 and the last; and the gate before 10.
-async fn under_way(
+async fn in_flight(
     bed: &Bed,
 ) -> (
     Arc<Gate>,
@@ -319,10 +319,10 @@ async fn under_way(
 }
 
 #[tokio::test]
-async fn a_batch_under_way_is_not_stopped_by_a_deletion_inside_of_it() {
+async fn a_batch_in_flight_is_not_stopped_by_a_deletion_inside_of_it() {
     for to in [11, 50, 59] {
         let bed = Bed::new().await;
-        let (gate, running) = under_way(&bed).await;
+        let (gate, running) = in_flight(&bed).await;
         bed.delete_to(to).await;
         assert!(bed.row(10).await.is_none(), "its number is left alone");
         assert_eq!(gate.lift(), 1);
@@ -337,7 +337,7 @@ async fn a_batch_under_way_is_not_stopped_by_a_deletion_inside_of_it() {
 #[tokio::test]
 async fn a_batch_that_was_given_up_is_stopped_by_what_a_deletion_left() {
     let bed = Bed::new().await;
-    let (gate, running) = under_way(&bed).await;
+    let (gate, running) = in_flight(&bed).await;
     // Somebody takes the number of its last member.
     let other = append(&bed.journal().await, after(1), events(1)).await;
     assert_eq!(other.unwrap().first, number(60));

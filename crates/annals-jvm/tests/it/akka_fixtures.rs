@@ -188,7 +188,7 @@ fn check_event(event: &Event, line: &Json) {
 /// Numbers that a torn batch took are explained by its members: no replay fails for them, and the
 /// history goes on behind them.
 #[tokio::test]
-async fn histories_go_on_behind_what_the_plugin_wrote() {
+async fn histories_continue_after_the_plugins_events() {
     for plugin in PLUGINS {
         let memory = holding(plugin).await;
         for entity in expected(plugin, "entity") {

@@ -129,7 +129,7 @@ async fn h1_a_zombie_does_not_write_where_events_were_deleted() {
 }
 
 #[tokio::test]
-async fn h2_an_unprocessed_event_is_told_of() {
+async fn h2_an_unprocessed_event_is_an_error() {
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=99).await;
     plugin.write_but(100, "100", Unprocessed::Event).await;
@@ -143,7 +143,7 @@ async fn h2_an_unprocessed_event_is_told_of() {
 }
 
 #[tokio::test]
-async fn h2_an_unprocessed_mark_hides_nothing() {
+async fn h2_an_unprocessed_marker_hides_nothing() {
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=99).await;
     plugin.write_but(100, "100", Unprocessed::Mark).await;
@@ -157,7 +157,7 @@ async fn h2_an_unprocessed_mark_hides_nothing() {
 }
 
 #[tokio::test]
-async fn h2_our_hundredth_event_is_not_acknowledged_before_its_mark() {
+async fn h2_our_hundredth_event_is_not_acknowledged_before_its_marker() {
     // Whatever a batch of writes loses: these are no batches.
     let (items, plugin) = table(10).await;
     let lossy = Faults {
@@ -249,7 +249,7 @@ async fn h5_a_batch_across_two_windows_is_in_both() {
 }
 
 #[tokio::test]
-async fn h6_gaps_are_told_and_partial_batches_do_not_look_like_events() {
+async fn h6_gaps_are_errors_and_partial_batches_are_not_events() {
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=9).await;
     plugin.remove(5).await;
@@ -352,7 +352,7 @@ async fn h7_lowered_shards_are_refused_where_only_the_jvm_wrote() {
 }
 
 #[tokio::test]
-async fn h8_a_failed_read_of_marks_is_told_however_many_shards() {
+async fn h8_a_failed_read_of_markers_is_an_error_with_any_number_of_shards() {
     let (items, plugin) = table(150).await;
     // Hundreds 1 to 120: the last marks are in shards that the second request reads.
     for hundred in 0..120 {
@@ -392,7 +392,7 @@ async fn h8_a_failed_read_of_marks_is_told_however_many_shards() {
 }
 
 #[tokio::test]
-async fn h9_deletions_that_fail_are_told_and_gone_on_with() {
+async fn h9_deletions_that_fail_are_errors_and_resumable() {
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=250).await;
     plugin.delete_to(200, |n| n.is_multiple_of(7)).await;

@@ -78,36 +78,36 @@ async fn replayed(items: &Arc<dyn Items>, settings: &AnyLayout) -> Vec<u64> {
     all.iter().map(|e| e.sequence_number.get()).collect()
 }
 
-async fn lose_high_mark(items: &Arc<dyn Items>, plugin: &Plugin, shard: u64) {
+async fn lose_high_marker(items: &Arc<dyn Items>, plugin: &Plugin, shard: u64) {
     let key = Key::new(format!("journal-SH-{ID}-{shard}")).sorted(0u64);
     let lost = items.delete(&plugin.table, key, Condition::Always).await;
     lost.unwrap();
 }
 
 #[tokio::test]
-async fn a_lost_mark_hides_nothing() {
+async fn a_lost_marker_hides_nothing() {
     for last in [100, 101, 150, 199] {
         let (items, plugin) = table().await;
         fill_singly(&items, last).await;
-        lose_high_mark(&items, &plugin, 1).await;
+        lose_high_marker(&items, &plugin, 1).await;
         assert_eq!(plugin.highest().await, 99, "the plugin is wrong about it");
         assert_eq!(highest(&items).await, last);
         let (items, plugin) = table().await;
         fill(&items, last).await;
-        lose_high_mark(&items, &plugin, 1).await;
+        lose_high_marker(&items, &plugin, 1).await;
         assert_eq!(highest(&items).await, last, "a batch");
     }
     // Several of them, one after the other.
     let (items, plugin) = table().await;
     fill_singly(&items, 350).await;
     for shard in 1..=3 {
-        lose_high_mark(&items, &plugin, shard).await;
+        lose_high_marker(&items, &plugin, shard).await;
     }
     assert_eq!(highest(&items).await, 350);
 }
 
 #[tokio::test]
-async fn a_gap_at_the_end_of_a_hundred_and_a_lost_mark_hide_nothing_the_jvm_wrote() {
+async fn a_gap_at_the_end_of_a_hundred_and_a_lost_marker_hide_nothing_the_jvm_wrote() {
     // A classic actor whose events 99 and 100 were too large.
     let (items, plugin) = table().await;
     plugin.write_all(1..=98).await;
@@ -121,7 +121,7 @@ async fn a_gap_at_the_end_of_a_hundred_and_a_lost_mark_hide_nothing_the_jvm_wrot
 
 /// What reading two units instead of thirteen more cannot see.
 #[tokio::test]
-async fn where_the_jvm_left_such_a_gap_right_behind_ours_an_append_meets_what_is_there() {
+async fn where_the_jvm_left_such_a_gap_right_after_ours_an_append_is_a_conflict() {
     for count in [1, 2, 5] {
         let (items, plugin) = table().await;
         fill(&items, 98).await;
@@ -146,7 +146,7 @@ async fn where_the_jvm_left_such_a_gap_right_behind_ours_an_append_meets_what_is
 }
 
 #[tokio::test]
-async fn a_batch_under_way_across_hundreds_is_seen_to_its_last_row() {
+async fn a_batch_in_flight_across_hundreds_is_seen_to_its_last_row() {
     let (items, _) = table().await;
     fill(&items, 94).await;
     let gate = Gate::new(&items);
@@ -172,13 +172,13 @@ async fn a_batch_under_way_across_hundreds_is_seen_to_its_last_row() {
 }
 
 #[tokio::test]
-async fn members_of_a_first_batch_that_nobody_was_told_of_are_met_by_writers() {
+async fn members_of_an_unacknowledged_first_batch_are_met_by_writers() {
     let (items, plugin) = table().await;
     plugin.write_batch(1..=150).await;
     for n in (1..=99).chain(121..=150) {
         plugin.remove(n).await;
     }
-    lose_high_mark(&items, &plugin, 1).await;
+    lose_high_marker(&items, &plugin, 1).await;
     assert_eq!((plugin.highest().await, highest(&items).await), (0, 0));
     // Two writers, one that has read and one that has not, agree on the next number.
     let (reader, other) = (
@@ -223,7 +223,7 @@ async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
     let (items, plugin) = table().await;
     plugin.write_all(1..=250).await;
     plugin.delete_to(250, |n| n == 150).await;
-    lose_high_mark(&items, &plugin, 2).await;
+    lose_high_marker(&items, &plugin, 2).await;
     assert_eq!(plugin.highest().await, 150);
     assert_eq!(highest(&items).await, 250);
     // With two of them lost, and nothing left between that mark and the events that are there.
@@ -232,7 +232,7 @@ async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
     plugin.write_all(300..=310).await;
     plugin.delete_to(298, |n| n == 150).await;
     for shard in [2, 3] {
-        lose_high_mark(&items, &plugin, shard).await;
+        lose_high_marker(&items, &plugin, shard).await;
     }
     assert_eq!(plugin.highest().await, 150);
     assert_eq!(highest(&items).await, 310);
@@ -268,7 +268,7 @@ async fn what_the_jvm_failed_to_delete_of_ours_lowers_the_highest_unless_it_is_s
 }
 
 #[tokio::test]
-async fn behind_an_emptied_event_the_low_marks_tell() {
+async fn after_an_emptied_event_the_low_markers_count() {
     let (items, plugin) = table().await;
     fill_singly(&items, 5).await;
     let journal = open_as(&items, &akka()).await;

@@ -89,7 +89,7 @@ async fn stale(bed: &Bed) -> Journal {
 }
 
 #[tokio::test]
-async fn an_append_from_memory_is_not_acknowledged_below_the_low_mark() {
+async fn an_append_from_memory_is_not_acknowledged_below_the_low_marker() {
     for format in [Format::A, Format::B] {
         for count in [1, 2, 5] {
             let bed = Bed::new(true, format).await;

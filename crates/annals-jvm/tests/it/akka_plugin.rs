@@ -1,7 +1,7 @@
 //! What akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb do with their tables, as far as
 //! it decides what is found again: a model in plain words, for tests that show what comes of it.
 //!
-//! Promises: the plugin's algorithms, mistakes included: nothing is put on a condition, a failed
+//! Guarantees: the plugin's algorithms, mistakes included: nothing is put on a condition, a failed
 //! part of a batch may be forgotten, markers are trusted, batches are judged by what a replay meets.
 
 use std::sync::Arc;

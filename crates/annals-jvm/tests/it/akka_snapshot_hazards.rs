@@ -74,7 +74,7 @@ fn number_of(item: &Item) -> u64 {
 }
 
 #[tokio::test]
-async fn h10_a_snapshot_within_both_bounds_is_found_behind_one_that_is_not() {
+async fn h10_a_snapshot_within_both_bounds_is_found_after_one_that_is_not() {
     let bed = Bed::new().await;
     bed.save(11, 10).await;
     let until = 1_000 + 10;

@@ -178,7 +178,7 @@ async fn what_the_plugin_cannot_store_we_refuse() {
 }
 
 #[tokio::test]
-async fn histories_go_on_behind_what_the_plugin_wrote() {
+async fn histories_continue_after_the_plugins_events() {
     let mut refused = Vec::new();
     for chapter in chapters() {
         let memory = holding_all(&chapter).await;

@@ -113,7 +113,7 @@ async fn an_index_that_is_late_loses_nothing() {
 
 /// A batch that the index has in part replays with a hole, and nobody notices.
 #[tokio::test]
-async fn a_hole_in_the_index_is_filled_or_told() {
+async fn a_hole_in_the_index_is_filled_or_an_error() {
     for kind in KINDS {
         let (lagging, items, plugin) = late(kind).await;
         plugin.persist_each(ID, 1..=2).await;
@@ -269,7 +269,7 @@ async fn ids_whose_keys_collide_are_refused_by_name() {
 
 /// A deletion after the settings changed marks copies, and the rows stay.
 #[tokio::test]
-async fn rows_of_another_time_are_replayed_and_deleted_where_they_stand() {
+async fn rows_of_older_settings_are_replayed_and_deleted_under_their_keys() {
     // Until v1.11 keys were spread by number; since then by id.
     let (items, before) = table(SequenceNumberBased).await;
     before.persist_each(ID, 1..=6).await;
@@ -410,7 +410,7 @@ async fn rows_that_the_plugin_marked_are_passed_over() {
 
 /// An item that was left in part by a batch's unprocessed items, or damaged, is told.
 #[tokio::test]
-async fn what_does_not_parse_is_told() {
+async fn what_does_not_parse_is_an_error() {
     for kind in KINDS {
         let damage: [fn(Item) -> Item; 6] = [
             |item| item.with("message", vec![1, 2, 3]),
@@ -456,7 +456,7 @@ async fn tags_that_the_plugin_stored_are_read() {
 
 /// After an upgrade the plugin marks copies under today's keys, in front of rows of before.
 #[tokio::test]
-async fn rows_of_another_time_behind_todays_are_found() {
+async fn rows_of_older_settings_after_todays_are_found() {
     let (items, before) = table(SequenceNumberBased).await;
     before.persist_each(ID, 1..=10).await;
     let since = Plugin {
@@ -554,7 +554,7 @@ async fn a_window_cuts_a_batch_of_another_time() {
 
 /// Rows that the plugin removed behind ones that we emptied.
 #[tokio::test]
-async fn numbers_that_the_mark_tells_of_stay_taken() {
+async fn numbers_below_the_marker_stay_taken() {
     for kind in KINDS {
         let (items, mut plugin) = table(kind).await;
         plugin.soft = false;
@@ -574,7 +574,7 @@ async fn numbers_that_the_mark_tells_of_stay_taken() {
 /// An id that today's keys have no place for stops nobody else's verification, and a column that is
 /// named as one of ours is refused.
 #[tokio::test]
-async fn what_settings_leave_without_a_place_is_told() {
+async fn ids_that_settings_leave_without_a_key_are_refused() {
     let (items, _) = table(SequenceNumberBased).await;
     let mut settings = j5ik2o(SequenceNumberBased);
     let journal = &mut settings.j5ik2o.dynamo_db_journal;

@@ -1,7 +1,7 @@
 //! What j5ik2o's akka-persistence-dynamodb does with its journal table, as far as it decides what is
 //! found again: a model in plain words, for tests that show what comes of it.
 //!
-//! Promises: the plugin's algorithms, mistakes included: nothing is put on a condition, everything is
+//! Guarantees: the plugin's algorithms, mistakes included: nothing is put on a condition, everything is
 //! read through the index, rows are deleted under the keys that today's settings give.
 
 use std::sync::Arc;

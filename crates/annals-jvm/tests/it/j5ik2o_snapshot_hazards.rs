@@ -103,7 +103,7 @@ async fn a_load_up_to_a_number_reads_one_snapshot() {
 }
 
 #[tokio::test]
-async fn a_load_up_to_a_time_looks_at_every_page() {
+async fn a_load_up_to_a_time_reads_every_page() {
     let bed = Bed::new().await;
     for n in 1..=5 {
         bed.save(n, 300 * 1_024).await;
@@ -153,7 +153,7 @@ async fn a_deletion_deletes_every_page() {
 }
 
 #[tokio::test]
-async fn what_a_deletion_leaves_is_told() {
+async fn a_deletion_that_leaves_something_is_an_error() {
     let bed = Bed::new().await;
     for n in 1..=5 {
         bed.save(n, 10).await;
@@ -329,7 +329,7 @@ async fn what_is_too_large_is_refused_in_plain_words() {
 }
 
 #[tokio::test]
-async fn a_row_whose_place_cannot_be_read_is_passed_over() {
+async fn a_row_whose_number_cannot_be_read_is_skipped() {
     let bed = Bed::new().await;
     bed.save(1, 10).await;
     bed.save(2, 10).await;
@@ -367,7 +367,7 @@ impl SortKeyResolver for ByName {
 }
 
 #[tokio::test]
-async fn resolvers_of_ones_own_are_taken_and_their_mistakes_told() {
+async fn own_resolvers_work_and_their_mistakes_are_errors() {
     let bed = Bed::new().await;
     let resolvers = Resolvers {
         partition: Arc::new(ByName),

@@ -93,7 +93,7 @@ fn assert_conflict(ended: Result<(), StateError>, want: u64) {
 }
 
 #[tokio::test]
-async fn of_two_writers_one_is_told() {
+async fn of_two_writers_one_gets_a_conflict() {
     let bed = Bed::new(StoredRevision::V2).await;
     // Two nodes have read revision 1, and both write 2.
     bed.plugin.upsert(ID, 1, "read by both").await;
@@ -106,7 +106,7 @@ async fn of_two_writers_one_is_told() {
 }
 
 #[tokio::test]
-async fn revisions_go_on_behind_a_deletion() {
+async fn revisions_continue_after_a_deletion() {
     for module in MODULES {
         let bed = Bed::new(module).await;
         bed.plugin.upsert(ID, 1, "a").await;
@@ -206,7 +206,7 @@ async fn ids_of_one_partition_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn what_the_plugin_writes_behind_our_deletion_is_live() {
+async fn what_the_plugin_writes_after_our_deletion_is_live() {
     let bed = Bed::new(StoredRevision::V2).await;
     for revision in 1..=4 {
         bed.upsert(revision, "ours").await.unwrap();
@@ -274,7 +274,7 @@ async fn a_prefix_may_name_the_table() {
 }
 
 /// A process that ends after so many requests.
-async fn cut_off(bed: &Bed, act: impl AsyncFn(&States), requests: usize) {
+async fn interrupt(bed: &Bed, act: impl AsyncFn(&States), requests: usize) {
     let stepped: Arc<dyn Items> = Arc::new(Stepped::new(&bed.memory, false));
     let states = open(&stepped, &bed.settings, 7);
     let mut acting = std::pin::pin!(act(&states));
@@ -286,7 +286,7 @@ async fn cut_off(bed: &Bed, act: impl AsyncFn(&States), requests: usize) {
 }
 
 #[tokio::test]
-async fn a_deletion_that_was_cut_off_is_finished_by_whoever_reads() {
+async fn an_interrupted_deletion_is_finished_by_the_next_reader() {
     let mut seen = Vec::new();
     for requests in 0..6 {
         let bed = Bed::new(StoredRevision::V2).await;
@@ -294,7 +294,7 @@ async fn a_deletion_that_was_cut_off_is_finished_by_whoever_reads() {
         let delete = async |states: &States| {
             let _ = states.delete(&id(ID), Some(2)).await;
         };
-        cut_off(&bed, delete, requests).await;
+        interrupt(&bed, delete, requests).await;
         let is_shown = bed.plugin.get(ID).await.0.is_some();
         let found = bed.get().await;
         seen.push((is_shown, found.is_some()));
@@ -366,7 +366,7 @@ async fn a_write_that_had_landed_is_known_again() {
 }
 
 #[tokio::test]
-async fn damage_and_what_does_not_fit_are_told() {
+async fn damage_and_oversized_values_are_errors() {
     let bed = Bed::new(StoredRevision::V2).await;
     let large = Payload::new(Codec::Bytes, vec![0; 400 * 1_024]);
     let error = bed.states.upsert(&id(ID), 1, large).await.unwrap_err();

@@ -2,7 +2,7 @@
 //! request of every writer is a step, and schedules say who makes the next one. Two writers are put
 //! through all schedules there are, more through those of many seeds.
 //!
-//! Promises: whatever the schedule, a revision is acknowledged once, none is left out, and the last
+//! Guarantees: whatever the schedule, a revision is acknowledged once, none is left out, and the last
 //! one is what is found. A writer that is frozen for ever takes nothing back that was acknowledged.
 
 use std::collections::BTreeMap;
@@ -393,7 +393,7 @@ fn run_seed(scripts: &[&'static [Act]], seed: u64, dies: bool) {
 }
 
 #[test]
-fn many_writers_agree_whoever_is_frozen() {
+fn many_writers_agree_with_any_of_them_frozen() {
     for seed in 0..seeds() {
         for scripts in MANY {
             for dies in [false, true] {

@@ -1,7 +1,7 @@
 //! What j5ik2o's akka-persistence-dynamodb does with the tables of snapshots and durable state: a
 //! model in plain words, for tests that show what comes of it.
 //!
-//! Promises: the plugin's requests, mistakes included: nothing is put on a condition, of a query
+//! Guarantees: the plugin's requests, mistakes included: nothing is put on a condition, of a query
 //! only the first page is looked at, what a batch leaves unprocessed is forgotten.
 
 use std::sync::Arc;

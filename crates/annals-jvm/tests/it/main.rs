@@ -22,6 +22,7 @@ mod j5ik2o_snapshot_hazards;
 mod j5ik2o_snapshot_lag;
 mod j5ik2o_state_hazards;
 mod j5ik2o_state_schedules;
+mod j5ik2o_state_settings;
 mod j5ik2o_stores_cost;
 mod j5ik2o_stores_plugin;
 mod jvm_lines;

@@ -6,7 +6,6 @@ use super::stage::{
 use crate::tck::Setup;
 use annals::ErrorKind;
 use annals::journal::{Expected, Window};
-use annals::layout::Layout;
 use annals_jvm::AnyLayout;
 use annals_jvm::settings::Gaps;
 

@@ -1,0 +1,47 @@
+//! Skipping: takes sequence numbers that no event has, for a copy that keeps the numbers of its
+//! source.
+//!
+//! The numbers are taken by what a format stores anyway: a deleted history, or a batch that was
+//! given up.
+//!
+//! Guarantees: repeatable and resumable. Never overwrites a key.
+//! Trusts: the caller that numbers it calls deleted have no event among them.
+
+use super::format::{RowDelete, RowTable};
+use super::row::Row;
+use annals::items::Item;
+use annals::journal::Skip;
+use annals::{Error, PersistenceId, Result};
+
+pub(super) async fn skip<F: RowDelete>(format: &F, id: &PersistenceId, skip: Skip) -> Result<()> {
+    format.prepare().await?;
+    let tail = format.tail(id).await?;
+    match skip.is_deleted {
+        true => format.skip_deleted(id, skip, &tail).await,
+        false => format.skip_between(id, skip, &tail).await,
+    }
+}
+
+/// Puts a row that does not count, unless one like it is there.
+pub(crate) async fn put_placeholder<F: RowTable>(
+    format: &F,
+    id: &PersistenceId,
+    item: Item,
+    is_same: impl Fn(&Row, &Row) -> bool,
+) -> Result<()> {
+    let row = format.row(item.clone())?;
+    let Some(existing) = format.base().put_new(item).await? else {
+        return Ok(());
+    };
+    format.check_owner(id, row.number, &existing)?;
+    match is_same(&row, &format.row(existing)?) {
+        true => Ok(()),
+        false => Err(taken(id, row.number)),
+    }
+}
+
+pub(crate) fn taken(id: &PersistenceId, number: u64) -> Error {
+    Error::conflict(format!(
+        "another writer appends to this id; skip again when none does. id=`{id}`, number=`{number}`"
+    ))
+}

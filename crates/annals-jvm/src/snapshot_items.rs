@@ -1,0 +1,133 @@
+//! Snapshots as items, one each: what both layouts have in common.
+//!
+//! Guarantees: every page is read; a snapshot that is not of the id that was asked for is skipped; a
+//! deletion that fails is an error.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt, TryStreamExt};
+
+use annals::items::{Item, Query, Scan, TableSpec, Value, Write};
+use annals::journal::IdStream;
+use annals::layout::support::{each_once, stray_item, unreadable_at};
+use annals::snapshot::{Criteria, Snapshot, SnapshotStream};
+use annals::store::Store;
+use annals::verify::{Finding, FindingStream, StoredKind};
+use annals::{Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
+
+/// A table of snapshots.
+pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
+    fn store(&self) -> &Store;
+
+    fn table(&self) -> &Arc<TableSpec>;
+
+    /// The attribute of the sequence number.
+    fn number_name(&self) -> &str;
+
+    /// The id that an item belongs to.
+    fn id_in(&self, item: &Item) -> Option<PersistenceId>;
+
+    /// Whether an item without an id of ours belongs to another journal.
+    fn is_foreign(&self, _item: &Item) -> bool {
+        false
+    }
+
+    /// Sequence number and time of an item; `None` where it is not this id's.
+    fn position(&self, id: &PersistenceId, item: &Item) -> Result<Option<(SequenceNumber, u64)>>;
+
+    fn payload(&self, item: &Item) -> Result<Payload>;
+
+    /// The snapshot in an item, if it meets the criteria.
+    fn open(
+        &self,
+        id: &PersistenceId,
+        item: &Item,
+        criteria: &Criteria,
+    ) -> Result<Option<Snapshot>> {
+        let unreadable = |cause: Error| {
+            let number = item.get(self.number_name()).and_then(Value::as_u64);
+            let number = number.unwrap_or(0);
+            let message = format!("a snapshot cannot be read. id=`{id}`, number=`{number}`");
+            Error::new(cause.kind(), message).because(cause)
+        };
+        let position = self.position(id, item).map_err(unreadable)?;
+        let met = position.filter(|(number, time_ms)| criteria.matches(*number, *time_ms));
+        let Some((sequence_number, time_ms)) = met else {
+            return Ok(None);
+        };
+        Ok(Some(Snapshot {
+            persistence_id: id.clone(),
+            sequence_number,
+            time_ms,
+            anchor: None,
+            payload: self.payload(item).map_err(unreadable)?,
+        }))
+    }
+
+    /// The snapshots that a query finds.
+    fn found(&self, id: &PersistenceId, criteria: Criteria, query: Query) -> SnapshotStream {
+        let items = self.store().query_all(self.table(), query);
+        let (snapshots, id) = (self.clone(), id.clone());
+        let found = items.map(move |item| snapshots.open(&id, &item?, &criteria));
+        Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+    }
+
+    /// Deletes the snapshots that a query finds.
+    fn delete_found(
+        &self,
+        id: &PersistenceId,
+        criteria: &Criteria,
+        query: Query,
+    ) -> impl Future<Output = Result<()>> + Send {
+        async move {
+            let mut found = self.store().query_all(self.table(), query);
+            let mut writes = Vec::new();
+            while let Some(item) = found.try_next().await? {
+                let position = self.position(id, &item)?;
+                if position.is_some_and(|(number, time_ms)| criteria.matches(number, time_ms)) {
+                    writes.push(Write::Delete(self.table().key_of(&item)?));
+                }
+            }
+            if !writes.is_empty() {
+                self.store().write(self.table(), writes).await?;
+            }
+            Ok(())
+        }
+    }
+
+    /// The ids that have snapshots.
+    fn listed(&self, prefix: &str) -> IdStream {
+        let all = self.store().scan_all(self.table(), Scan::whole());
+        let snapshots = self.clone();
+        each_once(all.map_ok(move |item| snapshots.id_in(&item)), prefix)
+    }
+
+    /// What is wrong with an item of the table.
+    fn check(&self, item: &Item) -> Result<Vec<Finding>> {
+        let Some(id) = self.id_in(item) else {
+            if self.is_foreign(item) {
+                return Ok(Vec::new());
+            }
+            let key = self.table().key_of(item)?;
+            return Ok(vec![stray_item(
+                StoredKind::Snapshot,
+                self.table().name(),
+                &key,
+            )]);
+        };
+        match self.open(&id, item, &Criteria::ALL) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let number = item.get(self.number_name()).and_then(Value::as_u64);
+                let number = number.unwrap_or(0);
+                Ok(unreadable_at(StoredKind::Snapshot, &id, number, &error))
+            }
+            opened => opened.map(|_| Vec::new()),
+        }
+    }
+
+    /// What is wrong with items of the table.
+    fn checked(&self, items: impl Stream<Item = Result<Item>> + Send + 'static) -> FindingStream {
+        let snapshots = self.clone();
+        Box::pin(items.map(move |item| snapshots.check(&item?)))
+    }
+}
