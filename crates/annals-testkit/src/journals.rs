@@ -32,7 +32,6 @@ pub fn window(range: RangeInclusive<u64>, max: u64) -> Window {
         from: number(*range.start()),
         to: SequenceNumber::new(*range.end()).unwrap_or(SequenceNumber::LAST),
         max,
-        ..Window::ALL
     }
 }
 

@@ -47,7 +47,6 @@ impl Replay {
             from: self.from,
             to: self.to.unwrap_or(SequenceNumber::LAST),
             max: self.max.unwrap_or(u64::MAX),
-            ..Window::ALL
         };
         let events = match self.follow {
             true => journal.follow(id, self.from),

@@ -138,7 +138,6 @@ pub(super) async fn events(call: Call) -> Answer {
         from,
         to: to.unwrap_or(SequenceNumber::LAST),
         max: max.unwrap_or(u64::MAX),
-        ..Window::ALL
     };
     let journal = app.annals().await?.journal();
     let events = journal.replay(&id, window);

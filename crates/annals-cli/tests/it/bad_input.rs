@@ -94,7 +94,7 @@ fn a_missing_table() {
             let outcome = annals.run(&[verb, "absent-table"]);
             outcome.fails(
                 2,
-                "create it with `annals tables create` (--log for those of the log), or name another. table=`absent-table`",
+                "create it with `annals tables create` (--log for the log's), or name another. table=`absent-table`",
             );
         }
         annals.run(&["export", "x"]).fails(2, "3 to 255");

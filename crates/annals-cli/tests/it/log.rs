@@ -288,7 +288,7 @@ fn stats_and_links_tell_how_far_the_log_is() {
 fn without_tables_the_command_that_makes_them_is_named() {
     on_every_store(|annals| {
         let outcome = annals.run(&["log", "stats"]);
-        outcome.fails(2, "`annals tables create` (--log for those of the log)");
+        outcome.fails(2, "`annals tables create` (--log for the log's)");
     });
 }
 

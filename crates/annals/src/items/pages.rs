@@ -47,8 +47,12 @@ impl Read {
 }
 
 /// A stream of pages, in order. An error ends it.
+///
+/// See [`Page`] for an example of a page.
 pub type PageStream = Pin<Box<dyn Stream<Item = Result<Page>> + Send>>;
 /// A stream of items, in order. An error ends it.
+///
+/// See [`query_all`] for an example.
 pub type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
 
 fn pages(items: Arc<dyn Items>, table: Arc<TableSpec>, read: Read) -> PageStream {

@@ -119,8 +119,7 @@ pub struct TableNames {
 
 /// How events, snapshots and durable state are stored as items, and in which tables.
 ///
-/// See [`AnnalsLayout`] for the core's own, and [`Annals::open`](crate::Annals::open), which takes
-/// any.
+/// [`Annals::open`](crate::Annals::open) takes any layout. See [`AnnalsLayout`] for an example.
 #[async_trait]
 pub trait Layout: fmt::Debug + Send + Sync + 'static {
     /// The name, as in the setting `layout`.

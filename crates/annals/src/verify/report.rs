@@ -13,6 +13,8 @@ pub const NO_OTHER_COPY: &str = "there is no other copy of it in these tables";
 const SKIPPED_SNAPSHOT: &str = "recovery skips it and uses an older snapshot or the events; delete it (`annals snapshot delete`) when its bytes are no longer needed";
 
 /// Something wrong with an id: what, at which sequence numbers or revisions, and details for people.
+///
+/// See [`Findings`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     problem: Problem,
@@ -32,6 +34,18 @@ impl Damage {
 }
 
 /// Collects the findings about one id.
+///
+/// ```
+/// use annals::layout::support::{Damage, Findings, NO_OTHER_COPY};
+/// use annals::verify::{Problem, StoredKind, Verify};
+///
+/// let id = "Cart|42".parse()?;
+/// let mut findings = Findings::new(StoredKind::Event, &id, &Verify::Check.into());
+/// let gap = Damage::new(Problem::Gap, (2, 3), "no event has these sequence numbers");
+/// findings.leave(gap, NO_OTHER_COPY);
+/// assert_eq!(findings.finish()[0].problem, Problem::Gap);
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Findings {
     id: PersistenceId,
@@ -94,6 +108,8 @@ impl Findings {
 }
 
 /// What the scan of a whole table finds.
+///
+/// See [`SeenIds`] for an example.
 #[derive(Clone, Debug)]
 pub enum ScannedEntry {
     /// An id that owns an item.
@@ -103,6 +119,15 @@ pub enum ScannedEntry {
 }
 
 /// The ids that a scan has found. All of them fit in memory.
+///
+/// ```
+/// use annals::layout::support::{ScannedEntry, SeenIds};
+///
+/// let mut ids = SeenIds::default();
+/// assert!(matches!(ids.first_seen("Cart|42".parse()?), Some(ScannedEntry::Id(_))));
+/// assert!(ids.first_seen("Cart|42".parse()?).is_none());
+/// # Ok::<(), annals::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct SeenIds(HashSet<Arc<str>>);
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use annals::Random;
-use annals::items::{Condition, Cost, Items, Query, Scan, Write, item_size};
+use annals::items::{Condition, Cost, Query, Scan, Write, item_size};
 use annals::store::Store;
 use annals::store::{Count, Counts, FAILED, READ_UNITS, REFUSED, REQUESTS, Verb, WRITE_UNITS};
 use annals_testkit::faulty::{Faults, Faulty};

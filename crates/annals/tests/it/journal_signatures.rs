@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use annals::items::Items;
 use annals::journal::{Append, Expected, Journal, Window};
-use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::{Annals, Token};
 use annals_jvm::AnyLayout;

@@ -259,7 +259,6 @@ impl Writer {
             from: SequenceNumber::new(from).unwrap(),
             to: SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST),
             max: REACH,
-            ..Window::ALL
         };
         let replay = self.journal.replay(&id(index), window);
         let events: Vec<Event> = match replay.try_collect().await {
