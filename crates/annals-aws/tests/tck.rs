@@ -1,7 +1,7 @@
 //! Every property on every layout, on DynamoDB, each a test of its own:
 //! `cargo test -p annals-aws --test tck j18`.
 //!
-//! On an emulator in this process, or on the server that `ANNALS_TEST_DYNAMODB` names.
+//! Runs on an emulator in this process, or on the server that `ANNALS_TEST_DYNAMODB` names.
 #![allow(clippy::unwrap_used)]
 
 #[path = "it/server.rs"]

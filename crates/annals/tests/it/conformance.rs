@@ -126,7 +126,10 @@ async fn a_partition_of_one_item_is_read_in_one_request() {
 /// A check that nobody lists would pass for ever.
 #[test]
 fn every_check_is_listed() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../annals-testkit/src/conformance");
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../annals-testkit/src/conformance"
+    );
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let subject = path.file_stem().unwrap().to_str().unwrap().to_owned();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use annals::store::Store;
 use annals::items::{Condition, Item, Items, Key, Query, Scan, TableSpec, Write};
 use annals::memory::Memory;
+use annals::store::Store;
 use annals::{Error, ErrorKind, Random, Result};
 use annals_testkit::faulty::{Faults, Faulty};
 use futures::FutureExt;
