@@ -1,7 +1,7 @@
-//! Items as DynamoDB's attributes, and back. Pure.
+//! Items as DynamoDB attributes, and back. Pure.
 //!
-//! Promises: an item sent and read back is the same item; byte strings are shared, not copied.
-//! Never: drops what it does not know. An attribute of a type we cannot hold is `Corrupt`.
+//! Guarantees: an item written and read back is the same item; byte strings are shared, not copied. An
+//! attribute of an unknown type is `Corrupt`, never dropped.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,17 +11,17 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 
-/// An item in the SDK's form.
+/// An item in the SDK's types.
 pub(crate) type Attributes = HashMap<String, AttributeValue>;
 
-/// `item` in the SDK's form. Names and texts are copied, byte strings are shared.
+/// Converts an item to the SDK's types. Names and strings are copied, byte strings are shared.
 pub(crate) fn attributes_of(item: &Item) -> Attributes {
     item.iter()
         .map(|(name, value)| (name.to_owned(), attribute_of(value)))
         .collect()
 }
 
-/// `value` in the SDK's form.
+/// Converts a value to the SDK's types.
 pub(crate) fn attribute_of(value: &Value) -> AttributeValue {
     let blob = |bytes: &Bytes| Blob::from_maybe_shared(bytes.clone());
     match value {
@@ -41,10 +41,10 @@ pub(crate) fn attribute_of(value: &Value) -> AttributeValue {
     }
 }
 
-/// The item that DynamoDB answered.
+/// Converts a returned item.
 ///
 /// # Errors
-/// `Corrupt` where an attribute is of a type or a range we cannot hold.
+/// `Corrupt` if an attribute has an unknown type or is out of range.
 pub(crate) fn item_of(attributes: Attributes) -> Result<Item> {
     let parsed = attributes.into_iter().map(|(name, attribute)| {
         let value = value_of(attribute).map_err(|cause| {
@@ -75,7 +75,7 @@ fn value_of(attribute: AttributeValue) -> Result<Value> {
         AttributeValue::Bs(set) => Value::Bs(set.into_iter().map(Blob::into_bytes).collect()),
         _ => {
             return Err(Error::corrupt(
-                "type is newer than this program; use a newer one",
+                "the attribute type is unknown; update annals",
             ));
         }
     })
@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn every_type_comes_back_as_it_went() {
+    fn every_type_round_trips() {
         let item = every_type();
         assert_eq!(item_of(attributes_of(&item)).unwrap(), item);
     }
 
     #[test]
-    fn byte_strings_are_shared_and_not_copied() {
+    fn byte_strings_are_not_copied() {
         let payload = Bytes::from(vec![7u8; 1_000]);
         let there = attributes_of(&Item::new().with("p", payload.clone()));
         let back = item_of(there).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_is_corrupt() {
+    fn a_number_out_of_range_is_corrupt() {
         let attributes = HashMap::from([("n".to_owned(), AttributeValue::N("1e999".to_owned()))]);
         let error = item_of(attributes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);

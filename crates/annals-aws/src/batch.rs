@@ -1,10 +1,9 @@
-//! The two verbs that take any number: cut into what one request may carry, several requests under
-//! way at once, and what DynamoDB left unprocessed sent again.
+//! Batch get and batch write of any size: split into requests, several in flight at once, and
+//! unprocessed entries sent again.
 //!
-//! Promises: every key is answered and every write confirmed, or there is an error that names
-//! exactly the writes that were not. An answer that brought some is followed up at once (16 MB is
-//! all that one may hold); only one that brought nothing is taken for throttling.
-//! Never: sends a key twice in one request, which DynamoDB refuses.
+//! Guarantees: every key is read and every write confirmed, or the error names exactly the writes that
+//! were not. A partial response is followed up at once (a response holds at most 16 MB); only an empty
+//! one counts as throttling. Never sends a key twice in one request, which DynamoDB rejects.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,14 +24,14 @@ use crate::items::TOTAL;
 use crate::retry::Call;
 use crate::{capacity, request};
 
-/// What some of the keys name.
+/// The items found under some of the keys.
 struct Found {
     items: HashMap<Key, Item>,
     cost: Cost,
 }
 
 impl Found {
-    fn nothing() -> Self {
+    fn empty() -> Self {
         Self {
             items: HashMap::new(),
             cost: Cost::ZERO,
@@ -46,15 +45,15 @@ impl Found {
 }
 
 impl DynamoDb {
-    pub(crate) async fn get_any(&self, table: &TableSpec, keys: &[Key]) -> Result<Got> {
+    pub(crate) async fn get_batch(&self, table: &TableSpec, keys: &[Key]) -> Result<Got> {
         keys.iter().try_for_each(|key| check_key(table, key))?;
         let mut seen = HashSet::with_capacity(keys.len());
-        let different: Vec<&Key> = keys.iter().filter(|key| seen.insert(*key)).collect();
-        let mut found = match different.as_slice() {
+        let distinct: Vec<&Key> = keys.iter().filter(|key| seen.insert(*key)).collect();
+        let mut found = match distinct.as_slice() {
             [key] => self.get_one(table, key).await?,
-            different => self.get_chunks(table, different).await?,
+            distinct => self.get_chunks(table, distinct).await?,
         };
-        let items = keys.iter().map(|key| match different.len() == keys.len() {
+        let items = keys.iter().map(|key| match distinct.len() == keys.len() {
             true => found.items.remove(key),
             false => found.items.get(key).cloned(),
         });
@@ -88,25 +87,25 @@ impl DynamoDb {
     async fn get_chunks(&self, table: &TableSpec, keys: &[&Key]) -> Result<Found> {
         let chunks = keys.chunks(GET_BATCH_MAX).map(<[_]>::to_vec);
         let chunks: Vec<_> = chunks.map(|keys| self.get_chunk(table, keys)).collect();
-        let answers = stream::iter(chunks).buffer_unordered(self.batches_at_once);
+        let answers = stream::iter(chunks).buffer_unordered(self.batch_concurrency);
         let merge = |mut all: Found, some: Found| async move {
             all.add(some);
             Ok(all)
         };
-        answers.try_fold(Found::nothing(), merge).await
+        answers.try_fold(Found::empty(), merge).await
     }
 
     async fn get_chunk(&self, table: &TableSpec, keys: Vec<&Key>) -> Result<Found> {
         let mut call = self.sender.call();
         let mut wanted: Vec<Key> = keys.into_iter().cloned().collect();
-        let mut found = Found::nothing();
+        let mut found = Found::empty();
         while !wanted.is_empty() {
             let (some, left) = self.get_once(table, &wanted, &mut call).await?;
             let is_stuck = left.len() >= wanted.len();
             found.add(some);
             wanted = left;
             if is_stuck {
-                let cause = format!("keys were left unprocessed. keys=`{}`", wanted.len());
+                let cause = format!("DynamoDB left keys unprocessed. keys=`{}`", wanted.len());
                 let cause = Error::unavailable(cause);
                 call.pause(Trouble::Throttled, cause).await?;
             }
@@ -115,7 +114,7 @@ impl DynamoDb {
         Ok(found)
     }
 
-    /// Asks for the keys once; answers what was found, and the keys that were left unprocessed.
+    /// Requests the keys once. Returns the items found, and the unprocessed keys.
     async fn get_once(
         &self,
         table: &TableSpec,
@@ -143,7 +142,7 @@ impl DynamoDb {
         });
         let items = items.collect::<Result<HashMap<Key, Item>>>()?;
         let sizes = items.values().map(item_size);
-        // A key that names nothing is billed like the smallest item.
+        // An absent key is billed like the smallest item.
         let missing = wanted.len().saturating_sub(left.len() + items.len());
         let sizes = sizes.chain(std::iter::repeat_n(0, missing));
         let unbilled = sizes.map(|size| Cost::of_read(size, Default::default()));
@@ -153,23 +152,23 @@ impl DynamoDb {
     }
 }
 
-/// A write that waits for its confirmation: its place among the caller's writes and its key.
+/// A write that is not confirmed yet: its index among the caller's writes, and its key.
 #[derive(Clone, Copy)]
 struct Pending<'a> {
-    place: usize,
+    index: usize,
     key: &'a Key,
     write: &'a Write,
 }
 
-/// How a chunk of writes ended: what it cost, what was not confirmed, and why.
-struct Ended<'a> {
+/// The outcome of a chunk of writes: its cost, the unconfirmed writes, and why.
+struct ChunkOutcome<'a> {
     cost: Cost,
     pending: Vec<Pending<'a>>,
     cause: Option<Error>,
 }
 
 impl DynamoDb {
-    pub(crate) async fn write_any(
+    pub(crate) async fn write_batch(
         &self,
         table: &TableSpec,
         writes: Vec<Write>,
@@ -189,7 +188,7 @@ impl DynamoDb {
             return Ok(cost);
         };
         let all = writes.into_iter().enumerate();
-        let remaining = all.filter(|(place, _)| pending.contains(place));
+        let remaining = all.filter(|(index, _)| pending.contains(index));
         Err(BatchError {
             remaining: remaining.map(|(_, write)| write).collect(),
             cost,
@@ -197,7 +196,7 @@ impl DynamoDb {
         })
     }
 
-    /// What the chunks cost, the places of the writes that were not confirmed, and why.
+    /// Writes the chunks. Returns the cost, the indexes of the unconfirmed writes, and why.
     async fn write_chunks(
         &self,
         table: &TableSpec,
@@ -205,18 +204,18 @@ impl DynamoDb {
         keys: &[Key],
     ) -> (Cost, BTreeSet<usize>, Option<Error>) {
         let pending = writes.iter().zip(keys).enumerate();
-        let pending = pending.map(|(place, (write, key))| Pending { place, key, write });
+        let pending = pending.map(|(index, (write, key))| Pending { index, key, write });
         let has_failed = AtomicBool::new(false);
         let chunks = request::chunks(pending, |pending| pending.write);
         let chunks: Vec<_> = chunks
             .into_iter()
             .map(|chunk| self.write_chunk(table, chunk, &has_failed))
             .collect();
-        let mut ended = stream::iter(chunks).buffer_unordered(self.batches_at_once);
+        let mut outcomes = stream::iter(chunks).buffer_unordered(self.batch_concurrency);
         let (mut cost, mut remaining, mut cause) = (Cost::ZERO, BTreeSet::new(), None);
-        while let Some(chunk) = ended.next().await {
+        while let Some(chunk) = outcomes.next().await {
             cost += chunk.cost;
-            remaining.extend(chunk.pending.iter().map(|pending| pending.place));
+            remaining.extend(chunk.pending.iter().map(|pending| pending.index));
             cause = cause.or(chunk.cause);
         }
         (cost, remaining, cause)
@@ -227,12 +226,12 @@ impl DynamoDb {
         table: &TableSpec,
         mut pending: Vec<Pending<'a>>,
         has_failed: &AtomicBool,
-    ) -> Ended<'a> {
+    ) -> ChunkOutcome<'a> {
         let mut call = self.sender.call();
         let mut units = Cost::ZERO;
         let mut cause = None;
-        // Once a chunk has failed no other one begins: it would take another deadline to learn
-        // the same. What is under way ends as it may.
+        // After a failure no other chunk starts: it would wait for another deadline to fail the same
+        // way. Chunks in flight finish.
         while cause.is_none() && !pending.is_empty() {
             if call.requests() == 0 && has_failed.load(Ordering::Relaxed) {
                 break;
@@ -245,7 +244,7 @@ impl DynamoDb {
                     pending.retain(|pending| left.contains(pending.key));
                     let n = pending.len();
                     if n == before {
-                        let left = format!("writes were left unprocessed. writes=`{n}`");
+                        let left = format!("DynamoDB left writes unprocessed. writes=`{n}`");
                         let left = Error::unavailable(left);
                         cause = call.pause(Trouble::Throttled, left).await.err();
                     }
@@ -256,14 +255,14 @@ impl DynamoDb {
         if cause.is_some() {
             has_failed.store(true, Ordering::Relaxed);
         }
-        Ended {
+        ChunkOutcome {
             cost: units.in_requests(call.requests()),
             pending,
             cause,
         }
     }
 
-    /// Sends the writes once; answers the units and the keys that were left unprocessed.
+    /// Sends the writes once. Returns the cost and the unprocessed keys.
     async fn write_once(
         &self,
         table: &TableSpec,
@@ -297,7 +296,7 @@ impl DynamoDb {
     }
 }
 
-/// Which key an unprocessed write is about.
+/// The key of an unprocessed write.
 fn unprocessed_key(table: &TableSpec, write: WriteRequest) -> Result<Option<Key>> {
     let put = write.put_request.map(|put| put.item);
     let attributes = put.or(write.delete_request.map(|delete| delete.key));

@@ -1,13 +1,12 @@
-//! What an answer cost, as DynamoDB itself says.
+//! The consumed capacity of a response, as DynamoDB reports it.
 //!
-//! Promises: the units of the answer, with those of its indexes (`TOTAL` adds them up).
-//! Trusts: a server that answers no units at all (ScyllaDB's Alternator) to be one without a bill;
-//! then the figures are computed from what is visible.
+//! Guarantees: includes the units of indexes (`TOTAL` adds them up). A server that reports no units
+//! (ScyllaDB Alternator) yields `None`; the caller then computes them by the published rules.
 
 use annals::items::{Consistency, Cost, Item, item_size};
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 
-/// The write units an answer names; `None` where it names none. No request counted.
+/// The write units of a response, if reported. Counts no request.
 pub(crate) fn written<'a>(
     consumed: impl IntoIterator<Item = &'a ConsumedCapacity>,
 ) -> Option<Cost> {
@@ -18,7 +17,7 @@ pub(crate) fn written<'a>(
     })
 }
 
-/// The read units an answer names; `None` where it names none. No request counted.
+/// The read units of a response, if reported. Counts no request.
 pub(crate) fn read<'a>(consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) -> Option<Cost> {
     let units = units(consumed)?;
     Some(Cost {
@@ -32,7 +31,7 @@ fn units<'a>(consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) -> Option
     each.fold(None, |sum, units| Some(sum.unwrap_or(0.0) + units))
 }
 
-/// What a page of these items costs by the published rules.
+/// The cost of a page of these items by the published rules.
 pub(crate) fn of_page(items: &[Item], consistency: Consistency) -> Cost {
     Cost::of_read(items.iter().map(item_size).sum(), consistency)
 }

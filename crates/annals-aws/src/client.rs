@@ -1,13 +1,12 @@
-//! Opening: settings, region, credentials and timeouts become a client of the SDK.
+//! Opens the DynamoDB client from settings, region, credentials and timeouts.
 //!
-//! Promises: nothing is sent before the first verb, and a setting that cannot work is refused here.
-//! Trusts: AWS's own chain for credentials; whether there are any, the first request finds out.
-//! Never: prints a secret; the only one it reads is the proxy's password, out of the environment.
+//! Guarantees: sends nothing before the first operation, and refuses invalid settings at once. Missing
+//! credentials are reported by the first request. Never prints a secret; the only one it reads is the
+//! proxy password, from the environment.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::settings::{AwsClientSettings, AwsSettings};
 use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_config::environment::EnvironmentVariableRegionProvider;
 use aws_config::meta::region::RegionProviderChain;
@@ -22,24 +21,20 @@ use crate::error::Service;
 use crate::http::{UserAgent, http_client};
 use crate::proxy::Proxy;
 use crate::retry::Sender;
+use crate::settings::{AwsClientSettings, AwsSettings};
 
-/// Items in DynamoDB, or in a server that speaks like it.
+/// Items in DynamoDB, or in a server with the same API.
 ///
-/// Every verb retries within `client-execution-timeout` and counts its retries into the cost; a
-/// verb of many requests gives each of them that long. Needs a Tokio runtime with I/O and time.
+/// Every operation retries within `client-execution-timeout` and counts retries in its cost; an
+/// operation of many requests gives each of them that long. Needs a Tokio runtime with I/O and time.
 ///
 /// ```no_run
 /// use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
-/// use annals_aws::AwsSettings;
-/// use annals_aws::DynamoDb;
+/// use annals_aws::{AwsSettings, DynamoDb};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = AwsSettings {
-///     endpoint: Some("http://localhost:8000".to_owned()),
-///     ..AwsSettings::default()
-/// };
-/// let items = DynamoDb::open(&settings).await?;
+/// let items = DynamoDb::open(&AwsSettings::at("http://localhost:8000")).await?;
 ///
 /// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
 /// items.create_table(&table, Default::default()).await?;
@@ -52,20 +47,20 @@ use crate::retry::Sender;
 pub struct DynamoDb {
     pub(crate) client: Client,
     pub(crate) sender: Sender,
-    /// How many requests of one batch are under way at once.
-    pub(crate) batches_at_once: usize,
-    /// What the client was made from, for [`bench`](crate::bench) to make a bare one.
+    /// How many requests of one batch are in flight at once.
+    pub(crate) batch_concurrency: usize,
+    /// The configuration of the client, from which [`bench`](crate::bench) makes a bare one.
     pub(crate) shared: SdkConfig,
 }
 
-/// How many requests one batch may have under way, so that it leaves connections to others.
-const BATCHES_AT_ONCE_MAX: usize = 8;
+/// How many requests one batch may have in flight, so that it leaves connections to others.
+const BATCH_CONCURRENCY_MAX: usize = 8;
 
 impl DynamoDb {
-    /// Opens DynamoDB with credentials from AWS's own chain.
+    /// Opens DynamoDB with credentials from the AWS credential chain.
     ///
     /// # Errors
-    /// `Invalid` where there is no region, or a setting cannot work.
+    /// `Invalid` if there is no region, or a setting is invalid.
     pub async fn open(settings: &AwsSettings) -> Result<Self> {
         check(settings)?;
         let shared = loader(settings).load().await;
@@ -73,10 +68,10 @@ impl DynamoDb {
         Self::with_config(shared, settings, clock, Random::from_machine())
     }
 
-    /// Opens a server that takes any credentials, with keys that mean nothing. For tests.
+    /// Opens a server that accepts any credentials, with dummy keys. For tests.
     ///
     /// # Errors
-    /// `Invalid` without an endpoint, which keeps this away from AWS.
+    /// `Invalid` without an endpoint, so that it never reaches AWS.
     #[doc(hidden)]
     pub async fn open_local(
         settings: &AwsSettings,
@@ -85,7 +80,7 @@ impl DynamoDb {
     ) -> Result<Self> {
         check(settings)?;
         if settings.endpoint.is_none() {
-            return Err(Error::invalid("a local server has an endpoint; set it"));
+            return Err(Error::invalid("a local server needs an endpoint; set it"));
         }
         let keys = Credentials::new("local", "local", None, None, "open_local");
         let shared = loader(settings).credentials_provider(keys).load().await;
@@ -98,13 +93,13 @@ impl DynamoDb {
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
-        // Wherever they came from: settings, environment or profile.
-        check_place(&shared)?;
+        // From settings, environment or profile.
+        check_location(&shared)?;
         let limits = &settings.aws_client_config;
         Ok(Self {
             client: Client::from_conf(client_config(&shared, limits)?.build()),
             sender: Sender::new(Service::DynamoDb, limits, clock, random),
-            batches_at_once: limits.max_connections.min(BATCHES_AT_ONCE_MAX),
+            batch_concurrency: limits.max_connections.min(BATCH_CONCURRENCY_MAX),
             shared,
         })
     }
@@ -120,10 +115,10 @@ impl fmt::Debug for DynamoDb {
     }
 }
 
-/// The SDK's client as we use it: [`Sender`] alone retries and ends what takes too long, so the
-/// SDK's retries and its watch over stalled streams would only cost time.
+/// The SDK client without its own retries and stalled-stream protection: [`Sender`] alone retries
+/// and enforces timeouts.
 fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Builder> {
-    let proxy = Proxy::of(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
+    let proxy = Proxy::from_settings(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
     let mut config = Builder::from(shared)
         .http_client(http_client(limits, proxy)?)
         .retry_config(RetryConfig::disabled())
@@ -134,8 +129,8 @@ fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Build
     Ok(config)
 }
 
-/// Whether there is a region, and nothing is wrong with it or with the address.
-pub(crate) fn check_place(shared: &SdkConfig) -> Result<()> {
+/// Checks that there is a region, and that region and endpoint are valid.
+pub(crate) fn check_location(shared: &SdkConfig) -> Result<()> {
     shared.endpoint_url().map_or(Ok(()), check_endpoint)?;
     match shared.region() {
         Some(region) => check_region(region.as_ref()),
@@ -153,14 +148,14 @@ pub(crate) fn loader(settings: &AwsSettings) -> ConfigLoader {
     match (&settings.endpoint, &settings.region) {
         (None, None) => loader,
         (None, Some(region)) => loader.region(Region::new(region.clone())),
-        (Some(endpoint), _) => loader.endpoint_url(endpoint).region(near_region(settings)),
+        (Some(endpoint), _) => loader.endpoint_url(endpoint).region(local_region(settings)),
     }
 }
 
-/// The region where an endpoint is set: a server of one's own takes any, so there is a default,
-/// and the machine's metadata service, which a laptop would wait for in vain, is not asked.
-fn near_region(settings: &AwsSettings) -> RegionProviderChain {
-    const ANY: &str = "us-east-1";
+/// The region for a custom endpoint. A local server accepts any, so there is a default, and the
+/// instance metadata service is not queried: on a laptop that would wait for a timeout.
+fn local_region(settings: &AwsSettings) -> RegionProviderChain {
+    const DEFAULT: &str = "us-east-1";
     let mut profile = ProfileFileRegionProvider::builder();
     if let Some(name) = &settings.profile {
         profile = profile.profile_name(name);
@@ -168,7 +163,7 @@ fn near_region(settings: &AwsSettings) -> RegionProviderChain {
     RegionProviderChain::first_try(settings.region.clone().map(Region::new))
         .or_else(EnvironmentVariableRegionProvider::new())
         .or_else(profile.build())
-        .or_else(Region::new(ANY))
+        .or_else(Region::new(DEFAULT))
 }
 
 pub(crate) fn check(settings: &AwsSettings) -> Result<()> {
@@ -201,11 +196,11 @@ mod tests {
 
     use super::*;
 
-    /// A chain that ends without credentials.
+    /// A credential chain that finds nothing.
     #[derive(Debug)]
-    struct Nobody;
+    struct NoCredentials;
 
-    impl ProvideCredentials for Nobody {
+    impl ProvideCredentials for NoCredentials {
         fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
         where
             Self: 'a,
@@ -220,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_region_nothing_opens() {
+    fn refuses_to_open_without_a_region() {
         let error = open(SdkConfig::builder().build()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert_eq!(
@@ -230,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_or_endpoint_that_cannot_be_one_is_refused_wherever_it_came_from() {
+    fn refuses_an_invalid_region_or_endpoint_from_any_source() {
         let refused = |shared: SdkConfig| {
             let error = open(shared).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -246,10 +241,10 @@ mod tests {
         );
     }
 
-    /// An address for DynamoDB alone, out of the environment, goes past our checks; and what the
-    /// SDK says about it holds the whole request.
+    /// An endpoint for DynamoDB alone, from the environment, bypasses our checks, and the SDK's error
+    /// about it contains the whole request.
     #[tokio::test]
-    async fn a_request_that_cannot_be_built_is_told_without_its_contents() {
+    async fn an_unbuildable_request_is_reported_without_its_contents() {
         let keys = Credentials::new("access", "hidden", None, None, "test");
         let shared = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
@@ -268,7 +263,7 @@ mod tests {
             for error in [put, batch.unwrap_err().cause] {
                 assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
                 let text = format!("{error} {error:?}");
-                assert!(text.contains("; check its address"), "{text}");
+                assert!(text.contains("; check the endpoint"), "{text}");
                 assert!(!text.contains("confidential"), "{text}");
                 assert!(!text.contains("hidden"), "{text}");
             }
@@ -282,18 +277,18 @@ mod tests {
             profile: Some("no-such-profile".to_owned()),
             ..AwsSettings::default()
         };
-        let ours = near_region(&set(Some("eu-north-1"))).region().await;
+        let ours = local_region(&set(Some("eu-north-1"))).region().await;
         assert_eq!(ours, Some(Region::new("eu-north-1")));
-        assert!(near_region(&set(None)).region().await.is_some());
+        assert!(local_region(&set(None)).region().await.is_some());
     }
 
     #[tokio::test]
-    async fn missing_credentials_are_found_out_by_the_first_request() {
+    async fn the_first_request_reports_missing_credentials() {
         let shared = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new("us-east-1"))
             .endpoint_url("http://127.0.0.1:1")
-            .credentials_provider(SharedCredentialsProvider::new(Nobody));
+            .credentials_provider(SharedCredentialsProvider::new(NoCredentials));
         let store = open(shared.build()).unwrap();
         let key = KeySchema::new(KeyAttribute::text("id"));
         let table = TableSpec::new("notes".parse().unwrap(), key).unwrap();
@@ -307,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_prints_no_secret() {
+    fn debug_output_has_no_secret() {
         let keys = Credentials::new("access", "hidden", None, None, "test");
         let shared = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())

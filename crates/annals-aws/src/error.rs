@@ -1,8 +1,7 @@
-//! What a failure of the SDK means: the one place that knows AWS's error codes.
+//! Maps failures of the SDK to retries and error kinds; the only place that knows AWS error codes.
 //!
-//! Promises: every failure gets one verdict, whether to try again and otherwise what the caller
-//! should do; the cause is kept as the error's source.
-//! Never: retries by itself, or lets an error type of the SDK out.
+//! Guarantees: every failure gets one verdict: retry, or what the caller should do. The cause is kept
+//! as the error's source. No error type of the SDK leaves this crate.
 
 use std::error::Error as StdError;
 
@@ -23,7 +22,7 @@ use aws_sdk_dynamodb::operation::scan::ScanError;
 
 use crate::attribute::Attributes;
 
-/// Which service of AWS is spoken to.
+/// An AWS service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     DynamoDb,
@@ -38,27 +37,23 @@ impl Service {
         }
     }
 
-    /// What an address is told that answers as this service does not.
-    fn is_other(self) -> &'static str {
+    /// The message for an endpoint of another service.
+    fn wrong_endpoint(self) -> &'static str {
         match self {
-            Self::DynamoDb => {
-                "the endpoint does not speak DynamoDB; check its address and the region"
-            }
-            Self::Kinesis => {
-                "the endpoint does not speak Kinesis; check its address, kinesis.endpoint and the region"
-            }
+            Self::DynamoDb => "the endpoint is not DynamoDB; check the endpoint and the region",
+            Self::Kinesis => "the endpoint is not Kinesis; check kinesis.endpoint and the region",
         }
     }
 }
 
-/// The error of one of the SDK's operations.
+/// The error of an SDK operation.
 pub(crate) trait OperationError:
     ProvideErrorMetadata + StdError + Send + Sync + 'static
 {
-    /// Whose operation it is.
+    /// The service of the operation.
     const SERVICE: Service = Service::DynamoDb;
-    /// Whether the operation makes or drops a table. Then a limit that is exceeded is the
-    /// account's, and no pause of ours helps; elsewhere it is another word for throttling.
+    /// Whether the operation creates or drops a table. Then an exceeded limit is the account's, and a
+    /// retry does not help; otherwise it means throttling.
     const CHANGES_TABLES: bool = false;
 }
 
@@ -79,36 +74,36 @@ impl OperationError for DeleteTableError {
     const CHANGES_TABLES: bool = true;
 }
 
-/// What the failure of one attempt means.
+/// What to do after a failed attempt.
 #[derive(Debug)]
 pub(crate) enum Verdict<E> {
     /// The same request may succeed later.
     Retry(Trouble, Error),
-    /// It will not.
+    /// It will not succeed.
     Final(Failure<E>),
 }
 
 /// Why a request may succeed later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The service asks for fewer requests.
+    /// The service throttles.
     Throttled,
-    /// No connection, or one that broke.
+    /// No connection, or a broken one.
     Unreachable,
-    /// No answer in time, half an answer, or a failure on the service's side.
+    /// No response in time, a partial response, or a server error.
     Unanswered,
 }
 
-/// How a request ends for good without success.
+/// The final failure of a request.
 #[derive(Debug)]
 pub(crate) enum Failure<E> {
-    /// The condition did not hold; the operation's error has the item that is there.
+    /// The condition does not hold; the operation's error has the existing item.
     Refused(E),
-    /// There is no such table, or stream.
+    /// There is no such table or stream.
     MissingTable,
-    /// There is such a table, or it is being made, changed or dropped.
+    /// The table exists, or is being created, changed or dropped.
     TableInUse,
-    /// A place in a stream is too old to go on from; it is to be asked for again.
+    /// A shard iterator has expired and must be requested again.
     Expired,
     /// Everything else.
     Failed(Error),
@@ -121,17 +116,19 @@ impl<E> Failure<E> {
             Self::Failed(error) => error,
             Self::MissingTable => missing_table(table),
             Self::TableInUse => Error::unavailable(format!(
-                "table is being made, changed or dropped; try again later. table=`{table}`"
+                "table is being created, changed or dropped; try again later. table=`{table}`"
             )),
-            Self::Expired => Error::unavailable("a place to go on from is too old; begin again"),
-            Self::Refused(_) => Error::conflict("DynamoDB refused a condition that nobody asked"),
+            Self::Expired => Error::unavailable("a shard iterator has expired; start again"),
+            Self::Refused(_) => {
+                Error::conflict("DynamoDB refused a condition that the request does not have")
+            }
         }
     }
 }
 
-/// An operation that can be refused by its condition.
+/// The error of an operation with a condition.
 pub(crate) trait Refusal {
-    /// The item that is there, where DynamoDB tells.
+    /// The existing item, if DynamoDB returned it.
     fn existing(self) -> Option<Attributes>;
 }
 
@@ -153,23 +150,22 @@ impl Refusal for DeleteItemError {
     }
 }
 
-/// What the failure of an attempt means.
+/// Returns the verdict on a failed attempt.
 pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
     let (trouble, what) = match error {
         SdkError::ServiceError(answer) => {
             let status = answer.raw().status().as_u16();
-            return verdict_of_answer(status, answer.into_err());
+            return verdict_of_response(status, answer.into_err());
         }
         SdkError::DispatchFailure(ref failure) => match failure.as_connector_error() {
             Some(connector) => meaning_of_dispatch(connector, E::SERVICE),
             None => (Some(Trouble::Unreachable), "no connection"),
         },
         SdkError::TimeoutError(_) => (Some(Trouble::Unanswered), "an attempt timed out"),
-        SdkError::ResponseError(_) => (Some(Trouble::Unanswered), "the answer broke off"),
+        SdkError::ResponseError(_) => (Some(Trouble::Unanswered), "the response was cut off"),
         _ => (None, NOT_BUILT),
     };
-    // The SDK's own wrappings say nothing ("other") or print whole responses: only what is inside
-    // is kept.
+    // The SDK's wrappers say nothing ("other") or print whole responses: keep only their source.
     let source = error.into_source().unwrap_or_else(|wrapped| wrapped.into());
     let source = match source.downcast::<ConnectorError>() {
         Ok(connector) => connector.into_source(),
@@ -178,51 +174,57 @@ pub(crate) fn verdict_of<E: OperationError>(error: SdkError<E>) -> Verdict<E> {
     match trouble {
         Some(trouble) => Verdict::Retry(trouble, Error::unavailable(what).because(source)),
         None => {
-            let problem = Error::invalid(what).because(innermost(&*source));
+            let problem = Error::invalid(what).because(root_cause(&*source));
             Verdict::Final(Failure::Failed(problem))
         }
     }
 }
 
-/// The first cause, as text alone. What the SDK wraps around it, when a request cannot be sent,
-/// prints that request with all the item's contents.
-fn innermost(error: &(dyn StdError + 'static)) -> Said {
+/// The text of the root cause. The SDK's wrappers of a request that cannot be sent print that request
+/// with the contents of the item.
+fn root_cause(error: &(dyn StdError + 'static)) -> ServiceMessage {
     let chain = std::iter::successors(Some(error), |&error| error.source());
-    Said(chain.last().map(ToString::to_string).unwrap_or_default())
+    ServiceMessage(chain.last().map(ToString::to_string).unwrap_or_default())
 }
 
-/// What it means that a request was not sent, or got no answer at all.
+/// The meaning of a request that was not sent or got no response.
 fn meaning_of_dispatch(
     error: &ConnectorError,
     service: Service,
 ) -> (Option<Trouble>, &'static str) {
     match find::<CredentialsError>(error) {
         Some(CredentialsError::ProviderTimedOut(_)) => {
-            return (Some(Trouble::Unanswered), "AWS credentials took too long");
+            return (
+                Some(Trouble::Unanswered),
+                "loading AWS credentials timed out",
+            );
         }
         Some(_) => return (None, NO_CREDENTIALS),
         None => {}
     }
-    if error.is_timeout() && is_silence(error) {
-        (Some(Trouble::Unanswered), "no answer within socket-timeout")
+    if error.is_timeout() && is_read_timeout(error) {
+        (
+            Some(Trouble::Unanswered),
+            "no response within socket-timeout",
+        )
     } else if error.is_timeout() {
         (Some(Trouble::Unreachable), "no connection in time")
     } else if error.is_io() || error.as_other().is_some() {
         (Some(Trouble::Unreachable), "no connection")
     } else {
-        (None, service.is_other())
+        (None, service.wrong_endpoint())
     }
 }
 
-/// Whether a timeout of the HTTP client is that of reading, and not that of connecting. The type
-/// that knows is not public, so its words are asked; a test holds them.
-fn is_silence(error: &ConnectorError) -> bool {
+/// Whether a timeout of the HTTP client is a read timeout, not a connect timeout. Its type is not
+/// public, so its message is compared; a test fails if that changes.
+fn is_read_timeout(error: &ConnectorError) -> bool {
     let mut chain = std::iter::successors(Some(error as &dyn StdError), |&error| error.source());
     chain.any(|error| error.to_string().starts_with("HTTP read timeout"))
 }
 
 const NO_CREDENTIALS: &str = "no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and \
-    AWS_SECRET_ACCESS_KEY (a local server takes any)";
+    AWS_SECRET_ACCESS_KEY (a local server accepts any)";
 const NOT_BUILT: &str = "the SDK cannot build this request; check the endpoint and the region";
 
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
@@ -230,27 +232,27 @@ fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
     chain.find_map(|error| error.downcast_ref())
 }
 
-/// An attempt that had no answer when its time was over.
+/// The verdict on an attempt without a response within its time limit.
 pub(crate) fn timed_out<E>() -> Verdict<E> {
-    let problem = Error::unavailable("an attempt had no answer within request-timeout");
+    let problem = Error::unavailable("no response within request-timeout");
     Verdict::Retry(Trouble::Unanswered, problem)
 }
 
-/// What the service said, in its own words: the source of our own message.
+/// The message of the service: the source of our error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Said(String);
+struct ServiceMessage(String);
 
-/// What an answer means that is not a success.
-fn verdict_of_answer<E: OperationError>(status: u16, error: E) -> Verdict<E> {
+/// Returns the verdict on an error response.
+fn verdict_of_response<E: OperationError>(status: u16, error: E) -> Verdict<E> {
     let Some(code) = error.code().map(str::to_owned) else {
         return verdict_without_code(status, error);
     };
     let failed = |kind, what: &str| {
-        let said = error.message().map(|message| Said(message.to_owned()));
+        let message = error.message().map(|text| ServiceMessage(text.to_owned()));
         let problem = Error::new(kind, format!("{what}. code=`{code}`"));
-        match said {
-            Some(said) => problem.because(said),
+        match message {
+            Some(message) => problem.because(message),
             None => problem,
         }
     };
@@ -267,23 +269,23 @@ fn verdict_of_answer<E: OperationError>(status: u16, error: E) -> Verdict<E> {
         Meaning::TableInUse => Verdict::Final(Failure::TableInUse),
         Meaning::Expired => Verdict::Final(Failure::Expired),
         Meaning::Retry(trouble) => {
-            let asks = format!("{service} asks to try again");
-            Verdict::Retry(trouble, failed(ErrorKind::Unavailable, &asks))
+            let busy = format!("{service} is busy; try again later");
+            Verdict::Retry(trouble, failed(ErrorKind::Unavailable, &busy))
         }
         Meaning::TablesBusy | Meaning::LimitExceeded => {
             finally(ErrorKind::Unavailable, TABLES_BUSY)
         }
         Meaning::Invalid(what) => finally(ErrorKind::Invalid, what),
-        Meaning::Other => finally(ErrorKind::Invalid, E::SERVICE.is_other()),
-        Meaning::Wrong => {
+        Meaning::WrongService => finally(ErrorKind::Invalid, E::SERVICE.wrong_endpoint()),
+        Meaning::Rejected => {
             let refused = format!("{service} refused the request");
             finally(ErrorKind::Invalid, &refused)
         }
     }
 }
 
-/// Which limit of the account was met when a table was to be made or dropped: how many there may
-/// be, or how many may be under way. Either lasts longer than a request is repeated.
+/// Which limit of the account was exceeded: the number of tables, or of tables being changed. Either
+/// lasts longer than the retries.
 fn meaning_of_limit(message: Option<&str>) -> Meaning {
     match message {
         Some(text) if text.contains("simultaneous") => Meaning::TablesBusy,
@@ -291,20 +293,19 @@ fn meaning_of_limit(message: Option<&str>) -> Meaning {
     }
 }
 
-const TABLES_BUSY: &str =
-    "too many tables are being made, changed or dropped; try again when some are done";
+const TABLES_BUSY: &str = "too many tables are being created, changed or dropped; try again later";
 const TABLES_FULL: &str =
-    "the account has as many tables as it may; delete tables or raise the account's quota";
+    "the account has reached its limit of tables; delete tables or raise the quota";
 
-/// An answer without an error code is not the service's own: a gateway in front of it may be out of
-/// order for a while; anything else is some other server.
+/// A response without an error code does not come from the service: a status of 500 or more may be a
+/// gateway with a temporary failure; anything else is another server.
 fn verdict_without_code<E: OperationError>(status: u16, error: E) -> Verdict<E> {
     let message = |what: &str| format!("{what}. status=`{status}`");
     if status >= 500 {
         let problem = Error::unavailable(message("the server failed")).because(error);
         return Verdict::Retry(Trouble::Unanswered, problem);
     }
-    let problem = Error::invalid(message(E::SERVICE.is_other())).because(error);
+    let problem = Error::invalid(message(E::SERVICE.wrong_endpoint())).because(error);
     Verdict::Final(Failure::Failed(problem))
 }
 
@@ -313,18 +314,18 @@ enum Meaning {
     MissingTable,
     TableInUse,
     Expired,
-    /// What kind of limit depends on the operation.
+    /// Which limit depends on the operation.
     LimitExceeded,
     TablesBusy,
     Retry(Trouble),
     Invalid(&'static str),
-    /// The server is not of this service.
-    Other,
-    /// The request is wrong in a way that only the service's words tell.
-    Wrong,
+    /// The server is not this service.
+    WrongService,
+    /// The request is invalid; the message of the service says why.
+    Rejected,
 }
 
-/// AWS's error codes; servers that speak like DynamoDB leave the suffix out here and there.
+/// Maps AWS error codes. Some compatible servers omit the suffix `Exception`.
 fn meaning_of_code(code: &str, status: u16) -> Meaning {
     match code.strip_suffix("Exception").unwrap_or(code) {
         "ConditionalCheckFailed" => Meaning::Refused,
@@ -357,10 +358,10 @@ fn meaning_of_code(code: &str, status: u16) -> Meaning {
         | "OptInRequired" => Meaning::Invalid(
             "AWS refused the credentials; check AWS_PROFILE, AWS_ACCESS_KEY_ID, the role's policy and this machine's clock",
         ),
-        "UnknownOperation" => Meaning::Other,
+        "UnknownOperation" => Meaning::WrongService,
         _ if status == 429 => Meaning::Retry(Trouble::Throttled),
         _ if status >= 500 => Meaning::Retry(Trouble::Unanswered),
-        _ => Meaning::Wrong,
+        _ => Meaning::Rejected,
     }
 }
 
@@ -378,11 +379,11 @@ mod tests {
                 .message("as it says")
                 .build(),
         );
-        let got = match verdict_of_answer(status, error) {
+        let got = match verdict_of_response(status, error) {
             Verdict::Retry(trouble, error) => format!("{trouble:?}: {error}"),
             Verdict::Final(Failure::Failed(error)) => {
-                let said = error.source().map(ToString::to_string);
-                assert_eq!(said.as_deref(), Some("as it says"));
+                let source = error.source().map(ToString::to_string);
+                assert_eq!(source.as_deref(), Some("as it says"));
                 format!("{:?}: {error}", error.kind())
             }
             Verdict::Final(Failure::Refused(_)) => "refused".to_owned(),
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_mean_what_the_caller_should_do() {
+    fn every_code_has_a_verdict() {
         check("ConditionalCheckFailedException", 400, "refused");
         check("ResourceNotFoundException", 400, "missing");
         check("ResourceInUseException", 400, "in use");
@@ -424,7 +425,7 @@ mod tests {
         );
     }
 
-    /// What DynamoDB says when the account may have no more tables, and when too many are under way.
+    /// The messages of DynamoDB at the limit of tables, and of tables being changed.
     const FULL: &str = "Subscriber limit exceeded: There is a limit of 2500 tables per subscriber";
     const BUSY: &str = "Subscriber limit exceeded: Only 500 tables can be created, updated, or \
         deleted simultaneously";
@@ -432,7 +433,7 @@ mod tests {
     #[track_caller]
     fn check_limit<E: OperationError>(of: fn(ErrorMetadata) -> E, message: &str, want: &str) {
         let error = ErrorMetadata::builder().code("LimitExceededException");
-        let got = match verdict_of_answer(400, of(error.message(message).build())) {
+        let got = match verdict_of_response(400, of(error.message(message).build())) {
             Verdict::Retry(trouble, _) => format!("{trouble:?}"),
             Verdict::Final(Failure::Failed(error)) => format!("{:?}: {error}", error.kind()),
             Verdict::Final(other) => format!("{other:?}"),
@@ -442,8 +443,8 @@ mod tests {
 
     #[test]
     fn a_limit_on_tables_is_not_throttling() {
-        let full = "Invalid: the account has as many tables as it may; delete tables or raise";
-        let busy = "Unavailable: too many tables are being made, changed or dropped; try again";
+        let full = "Invalid: the account has reached its limit of tables; delete tables or raise";
+        let busy = "Unavailable: too many tables are being created, changed or dropped; try again";
         check_limit(CreateTableError::generic, FULL, full);
         check_limit(CreateTableError::generic, BUSY, busy);
         check_limit(DeleteTableError::generic, BUSY, busy);
@@ -452,21 +453,21 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_a_code_come_from_something_else() {
+    fn a_response_without_a_code_comes_from_another_server() {
         let html = || PutItemError::unhandled("expected value");
         for status in [200, 301, 403, 404] {
-            let verdict = verdict_of_answer(status, html());
+            let verdict = verdict_of_response(status, html());
             let Verdict::Final(Failure::Failed(error)) = verdict else {
                 panic!("{status}: {verdict:?}");
             };
             assert_eq!(error.kind(), ErrorKind::Invalid);
         }
-        let gateway = verdict_of_answer(502, html());
+        let gateway = verdict_of_response(502, html());
         assert!(matches!(gateway, Verdict::Retry(Trouble::Unanswered, _)));
     }
 
     #[test]
-    fn missing_credentials_are_told_from_a_missing_network() {
+    fn distinguishes_missing_credentials_from_a_missing_network() {
         let meaning = |error: &_| meaning_of_dispatch(error, Service::DynamoDb);
         let credentials =
             ConnectorError::other(CredentialsError::not_loaded("none found").into(), None);
@@ -477,6 +478,9 @@ mod tests {
         let network = ConnectorError::io("refused".into());
         assert_eq!(meaning(&network).0, Some(Trouble::Unreachable));
         let garbage = ConnectorError::other("not HTTP".into(), None);
-        assert_eq!(meaning(&garbage), (None, Service::DynamoDb.is_other()));
+        assert_eq!(
+            meaning(&garbage),
+            (None, Service::DynamoDb.wrong_endpoint())
+        );
     }
 }

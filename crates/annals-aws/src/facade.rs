@@ -1,7 +1,7 @@
-//! Everything on DynamoDB: `annals::Annals`, opened with one call.
+//! Opens [`annals::Annals`] on DynamoDB with one call.
 //!
-//! Guarantees: region and credentials come from AWS's own chain; another address is used where the
-//! settings or the environment (`AWS_ENDPOINT_URL`) name one. Never changes an existing table.
+//! Guarantees: region and credentials come from the AWS credential chain; the endpoint comes from the
+//! settings or from `AWS_ENDPOINT_URL`. Never changes an existing table.
 
 use annals::layout::Layout;
 use annals::store::Store;
@@ -10,7 +10,7 @@ use annals::{Annals, Result};
 use crate::DynamoDb;
 use crate::settings::AwsSettings;
 
-/// Everything on DynamoDB; missing tables are created, which takes AWS some seconds each.
+/// Opens everything on DynamoDB and creates missing tables, which takes AWS some seconds each.
 ///
 /// ```no_run
 /// use annals::layout::{AnnalsLayout, TableNames};
@@ -18,14 +18,11 @@ use crate::settings::AwsSettings;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// // As the environment has it.
+/// // Region, endpoint and credentials from the environment.
 /// let annals = annals_aws::create(&AwsSettings::default(), &AnnalsLayout::default()).await?;
 ///
-/// // A server and table names of one's own.
-/// let settings = AwsSettings {
-///     endpoint: Some("http://127.0.0.1:8000".to_owned()),
-///     ..AwsSettings::default()
-/// };
+/// // Another endpoint, and other table names.
+/// let settings = AwsSettings::at("http://127.0.0.1:8000");
 /// let layout = AnnalsLayout::new(TableNames {
 ///     journal: Some("orders".parse()?),
 ///     snapshot: Some("orders-snapshots".parse()?),
@@ -38,16 +35,16 @@ use crate::settings::AwsSettings;
 /// ```
 ///
 /// # Errors
-/// `Invalid` where there is no region, a setting cannot work, or a table was created for other
-/// settings; the others as DynamoDB fails.
+/// `Invalid` if there is no region, a setting is invalid, or a table was created with other settings;
+/// otherwise as DynamoDB fails.
 pub async fn create(settings: &AwsSettings, layout: &dyn Layout) -> Result<Annals> {
     Annals::create(store(settings).await?, layout).await
 }
 
-/// Everything on DynamoDB; the tables must exist.
+/// Opens everything on DynamoDB. The tables must exist.
 ///
 /// # Errors
-/// As [`create`], and `Invalid` where a table is missing.
+/// As [`create`], and `Invalid` if a table is missing.
 pub async fn open(settings: &AwsSettings, layout: &dyn Layout) -> Result<Annals> {
     Annals::open(store(settings).await?, layout).await
 }

@@ -1,11 +1,9 @@
-//! The HTTP client under the SDK's: its pool, its timeouts, its proxy, and the user agent.
+//! The HTTP client under the SDK: connection pool, timeouts, proxy and user agent.
 //!
-//! Promises: built as the SDK builds its own, with what the settings say in the place of its
-//! defaults; without a proxy in the settings, the environment's is used as the SDK uses it.
-//! Trusts: [`Proxy`] to be an address.
-//! Never: ends an attempt as a whole, or repeats one: `retry` does.
+//! Guarantees: built as the SDK builds its own, with the settings in place of its defaults. Without a
+//! proxy in the settings, the SDK's proxy variables apply. Never retries an attempt and never bounds a
+//! whole one: `retry` does both.
 
-use crate::settings::AwsClientSettings;
 use annals::{Error, Result};
 use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents, SharedHttpClient};
@@ -17,11 +15,12 @@ use aws_smithy_runtime_api::client::http::{
 };
 
 use crate::proxy::Proxy;
+use crate::settings::AwsClientSettings;
 
-/// The client for these settings.
+/// Builds the HTTP client for these settings.
 ///
 /// # Errors
-/// `Invalid` where the proxy's address cannot be one.
+/// `Invalid` if the SDK refuses the proxy's address.
 pub(crate) fn http_client(
     limits: &AwsClientSettings,
     proxy: Option<Proxy>,
@@ -44,27 +43,28 @@ fn proxy_config(proxy: Option<Proxy>) -> Result<ProxyConfig> {
     let Some(proxy) = proxy else {
         return Ok(ProxyConfig::from_env());
     };
-    let config = ProxyConfig::all(proxy.address.as_str())
-        .map_err(|cause| Error::invalid("the proxy's address cannot be used").because(cause))?;
-    Ok(match proxy.user {
-        Some((name, password)) => config.with_basic_auth(name, password),
+    let config = ProxyConfig::all(proxy.address.as_str()).map_err(|cause| {
+        Error::invalid("proxy-host and proxy-port are no usable address; check both").because(cause)
+    })?;
+    Ok(match proxy.login {
+        Some(login) => config.with_basic_auth(login.user, login.password),
         None => config,
     })
 }
 
-/// Puts a text before the SDK's own words in the header `user-agent`, which is not signed.
+/// Prefixes the `user-agent` header of the SDK, which is not signed.
 #[derive(Debug)]
 pub(crate) struct UserAgent(String);
 
 impl UserAgent {
     /// # Errors
-    /// `Invalid` where a header cannot hold the text.
+    /// `Invalid` if a header cannot hold the text.
     pub(crate) fn new(text: &str) -> Result<Self> {
         if text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
             return Ok(Self(text.trim().to_owned()));
         }
         Err(Error::invalid(format!(
-            "a user agent is of printable ASCII. user-agent=`{}`",
+            "a user agent contains printable ASCII only. user-agent=`{}`",
             text.escape_debug()
         )))
     }

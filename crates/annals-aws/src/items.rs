@@ -1,9 +1,7 @@
-//! The verbs of the waist, a short function each.
+//! [`Items`] on DynamoDB, one short function per operation.
 //!
-//! Promises: arguments are checked before anything is sent, every answer says what it cost, retries
-//! included.
-//! Trusts: that DynamoDB returns the item that is there when it refuses a condition; where it does
-//! not, it is read.
+//! Guarantees: arguments are checked before anything is sent, and every response carries its cost,
+//! retries included. If a refused condition comes back without the existing item, that is read.
 
 use annals::Result;
 use annals::items::{
@@ -22,15 +20,16 @@ use crate::error::{Failure, OperationError, Refusal};
 use crate::retry::Call;
 use crate::{capacity, request};
 
-/// What every request asks: the units it consumed, those of the indexes included.
+/// Every request asks for its consumed capacity, indexes included.
 pub(crate) const TOTAL: ReturnConsumedCapacity = ReturnConsumedCapacity::Total;
-const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
+pub(crate) const ALL_OLD: ReturnValuesOnConditionCheckFailure =
+    ReturnValuesOnConditionCheckFailure::AllOld;
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Items for DynamoDb {
     async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        self.get_any(table, &keys).await
+        self.get_batch(table, &keys).await
     }
 
     async fn put(
@@ -52,15 +51,15 @@ impl Items for DynamoDb {
     }
 
     async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        self.write_any(table, writes).await
+        self.write_batch(table, writes).await
     }
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.page(table, &query).await
+        self.query_page(table, &query).await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.scanned(table, scan).await
+        self.scan_page(table, scan).await
     }
 
     async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
@@ -76,7 +75,7 @@ impl Items for DynamoDb {
     }
 }
 
-/// The verbs, whose errors are told by those of [`Items`].
+/// The implementation of [`Items`].
 impl DynamoDb {
     async fn put_one(
         &self,
@@ -100,13 +99,13 @@ impl DynamoDb {
                 .send()
         });
         let answer = answer.await.map(|answer| answer.consumed_capacity);
-        let written = Written {
+        let write = SingleWrite {
             table,
             key: &checked.key,
             new: Some(item),
             condition,
         };
-        self.outcome(written, answer, call).await
+        self.outcome(write, answer, call).await
     }
 
     async fn delete_one(
@@ -131,16 +130,16 @@ impl DynamoDb {
                 .send()
         });
         let answer = answer.await.map(|answer| answer.consumed_capacity);
-        let written = Written {
+        let write = SingleWrite {
             table,
             key,
             new: None,
             condition,
         };
-        self.outcome(written, answer, call).await
+        self.outcome(write, answer, call).await
     }
 
-    async fn page(&self, table: &TableSpec, query: &Query) -> Result<Page> {
+    async fn query_page(&self, table: &TableSpec, query: &Query) -> Result<Page> {
         let checked = check_query(table, query)?;
         let keys = request::key_condition(checked.schema, query);
         let after = query.after.as_ref().map(Cursor::key_attributes);
@@ -160,15 +159,15 @@ impl DynamoDb {
                 .send()
         });
         let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
-        let read = Read {
+        let response = PageResponse {
             items: answer.items,
             next: answer.last_evaluated_key,
             consumed: answer.consumed_capacity,
         };
-        read.into_page(checked.consistency, &call)
+        response.into_page(checked.consistency, &call)
     }
 
-    async fn scanned(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
+    async fn scan_page(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
         let after = scan.after.as_ref().map(Cursor::key_attributes);
         let mut call = self.sender.call();
@@ -184,17 +183,17 @@ impl DynamoDb {
                 .send()
         });
         let answer = answer.await.map_err(|f| f.into_error(table.name()))?;
-        let read = Read {
+        let response = PageResponse {
             items: answer.items,
             next: answer.last_evaluated_key,
             consumed: answer.consumed_capacity,
         };
-        read.into_page(scan.consistency, &call)
+        response.into_page(scan.consistency, &call)
     }
 }
 
-/// A put or a delete that was answered.
-struct Written<'a> {
+/// A put or a delete with its response.
+struct SingleWrite<'a> {
     table: &'a TableSpec,
     key: &'a Key,
     new: Option<&'a Item>,
@@ -202,14 +201,14 @@ struct Written<'a> {
 }
 
 impl DynamoDb {
-    /// How a put or a delete ended: with a cost, a refusal, or an error.
+    /// The outcome of a put or a delete: a cost, a refusal, or an error.
     async fn outcome<E: OperationError + Refusal>(
         &self,
-        written: Written<'_>,
+        write: SingleWrite<'_>,
         answer: Result<Option<ConsumedCapacity>, Failure<E>>,
         mut call: Call<'_>,
     ) -> Result<Cost, WriteError> {
-        let (table, new) = (written.table, written.new);
+        let (table, new) = (write.table, write.new);
         let refused = match answer {
             Ok(consumed) => {
                 let unbilled = || Cost::of_write(table, None, new);
@@ -219,12 +218,12 @@ impl DynamoDb {
             Err(Failure::Refused(refused)) => refused,
             Err(failure) => return Err(failure.into_error(table.name()).into()),
         };
-        let existing = match (refused.existing(), written.condition) {
-            (None, Condition::Absent) => self.look_up(table, written.key, &mut call).await?,
+        let existing = match (refused.existing(), write.condition) {
+            (None, Condition::Absent) => self.read_existing(table, write.key, &mut call).await?,
             (existing, _) => existing,
         };
         let existing = existing.map(item_of).transpose()?;
-        // DynamoDB bills a refused write by the larger of the two, but its answer does not say so.
+        // DynamoDB bills a refused write by the larger of the two items, and does not report it.
         let cost = Cost::of_sizes(existing.as_ref().map(item_size), new.map(item_size));
         Err(WriteError::Refused {
             existing: existing.map(Box::new),
@@ -232,9 +231,9 @@ impl DynamoDb {
         })
     }
 
-    /// What is there after a write was refused because something is there, where DynamoDB does not
-    /// say what: old servers do not. It may have changed since, as whatever is read may.
-    async fn look_up(
+    /// Reads the existing item after a refused write, for old servers that do not return it. It may
+    /// have changed since.
+    async fn read_existing(
         &self,
         table: &TableSpec,
         key: &Key,
@@ -252,20 +251,20 @@ impl DynamoDb {
     }
 }
 
-/// What the answers of a query and of a scan have in common.
-struct Read {
+/// The response of a query or a scan.
+struct PageResponse {
     items: Option<Vec<Attributes>>,
     next: Option<Attributes>,
     consumed: Option<ConsumedCapacity>,
 }
 
-impl Read {
+impl PageResponse {
     fn into_page(self, consistency: Consistency, call: &Call<'_>) -> Result<Page> {
         let items = self.items.unwrap_or_default().into_iter().map(item_of);
         let items = items.collect::<Result<Vec<_>>>()?;
         let unbilled = || capacity::of_page(&items, consistency);
         let cost = capacity::read(&self.consumed).unwrap_or_else(unbilled);
-        // Some servers answer an empty key instead of none after the last page.
+        // Some servers return an empty key instead of none after the last page.
         let next = self.next.filter(|key| !key.is_empty()).map(item_of);
         Ok(Page {
             next: next.transpose()?.map(Cursor::new),

@@ -1,28 +1,31 @@
-//! Annals on AWS: the waist, [`annals::items::Items`], spoken to DynamoDB and to what
-//! speaks like it.
+//! Annals on AWS: DynamoDB as a store ([`annals::items::Items`]), Kinesis for the time-ordered log,
+//! and CloudFormation templates.
 //!
 //! ```text
-//! facade      everything on DynamoDB, opened at once
-//! client      opening: settings, region, credentials, timeouts
-//! endpoint    addresses and regions, checked as text (pure)
-//! http        the HTTP client under the SDK's: pool, timeouts, proxy, user agent
-//! proxy       the proxy in front of DynamoDB, checked as text (pure)
-//! items       the verbs, a short function each
-//! batch       the two verbs that take any number: chunks, unprocessed ones sent again
-//! tables      create, describe, drop
-//! retry       the only loop that repeats a request, and the only limit on connections
-//! error       what a failure of the SDK means; one place
-//! capacity    what an answer cost
+//! facade      opens everything on DynamoDB with one call
+//! client      opens the client: settings, region, credentials, timeouts
 //! settings    where DynamoDB and Kinesis are, and how their clients behave
-//! request     queries, conditions and batches as DynamoDB's expressions (pure)
-//! attribute   items as DynamoDB's attributes (pure)
-//! kinesis     streams pumped into the log, and the log played back to streams
-//! template    tables, streams and functions as a template of CloudFormation (pure)
+//! endpoint    checks endpoints and regions as text (pure)
+//! proxy       checks the proxy as text (pure)
+//! http        the HTTP client: pool, timeouts, proxy, user agent
+//! items       the store operations, one short function each
+//! batch       batch get and batch write: chunking, resending unprocessed entries
+//! tables      create, describe and drop tables
+//! retry       the only retry loop, and the only limit on connections
+//! error       maps SDK failures to error kinds; the only place that knows AWS error codes
+//! capacity    consumed capacity of a response
+//! request     queries, conditions and batches as DynamoDB expressions (pure)
+//! attribute   items as DynamoDB attributes, and back (pure)
+//! kinesis     pumps streams into the log, and plays the log back to streams
+//! template    CloudFormation templates (pure)
+//! bench       the bare SDK, for comparison
 //! ```
 //!
-//! Promises: a retry never turns a landed write into a lost one, and nothing is retried for ever.
-//! Never: shows a type of AWS in a public signature, or knows what an event is; but for `kinesis`, which knows
-//! records of the log.
+//! Guarantees: a retry never loses a successful write, and every retry ends. No public signature
+//! names an AWS type. Only `kinesis` knows about records of the log; nothing here knows about events.
+//!
+//! By hand on purpose: the retry loop (the SDK's own hides attempts from the cost, and a test clock
+//! cannot drive it) and the mapping of numbers (38 digits, which no Rust number type has).
 
 mod attribute;
 mod batch;
@@ -47,4 +50,4 @@ pub mod template;
 pub use client::DynamoDb;
 pub use facade::{create, open};
 pub use settings::{AwsClientSettings, AwsSettings, KinesisSettings};
-pub use tables::TableCare;
+pub use tables::TableConfig;

@@ -1,24 +1,37 @@
-//! The proxy in front of DynamoDB: which one, and who we are to it, checked as text. Pure.
+//! The HTTP proxy named by the settings, checked as text. Pure.
 //!
-//! Promises: what passes is an address that can be connected to.
-//! Never: keeps a password in the settings, or prints one.
+//! Guarantees: an accepted proxy has an address that can be connected to. Never keeps a password in
+//! the settings, and never prints one.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use crate::settings::AwsClientSettings;
 use annals::{Error, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::endpoint::is_host;
+use crate::settings::AwsClientSettings;
 
-/// Where the password of `proxy-username` comes from.
+/// The environment variable with the password of `proxy-username`.
 pub(crate) const PASSWORD: &str = "ANNALS_PROXY_PASSWORD";
 
-/// The proxy that the settings name. Spoken to in HTTP; what it passes on may be HTTPS.
+/// Everything except the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The proxy. Reached over HTTP; what it forwards may be HTTPS.
 pub(crate) struct Proxy {
     /// `http://host:port`.
     pub(crate) address: String,
-    /// The name and the password, fit to stand in an address.
-    pub(crate) user: Option<(String, String)>,
+    pub(crate) login: Option<Login>,
+}
+
+/// Credentials for the proxy, percent-encoded.
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
 }
 
 impl fmt::Debug for Proxy {
@@ -30,11 +43,11 @@ impl fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    /// The proxy of these settings, where they name one.
+    /// Returns the proxy of these settings, if they name one.
     ///
     /// # Errors
-    /// `Invalid` where only half of it is set, or the host is none.
-    pub(crate) fn of(
+    /// `Invalid` if a part of it is missing, or the host is not one.
+    pub(crate) fn from_settings(
         settings: &AwsClientSettings,
         password: impl FnOnce() -> Option<String>,
     ) -> Result<Option<Self>> {
@@ -44,42 +57,32 @@ impl Proxy {
             (Some(host), Some(port)) if port > 0 => (host, port),
             _ => {
                 return Err(Error::invalid(
-                    "a proxy has a host and a port; set aws-client-config.proxy-host and aws-client-config.proxy-port, or none of the proxy's settings",
+                    "a proxy needs a host and a port; set aws-client-config.proxy-host and aws-client-config.proxy-port, or none of the proxy settings",
                 ));
             }
         };
         if !is_host(host) {
             return Err(Error::invalid(format!(
-                "a proxy's host is a name or an IP address, without a scheme. proxy-host=`{}`",
+                "proxy-host is a host name or an IP address, without a scheme. proxy-host=`{}`",
                 host.escape_debug()
             )));
         }
-        let user = match (user, password()) {
+        let encode = |text: &str| utf8_percent_encode(text, RESERVED).to_string();
+        let login = match (user, password()) {
             (None, _) => None,
-            (Some(user), Some(password)) => Some((quoted(user), quoted(&password))),
+            (Some(user), Some(password)) => Some(Login {
+                user: encode(user),
+                password: encode(&password),
+            }),
             (Some(_), None) => {
                 return Err(Error::invalid(format!(
-                    "the proxy's user has a password; set {PASSWORD} in the environment"
+                    "proxy-username needs a password; set {PASSWORD} in the environment"
                 )));
             }
         };
         let address = format!("http://{host}:{port}");
-        Ok(Some(Self { address, user }))
+        Ok(Some(Self { address, login }))
     }
-}
-
-/// The text as it may stand before the host of an address.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            quoted.push(char::from(byte));
-        } else {
-            // Writing to a text does not fail.
-            let _ = write!(quoted, "%{byte:02X}");
-        }
-    }
-    quoted
 }
 
 #[cfg(test)]
@@ -99,8 +102,8 @@ mod tests {
     }
 
     #[test]
-    fn half_a_proxy_is_refused() {
-        let none = Proxy::of(&settings("", 0, ""), || None);
+    fn refuses_an_incomplete_proxy() {
+        let none = Proxy::from_settings(&settings("", 0, ""), || None);
         assert!(none.unwrap().is_none());
         for (host, port, user) in [
             ("proxy", 0, ""),
@@ -110,25 +113,25 @@ mod tests {
             ("me@proxy", 3128, ""),
             ("proxy", 3128, "me"),
         ] {
-            let error = Proxy::of(&settings(host, port, user), || None).unwrap_err();
+            let error = Proxy::from_settings(&settings(host, port, user), || None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{host} {port} {user}");
         }
         let zero = AwsClientSettings {
             proxy_port: Some(0),
             ..settings("proxy", 1, "")
         };
-        assert!(Proxy::of(&zero, || None).is_err());
+        assert!(Proxy::from_settings(&zero, || None).is_err());
     }
 
     #[test]
-    fn a_password_may_hold_anything_and_is_not_printed() {
+    fn encodes_the_password_and_never_prints_it() {
         let password = || Some("p@ss:/w%rd \u{e9}".to_owned());
-        let proxy = Proxy::of(&settings("proxy", 3128, "me@corp"), password).unwrap();
-        let proxy = proxy.unwrap();
+        let proxy = Proxy::from_settings(&settings("proxy", 3128, "me@corp"), password);
+        let proxy = proxy.unwrap().unwrap();
         assert_eq!(proxy.address, "http://proxy:3128");
-        let (user, password) = proxy.user.clone().unwrap();
-        assert_eq!(user, "me%40corp");
-        assert_eq!(password, "p%40ss%3A%2Fw%25rd%20%C3%A9");
+        let login = proxy.login.as_ref().unwrap();
+        assert_eq!(login.user, "me%40corp");
+        assert_eq!(login.password, "p%40ss%3A%2Fw%25rd%20%C3%A9");
         let printed = format!("{proxy:?}");
         assert!(
             !printed.contains("p%40ss") && !printed.contains("p@ss"),

@@ -1,8 +1,7 @@
-//! Conditions, queries and batches as DynamoDB's expressions and requests. Pure.
+//! Conditions, queries and batches as DynamoDB expressions and requests. Pure.
 //!
-//! Promises: every attribute name and value goes through a placeholder, so no name is reserved and
-//! none needs escaping.
-//! Never: checks what `annals::items` has checked already.
+//! Guarantees: every attribute name and value goes through a placeholder, so no name is reserved and
+//! none needs escaping. Relies on the checks of `annals::items`.
 
 use std::collections::HashMap;
 
@@ -17,12 +16,12 @@ use aws_sdk_dynamodb::types::{
 
 use crate::attribute::{Attributes, attribute_of, attributes_of};
 
-/// The most bytes of one request, as DynamoDB has it.
+/// DynamoDB's limit on the size of a request.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Room for the table's name, the names of the fields and their punctuation.
+/// Room for the table name, field names and punctuation.
 const ENVELOPE_BYTES: usize = 4 * 1024;
 
-/// An expression with its placeholders; `None` everywhere where there is nothing to say.
+/// An expression with its placeholders; all `None` for no expression.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Expression {
     pub(crate) text: Option<String>,
@@ -55,11 +54,11 @@ impl Expression {
     }
 }
 
-/// What a write asks of the item that is there.
+/// The condition expression of a write.
 pub(crate) fn condition(spec: &TableSpec, condition: &Condition) -> Expression {
     match condition {
         Condition::Always => Expression::default(),
-        // An item that is there has its partition attribute, whatever else it has.
+        // Every existing item has its partition attribute.
         Condition::Absent => {
             Expression::new("attribute_not_exists(#a)").name("#a", &spec.key().partition.name)
         }
@@ -69,7 +68,7 @@ pub(crate) fn condition(spec: &TableSpec, condition: &Condition) -> Expression {
     }
 }
 
-/// Which keys of the table or index a query wants.
+/// The key condition expression of a query.
 pub(crate) fn key_condition(schema: &KeySchema, query: &Query) -> Expression {
     let comparison = match &query.range {
         SortRange::All => None,
@@ -99,17 +98,17 @@ pub(crate) fn key_condition(schema: &KeySchema, query: &Query) -> Expression {
         })
 }
 
-/// A page's limit in the SDK's form.
+/// The limit of a page in the SDK's type.
 pub(crate) fn limit(limit: Option<u32>) -> Option<i32> {
     limit.map(|items| i32::try_from(items).unwrap_or(i32::MAX))
 }
 
-/// A key in the SDK's form.
+/// A key in the SDK's types.
 pub(crate) fn key(spec: &TableSpec, key: &Key) -> Attributes {
     attributes_of(&spec.key().item_of(key))
 }
 
-/// The keys of one batch, to be read strongly consistently.
+/// The keys of one batch get, strongly consistent.
 pub(crate) fn keys<'a>(
     spec: &TableSpec,
     keys: impl IntoIterator<Item = &'a Key>,
@@ -121,7 +120,7 @@ pub(crate) fn keys<'a>(
         .build()
 }
 
-/// One write of a batch in the SDK's form.
+/// One write of a batch in the SDK's types.
 pub(crate) fn write(spec: &TableSpec, write: &Write) -> Result<WriteRequest, BuildError> {
     let request = WriteRequest::builder();
     Ok(match write {
@@ -137,7 +136,7 @@ pub(crate) fn write(spec: &TableSpec, write: &Write) -> Result<WriteRequest, Bui
     .build())
 }
 
-/// `writes` in their order, cut into what one request may carry.
+/// Splits `writes`, in order, into chunks that fit one request.
 pub(crate) fn chunks<T>(
     writes: impl IntoIterator<Item = T>,
     write_of: impl Fn(&T) -> &Write,
@@ -163,7 +162,7 @@ pub(crate) fn chunks<T>(
     chunks
 }
 
-/// The most bytes a write takes in a request.
+/// An upper bound for the bytes of a write in a request.
 fn write_bytes(write: &Write) -> usize {
     // {"PutRequest":{"Item":…}} or {"DeleteRequest":{"Key":…}}, and a comma.
     const WRAPPING: usize = 32;
@@ -177,11 +176,11 @@ fn write_bytes(write: &Write) -> usize {
 
 fn item_bytes(item: &Item) -> usize {
     item.iter()
-        .map(|(name, value)| text_bytes(name) + value_bytes(value))
+        .map(|(name, value)| string_bytes(name) + value_bytes(value))
         .sum()
 }
 
-/// The most bytes a value takes as DynamoDB JSON.
+/// An upper bound for the bytes of a value as DynamoDB JSON.
 fn value_bytes(value: &Value) -> usize {
     // {"BOOL":false}, a colon and a comma around every value.
     const TYPED: usize = 16;
@@ -190,23 +189,23 @@ fn value_bytes(value: &Value) -> usize {
     let base64 = |bytes: usize| bytes.div_ceil(3) * 4 + 3;
     TYPED
         + match value {
-            Value::S(text) => text_bytes(text),
+            Value::S(text) => string_bytes(text),
             Value::N(_) => NUMBER,
             Value::B(bytes) => base64(bytes.len()),
             Value::Bool(_) | Value::Null => 0,
             Value::L(list) => list.iter().map(value_bytes).sum(),
             Value::M(map) => map
                 .iter()
-                .map(|(n, v)| text_bytes(n) + value_bytes(v))
+                .map(|(n, v)| string_bytes(n) + value_bytes(v))
                 .sum(),
-            Value::Ss(set) => set.iter().map(|text| text_bytes(text)).sum(),
+            Value::Ss(set) => set.iter().map(|text| string_bytes(text)).sum(),
             Value::Ns(set) => set.len() * NUMBER,
             Value::Bs(set) => set.iter().map(|bytes| base64(bytes.len())).sum(),
         }
 }
 
-/// A text in quotes, escaped, with a comma.
-fn text_bytes(text: &str) -> usize {
+/// The bytes of a string in quotes, escaped, with a comma.
+fn string_bytes(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' => 2,
         0..0x20 => 6,
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_has_its_expression() {
+    fn every_range_maps_to_an_expression() {
         let one = || KeyPart::from(1u64);
         check_range(SortRange::All, "#p = :p", 1);
         check_range(SortRange::Equal(one()), "#p = :p AND #s = :a", 2);
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_name_attributes_by_placeholders_only() {
+    fn conditions_use_placeholders_only() {
         assert_eq!(
             condition(&spec(), &Condition::Always),
             Expression::default()
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_has_25_writes_and_16_mb_at_most() {
+    fn a_chunk_has_at_most_25_writes_and_16_mb() {
         let delete = |n: u64| Write::Delete(Key::new("p").sorted(n));
         let large = |byte: u8| {
             let text = String::from_utf8(vec![byte; 390 * 1024]).unwrap();

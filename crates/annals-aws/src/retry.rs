@@ -1,32 +1,30 @@
-//! The only loop that repeats a request, and the only limit on how many are under way.
+//! The only retry loop, and the only limit on requests in flight.
 //!
-//! Promises: a request is repeated with full jitter between attempts, until it succeeds, is
-//! refused, its deadline is over, or it was repeated `max-error-retry` times; never more requests
-//! are under way than `max-connections`.
-//! Trusts: that whoever writes can recognise its own write, should an answer be lost and the write
-//! repeated.
-//! Never: repeats a refusal. The SDK's own retries are off.
+//! Guarantees: a request is retried with full jitter until it succeeds, is refused, reaches its
+//! deadline or was retried `max-error-retry` times. At most `max-connections` requests are in flight. A
+//! refusal is never retried. After a lost response a write is sent again, so the writer must recognise
+//! its own item. The SDK's own retries are off.
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::settings::AwsClientSettings;
 use annals::{Clock, Error, Random, Result, SystemClock};
 use aws_sdk_dynamodb::error::SdkError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::{Failure, OperationError, Service, Trouble, Verdict, timed_out, verdict_of};
+use crate::settings::AwsClientSettings;
 
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 impl Trouble {
-    /// The longest pause before the second attempt; it doubles with every further one.
+    /// The longest pause before the second attempt; it doubles with every attempt.
     fn pause(self) -> Duration {
         match self {
-            // A table that is throttled needs time to refill; a broken connection does not.
+            // A throttled table needs time to refill; a broken connection does not.
             Self::Throttled => Duration::from_millis(50),
             Self::Unreachable | Self::Unanswered => Duration::from_millis(25),
         }
@@ -40,7 +38,7 @@ impl Trouble {
         }
     }
 
-    /// What to do about it, where `limit` is the setting that ended the retries.
+    /// The advice to the user; `limit` is the setting that ended the retries.
     fn advice(self, limit: &str, service: Service) -> String {
         let name = service.name();
         let more = match service {
@@ -48,7 +46,7 @@ impl Trouble {
             Service::Kinesis => "give the stream more shards",
         };
         match self {
-            Self::Throttled => format!("{name} throttles; slow down, {more}, or raise {limit}"),
+            Self::Throttled => format!("{name} throttles; send less, {more}, or raise {limit}"),
             Self::Unreachable => {
                 format!("cannot reach {name}; check the endpoint and the network")
             }
@@ -59,17 +57,17 @@ impl Trouble {
     }
 }
 
-/// What sends requests: within a deadline, on a limited number of connections.
+/// Sends requests within a deadline, on a limited number of connections.
 pub(crate) struct Sender {
     service: Service,
     clock: Arc<dyn Clock>,
     random: Random,
-    /// One permit for each connection: HTTP/1.1 carries one request at a time on each, and the
-    /// SDK's pool keeps all of them for reuse.
+    /// One permit per connection: HTTP/1.1 carries one request at a time, and the SDK's pool keeps
+    /// every connection for reuse.
     connections: Semaphore,
     attempt_max: Duration,
     deadline: Duration,
-    /// How often one request is repeated, where that is limited by more than the deadline.
+    /// Retries per request; `None`: only the deadline limits them.
     retries_max: Option<u32>,
 }
 
@@ -101,7 +99,7 @@ impl Sender {
         }
     }
 
-    /// Begins an operation: its deadline runs from now.
+    /// Starts an operation; its deadline runs from now.
     pub(crate) fn call(&self) -> Call<'_> {
         Call {
             sender: self,
@@ -116,7 +114,7 @@ impl Sender {
     }
 }
 
-/// One operation: its requests so far and the time it has left.
+/// One operation: its requests so far and its deadline.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     sender: &'a Sender,
@@ -126,12 +124,12 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// How many requests were made.
+    /// The number of requests sent.
     pub(crate) fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Sends what `request` makes, again and again while that may help and time is left.
+    /// Sends a request, and retries it while that may help and time is left.
     pub(crate) async fn send<O, E, F>(&mut self, request: impl Fn() -> F) -> Result<O, Failure<E>>
     where
         E: OperationError,
@@ -166,9 +164,9 @@ impl<'a> Call<'a> {
         let connection = self.connection().await;
         let _connection = connection.map_err(|error| Verdict::Final(Failure::Failed(error)))?;
         self.requests += 1;
-        // An attempt waits for a peer and not for a moment, so the machine's own time bounds it
-        // also where a test holds the clock.
-        let limit = self.left().min(self.sender.attempt_max);
+        // An attempt waits for a server, so the system clock bounds it even if a test controls the
+        // other one.
+        let limit = self.remaining().min(self.sender.attempt_max);
         match SystemClock::within(limit, request()).await {
             Some(answer) => answer.map_err(verdict_of),
             None => Err(timed_out()),
@@ -180,7 +178,7 @@ impl<'a> Call<'a> {
         if let Ok(permit) = connections.try_acquire() {
             return Ok(permit);
         }
-        match SystemClock::within(self.left(), connections.acquire()).await {
+        match SystemClock::within(self.remaining(), connections.acquire()).await {
             Some(Ok(permit)) => Ok(permit),
             _ => Err(Error::unavailable(
                 "every connection was busy until the deadline; raise max-connections or send less",
@@ -188,19 +186,18 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.ends.saturating_sub(self.sender.clock.monotonic())
     }
 
-    /// Waits before another attempt; also before what was left unprocessed is sent again, where
-    /// nothing at all was processed.
+    /// Waits before another attempt, or before unprocessed entries are sent again.
     ///
     /// # Errors
-    /// `Unavailable` where the deadline would be over by then.
+    /// `Unavailable` if the deadline would pass.
     pub(crate) async fn pause(&mut self, trouble: Trouble, cause: Error) -> Result<()> {
         let doubled = trouble.pause().saturating_mul(1 << self.pauses.min(16));
         let pause = self.sender.random.jitter(doubled.min(PAUSE_MAX));
-        if pause >= self.left() {
+        if pause >= self.remaining() {
             return Err(self.gave_up(trouble, "client-execution-timeout", cause));
         }
         self.pauses += 1;

@@ -1,7 +1,7 @@
-//! Where DynamoDB and Kinesis are, and how their clients behave, under the names of the JVM plugins'
-//! `aws-client-config`.
+//! Where DynamoDB and Kinesis are, and how their clients behave. Client settings have the names of the
+//! JVM plugins' `aws-client-config`.
 //!
-//! Never: holds the proxy's password, which is a secret.
+//! Guarantees: contains no secret; the proxy password comes from the environment.
 
 use std::time::Duration;
 
@@ -9,54 +9,52 @@ use serde::{Deserialize, Serialize};
 
 use annals::settings::optional::{empty_is_no_number, empty_is_none};
 
-/// How the client of DynamoDB behaves. Times are in milliseconds.
+/// How the DynamoDB and Kinesis clients behave. Times are in milliseconds.
 ///
 /// ```
-/// use annals_aws::{AwsClientSettings, AwsSettings};
+/// use annals_aws::AwsSettings;
 /// use std::time::Duration;
 ///
-/// let aws_client_config = AwsClientSettings {
-///     max_connections: 200,
-///     request_timeout: 1_000,
-///     ..AwsClientSettings::default()
-/// };
-/// let settings = AwsSettings { aws_client_config, ..AwsSettings::default() };
+/// let mut settings = AwsSettings::default();
+/// settings.aws_client_config.max_connections = 200;
+/// settings.aws_client_config.request_timeout = 1_000;
 /// assert_eq!(settings.aws_client_config.request_timeout(), Duration::from_secs(1));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct AwsClientSettings {
-    /// Requests under way at once, each on a connection of its own. Smaller: requests wait for
-    /// each other. Larger: more sockets, and a table is throttled sooner.
+    /// Requests in flight at once, each on its own connection. Smaller: requests wait for each other.
+    /// Larger: more sockets, and a table is throttled sooner.
     pub max_connections: usize,
-    /// Until a connection stands.
+    /// Time limit for connecting.
     pub connection_timeout: u64,
-    /// Until one attempt has its answer.
+    /// Time limit for one attempt.
     pub request_timeout: u64,
-    /// Until an operation gives up, with all its retries.
+    /// Time limit for an operation with all its retries.
     pub client_execution_timeout: u64,
-    /// Until a silent server is given up and the attempt repeated; `None`: as long as
-    /// [`request_timeout`](Self::request_timeout). Smaller: slow answers are thrown away. Larger:
-    /// a dead connection is noticed later.
+    /// How long a server may be silent before the attempt is retried; `None`: as long as
+    /// [`request_timeout`](Self::request_timeout). Smaller: slow responses are discarded. Larger: a
+    /// dead connection is noticed later.
     #[serde(with = "empty_is_no_number")]
     pub socket_timeout: Option<u64>,
-    /// How long a connection that nobody uses is kept. Smaller: more handshakes. Larger: more
-    /// connections that something in between has closed without a word.
+    /// How long an idle connection is kept. Smaller: more handshakes. Larger: more connections that a
+    /// gateway has silently closed.
     pub connection_max_idle_millis: u64,
-    /// How often one request is repeated at most; `None`: until the operation's time is over.
-    /// Smaller: a short outage is an error sooner. Larger: a caller waits longer for one.
+    /// Retries per request; `None`: until [`client_execution_timeout`](Self::client_execution_timeout).
+    /// Smaller: a short outage becomes an error sooner. Larger: the caller waits longer for it.
     #[serde(with = "empty_is_no_number")]
     pub max_error_retry: Option<u32>,
-    /// The proxy between us and DynamoDB; `None`: what `HTTPS_PROXY` and its like say.
+    /// The host of the HTTP proxy; `None`: from `HTTPS_PROXY` and the like.
     #[serde(with = "empty_is_none")]
     pub proxy_host: Option<String>,
     /// The proxy's port.
     #[serde(with = "empty_is_no_number")]
     pub proxy_port: Option<u16>,
-    /// Who we are to the proxy; the password comes from `ANNALS_PROXY_PASSWORD`.
+    /// The user name at the proxy; the password comes from `ANNALS_PROXY_PASSWORD`.
     #[serde(with = "empty_is_none")]
     pub proxy_username: Option<String>,
-    /// What stands before the SDK's own words in the `User-Agent` of every request.
+    /// Prefix of the `User-Agent` header of every request.
     #[serde(with = "empty_is_none")]
     pub user_agent: Option<String>,
 }
@@ -106,7 +104,7 @@ impl AwsClientSettings {
     }
 }
 
-/// Streams of Kinesis. Region, profile and client are those of DynamoDB.
+/// Settings of Kinesis. Region, profile and client settings are those of DynamoDB.
 ///
 /// ```
 /// use annals_aws::KinesisSettings;
@@ -115,12 +113,13 @@ impl AwsClientSettings {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct KinesisSettings {
-    /// The address of Kinesis; empty: the region's own. Never that of DynamoDB.
+    /// The endpoint of Kinesis; empty: the region's. The DynamoDB endpoint is never used for it.
     #[serde(with = "empty_is_none")]
     pub endpoint: Option<String>,
-    /// How many milliseconds a pump waits that has read everything. Less: more requests, of which a
-    /// shard takes five a second from all its readers. More: records wait longer.
+    /// How many milliseconds a pump waits after it has read everything. Less: more requests, and a
+    /// shard allows five per second over all readers. More: records wait longer.
     pub poll_ms: u64,
 }
 
@@ -138,26 +137,34 @@ impl Default for KinesisSettings {
 /// ```
 /// use annals_aws::AwsSettings;
 ///
-/// let settings = AwsSettings {
-///     endpoint: Some("http://127.0.0.1:8000".to_owned()),
-///     ..AwsSettings::default()
-/// };
+/// let settings = AwsSettings::at("http://127.0.0.1:8000");
 /// assert_eq!(settings.aws_client_config.max_connections, 50);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct AwsSettings {
-    /// The address of DynamoDB; empty: the region's own.
+    /// The endpoint of DynamoDB; empty: the region's.
     #[serde(with = "empty_is_none")]
     pub endpoint: Option<String>,
-    /// The AWS region; empty: from AWS's own chain.
+    /// The AWS region; empty: from the environment or the profile.
     #[serde(with = "empty_is_none")]
     pub region: Option<String>,
-    /// The AWS profile; empty: from AWS's own chain.
+    /// The AWS profile; empty: from the environment.
     #[serde(with = "empty_is_none")]
     pub profile: Option<String>,
-    /// Streams of Kinesis.
+    /// Kinesis.
     pub kinesis: KinesisSettings,
     /// The clients.
     pub aws_client_config: AwsClientSettings,
+}
+
+impl AwsSettings {
+    /// The default settings with this endpoint of DynamoDB.
+    pub fn at(endpoint: impl Into<String>) -> Self {
+        Self {
+            endpoint: Some(endpoint.into()),
+            ..Self::default()
+        }
+    }
 }

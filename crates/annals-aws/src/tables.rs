@@ -1,8 +1,7 @@
-//! Tables: created, described and dropped, each waiting until it is so.
+//! Creates, describes and drops tables, and waits until the change is complete.
 //!
-//! Promises: a table that was created can be used, its global indexes included; one that was
-//! dropped is gone. Both waits have an end.
-//! Never: changes a table that is there.
+//! Guarantees: a created table can be used, its global indexes included; a dropped table is gone.
+//! Both waits are bounded. Never changes an existing table.
 
 use std::time::Duration;
 
@@ -21,10 +20,10 @@ use aws_sdk_dynamodb::types::{
 use crate::client::DynamoDb;
 use crate::error::Failure;
 
-/// How long a table may take to come or go. A table with indexes takes DynamoDB a minute or so.
-const SETTLING_MAX: Duration = Duration::from_secs(5 * 60);
-/// How long to wait between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long creating or dropping a table may take. With indexes it takes DynamoDB about a minute.
+const WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+/// The pause between two polls.
+const POLL_PAUSE: Duration = Duration::from_millis(500);
 
 impl DynamoDb {
     pub(crate) async fn create(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
@@ -43,11 +42,11 @@ impl DynamoDb {
                 .send()
                 .await
         });
-        let seen = match answer.await {
+        let created = match answer.await {
             Ok(answer) => answer.table_description,
             Err(Failure::TableInUse) => {
-                // Where an answer was lost and the request repeated, the table that is there may
-                // well be ours; it serves if it is the same.
+                // After a lost response and a retry, the existing table may be the one this call
+                // created; it is accepted if it is the same.
                 let found = match call.requests() {
                     1 => None,
                     _ => self.describe(name).await?,
@@ -59,20 +58,20 @@ impl DynamoDb {
             }
             Err(failure) => return Err(failure.into_error(name)),
         };
-        if seen.is_some_and(|table| is_usable(&table)) {
+        if created.is_some_and(|table| is_usable(&table)) {
             return Ok(());
         }
-        self.settle(name, |table| table.is_some_and(is_usable))
+        self.wait_until(name, |table| table.is_some_and(is_usable))
             .await
     }
 
     pub(crate) async fn describe(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        let table = self.look(name).await?;
+        let table = self.description(name).await?;
         table.map(|table| spec_of(name, &table)).transpose()
     }
 
     pub(crate) async fn drop(&self, name: &TableName) -> Result<bool> {
-        let ends = self.sender.clock().monotonic() + SETTLING_MAX;
+        let ends = self.sender.clock().monotonic() + WAIT_MAX;
         loop {
             let mut call = self.sender.call();
             let answer = call.send(|| {
@@ -81,46 +80,46 @@ impl DynamoDb {
             });
             match answer.await {
                 Ok(_) => break,
-                // An earlier attempt may have dropped it, its answer being lost.
+                // An earlier attempt may have dropped it and lost its response.
                 Err(Failure::MissingTable) => return Ok(call.requests() > 1),
-                // It is being made or changed, and can be dropped when that is done.
-                Err(Failure::TableInUse) => self.look_later(name, ends).await?,
+                // It is being created or changed, and can be dropped afterwards.
+                Err(Failure::TableInUse) => self.pause(name, ends).await?,
                 Err(failure) => return Err(failure.into_error(name)),
             }
         }
-        self.settle(name, |table| table.is_none()).await?;
+        self.wait_until(name, |table| table.is_none()).await?;
         Ok(true)
     }
 
-    /// Looks until what is there is as wanted.
-    async fn settle(
+    /// Polls the table until `is_done`.
+    async fn wait_until(
         &self,
         name: &TableName,
-        is_settled: impl Fn(Option<&TableDescription>) -> bool + Send,
+        is_done: impl Fn(Option<&TableDescription>) -> bool + Send,
     ) -> Result<()> {
-        let ends = self.sender.clock().monotonic() + SETTLING_MAX;
+        let ends = self.sender.clock().monotonic() + WAIT_MAX;
         loop {
-            let table = self.look(name).await?;
-            if is_settled(table.as_ref()) {
+            let table = self.description(name).await?;
+            if is_done(table.as_ref()) {
                 return Ok(());
             }
-            self.look_later(name, ends).await?;
+            self.pause(name, ends).await?;
         }
     }
 
-    async fn look_later(&self, name: &TableName, ends: Duration) -> Result<()> {
+    async fn pause(&self, name: &TableName, ends: Duration) -> Result<()> {
         let clock = self.sender.clock();
         if clock.monotonic() >= ends {
             return Err(Error::unavailable(format!(
-                "table has not settled after {} s; look again later. table=`{name}`",
-                SETTLING_MAX.as_secs()
+                "table is still changing after {} s; check it again later. table=`{name}`",
+                WAIT_MAX.as_secs()
             )));
         }
-        clock.sleep(LOOK_EVERY).await;
+        clock.sleep(POLL_PAUSE).await;
         Ok(())
     }
 
-    async fn look(&self, name: &TableName) -> Result<Option<TableDescription>> {
+    async fn description(&self, name: &TableName) -> Result<Option<TableDescription>> {
         let mut call = self.sender.call();
         let answer = call.send(|| {
             let request = self.client.describe_table().table_name(name.as_str());
@@ -134,57 +133,56 @@ impl DynamoDb {
     }
 }
 
-/// How a table is set up on DynamoDB, besides its keys.
+/// How a table is configured on DynamoDB, besides its keys and indexes.
 ///
 /// ```no_run
-/// use annals_aws::AwsSettings;
-/// use annals_aws::DynamoDb;
+/// use annals_aws::{AwsSettings, DynamoDb};
 ///
 /// # async fn example() -> annals::Result<()> {
 /// let items = DynamoDb::open(&AwsSettings::default()).await?;
-/// if let Some(found) = items.table_care(&"annals-journal".parse()?).await? {
-///     println!("{:?}, can be restored: {:?}", found.billing, found.is_recoverable);
+/// if let Some(config) = items.table_config(&"annals-journal".parse()?).await? {
+///     println!("{:?}, recoverable: {:?}", config.billing, config.is_recoverable);
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableCare {
-    /// How it is paid for.
+#[non_exhaustive]
+pub struct TableConfig {
+    /// The billing mode.
     pub billing: Billing,
-    /// Whether it is protected from being dropped.
+    /// Whether deletion protection is on.
     pub is_protected: bool,
-    /// Whether it can be restored to a point in time; `None` where that may not be asked.
+    /// Whether point-in-time recovery is on; `None` if the role may not read that.
     pub is_recoverable: Option<bool>,
-    /// The attribute that says when items go of themselves, if one does; also `None` where that may
-    /// not be asked.
+    /// The attribute of DynamoDB's time to live, if that is on; also `None` if the role may not read
+    /// that.
     pub expires_by: Option<String>,
 }
 
 impl DynamoDb {
-    /// How a table is paid for and cared for; `None` where there is no such table. What the role may
-    /// not ask is left open.
+    /// Reads how a table is configured; `None` if there is no such table.
     ///
     /// # Errors
     /// As the store fails.
-    pub async fn table_care(&self, name: &TableName) -> Result<Option<TableCare>> {
-        let Some(table) = self.look(name).await? else {
+    pub async fn table_config(&self, name: &TableName) -> Result<Option<TableConfig>> {
+        let Some(table) = self.description(name).await? else {
             return Ok(None);
         };
         let mode = table.billing_mode_summary();
         let mode = mode.and_then(|summary| summary.billing_mode());
         let units = table.provisioned_throughput();
         let unit = |units: Option<i64>| u32::try_from(units.unwrap_or(0)).unwrap_or(u32::MAX);
-        let reserved = units.map(|units| Billing::Provisioned {
+        let provisioned = units.map(|units| Billing::Provisioned {
             read_units: unit(units.read_capacity_units()),
             write_units: unit(units.write_capacity_units()),
         });
-        let nothing = Billing::Provisioned {
+        let none = Billing::Provisioned {
             read_units: 0,
             write_units: 0,
         };
         let is_on_demand = mode == Some(&BillingMode::PayPerRequest);
-        let reserved = reserved.filter(|units| !is_on_demand && *units != nothing);
+        let provisioned = provisioned.filter(|units| !is_on_demand && *units != none);
         let backups = self.client.describe_continuous_backups();
         let backups = backups.table_name(name.as_str()).send().await.ok();
         let backups = backups.and_then(|answer| answer.continuous_backups_description);
@@ -195,8 +193,8 @@ impl DynamoDb {
         let is_expiring = |found: &sdk::TimeToLiveDescription| {
             found.time_to_live_status() == Some(&sdk::TimeToLiveStatus::Enabled)
         };
-        Ok(Some(TableCare {
-            billing: reserved.unwrap_or(Billing::OnDemand),
+        Ok(Some(TableConfig {
+            billing: provisioned.unwrap_or(Billing::OnDemand),
             is_protected: table.deletion_protection_enabled().unwrap_or(false),
             is_recoverable: backups.map(|found| {
                 let status = found.point_in_time_recovery_status();
@@ -214,7 +212,7 @@ fn is_usable(table: &TableDescription) -> bool {
         && indexes.iter().all(|index| is_ready(index.index_status()))
 }
 
-/// A table's spec in the SDK's form.
+/// A table spec in the SDK's types.
 struct Parts {
     attributes: Vec<AttributeDefinition>,
     key: Vec<KeySchemaElement>,
@@ -256,7 +254,7 @@ fn parts(spec: &TableSpec, billing: Billing) -> Result<Parts, BuildError> {
     Ok(Parts {
         attributes: attributes.collect::<Result<_, _>>()?,
         key: key_of(spec.key())?,
-        // DynamoDB refuses an empty list of indexes.
+        // DynamoDB rejects an empty list of indexes.
         local: Some(local).filter(|indexes| !indexes.is_empty()),
         global: Some(global).filter(|indexes| !indexes.is_empty()),
         billing: match billing {
@@ -312,12 +310,12 @@ fn projection_of(projection: &Projection) -> sdk::Projection {
         .build()
 }
 
-/// The spec of a table as DynamoDB describes it.
+/// The table spec for a description of DynamoDB.
 fn spec_of(name: &TableName, table: &TableDescription) -> Result<TableSpec> {
     let types = table.attribute_definitions();
     let key = schema_of(types, table.key_schema()).ok_or_else(|| {
         Error::invalid(format!(
-            "table has a key that is not a partition and a sort attribute. table=`{name}`"
+            "the key of the table is not a partition and an optional sort attribute. table=`{name}`"
         ))
     })?;
     let local = table.local_secondary_indexes().iter().map(|index| {
@@ -330,8 +328,7 @@ fn spec_of(name: &TableName, table: &TableDescription) -> Result<TableSpec> {
         let index_name = index.index_name()?.parse().ok()?;
         Some(IndexSpec::global(index_name, key).projecting(projected(index.projection()?)?))
     });
-    // An index of a shape that a spec cannot express (a key of several attributes) serves nobody
-    // here and does no harm: it is left out.
+    // An index that a spec cannot express (a key of several attributes) is unused here: leave it out.
     let mut indexes = local.chain(global).flatten();
     let spec = TableSpec::new(name.clone(), key)?;
     indexes.try_fold(spec, TableSpec::with_index)

@@ -1,13 +1,14 @@
 //! Every property on every layout, on DynamoDB, each a test of its own:
 //! `cargo test -p annals-aws --test tck j18`.
 //!
-//! On an emulator in this process, or on the server that `ANNALS_TEST_DYNAMODB` names.
+//! Runs on an emulator in this process, or on the server that `ANNALS_TEST_DYNAMODB` names.
 #![allow(clippy::unwrap_used)]
 
 #[path = "it/server.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod server;
 
+use annals::store::Store;
 use annals_testkit::tck;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Builder;
@@ -18,8 +19,9 @@ fn on_dynamodb(case: tck::Case) {
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        let items = server::open().await;
-        case.check(items).await;
+        // Through the handle, which adds context to errors.
+        let store = Store::from_items(server::open().await);
+        case.check(store.items().clone()).await;
     });
 }
 

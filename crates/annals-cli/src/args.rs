@@ -1,4 +1,6 @@
-//! What was typed, as types.
+//! The command line, parsed.
+//!
+//! Guarantees: an empty option or variable counts as not given; errors are one line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,8 +17,7 @@ use crate::commands::{
     snapshot, state, tables, verify,
 };
 
-/// Event-sourced persistence: journals, snapshots and durable state, on this machine or on
-/// DynamoDB.
+/// Event-sourced persistence: journals, snapshots and durable state, on this machine or on DynamoDB
 #[derive(Debug, Parser)]
 #[command(
     name = "annals",
@@ -32,7 +33,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What this process was called with.
+    /// Parses the arguments of this process.
     pub(crate) fn read() -> clap::error::Result<Self> {
         let matches = Self::command().try_get_matches()?;
         let mut args = Self::from_arg_matches(&matches)?;
@@ -43,8 +44,7 @@ impl Args {
     }
 }
 
-/// What clap found wrong, in one line; `None` where it has help or the number of the release to
-/// show instead.
+/// The error of clap in one line; `None` if it is help or the version.
 pub(crate) fn problem(error: &clap::Error) -> Option<String> {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
@@ -58,25 +58,24 @@ pub(crate) fn problem(error: &clap::Error) -> Option<String> {
         }
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    // A paragraph for the problem and one for each tip; how the command is used comes last.
-    let told = text
+    // One paragraph for the problem and one per tip; the usage comes last.
+    let parts = text
         .split("\n\n")
         .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"))
         .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
         .filter(|part| !part.is_empty());
-    let told = told.chain(["see annals --help".to_owned()]);
-    Some(told.collect::<Vec<_>>().join("; "))
+    let parts = parts.chain(["see annals --help".to_owned()]);
+    Some(parts.collect::<Vec<_>>().join("; "))
 }
 
-/// The beginning of what was typed, where it is too long to be told whole.
+/// The beginning of an argument that is too long for an error message.
 fn shortened(typed: &str) -> Option<String> {
     const CHARS_MAX: usize = 60;
     let (cut, _) = typed.char_indices().nth(CHARS_MAX)?;
     Some(format!("{}…", typed.get(..cut)?))
 }
 
-/// A value that may be empty, which is as good as none: scripts pass on variables that are not
-/// set.
+/// An optional value; an empty string counts as not given, because scripts pass unset variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Given<T>(Option<T>);
 
@@ -89,12 +88,12 @@ impl<T: FromStr> FromStr for Given<T> {
     }
 }
 
-/// The value, where one was given and is not empty.
+/// The value, if given and not empty.
 pub(crate) fn given<T: Clone>(value: &Option<Given<T>>) -> Option<T> {
     value.as_ref().and_then(|Given(value)| value.clone())
 }
 
-/// As [`FromStr`] of [`Given`], for paths, which need not be text.
+/// As [`FromStr`] of [`Given`], for paths, which need not be UTF-8.
 fn given_path() -> impl clap::builder::TypedValueParser<Value = Given<PathBuf>> {
     use clap::builder::{OsStringValueParser, TypedValueParser as _};
     OsStringValueParser::new().map(|path: OsString| {
@@ -103,12 +102,12 @@ fn given_path() -> impl clap::builder::TypedValueParser<Value = Given<PathBuf>> 
     })
 }
 
-/// What every command takes. A flag wins over its environment variable, which wins over the
-/// file, which wins over the default; an empty one is as good as none.
+/// Options of every command. A flag overrides its environment variable, which overrides the settings
+/// file, which overrides the default.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The settings file [default: annals.toml where there is one]
+    /// The settings file [default: annals.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", env = "ANNALS_CONFIG", value_parser = given_path())]
     pub(crate) config: Option<Given<PathBuf>>,
     /// The folder of the embedded store [default: ./annals-data]
@@ -117,13 +116,13 @@ pub(crate) struct Global {
     /// Use DynamoDB instead of the embedded store
     #[arg(long, global = true)]
     pub(crate) dynamodb: bool,
-    /// The address of DynamoDB, such as http://127.0.0.1:8000
+    /// The endpoint of DynamoDB, such as http://127.0.0.1:8000
     #[arg(long, global = true, value_name = "URL", env = "ANNALS_ENDPOINT")]
     pub(crate) endpoint: Option<Given<String>>,
     /// The AWS region
     #[arg(long, global = true, value_name = "R", env = "ANNALS_REGION")]
     pub(crate) region: Option<Given<String>>,
-    /// Whose tables to read and write: annals, akka or j5ik2o
+    /// The layout of the tables: annals, akka or j5ik2o
     #[arg(long, global = true, value_name = "LAYOUT", env = "ANNALS_LAYOUT")]
     pub(crate) layout: Option<Given<LayoutName>>,
     /// The table of events
@@ -145,19 +144,19 @@ pub(crate) struct Global {
     /// The table of durable state
     #[arg(long, global = true, value_name = "TABLE", env = "ANNALS_STATE_TABLE")]
     pub(crate) state_table: Option<Given<TableName>>,
-    /// What journals that share a table are told apart by (layout akka)
+    /// Distinguishes journals that share a table (layout akka)
     #[arg(long, global = true, value_name = "NAME", env = "ANNALS_JOURNAL_NAME")]
     pub(crate) journal_name: Option<Given<String>>,
-    /// Print JSON lines, as is done whenever the output is not a terminal
+    /// Print JSON lines; the default unless standard output is a terminal
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print at the end what it cost in requests and capacity units
+    /// Print the cost at the end, in requests and capacity units
     #[arg(long, global = true)]
     pub(crate) cost: bool,
-    /// Whether `--data` stood on the command line, rather than in the environment.
+    /// Whether `--data` was given on the command line, not in the environment.
     #[arg(skip)]
     pub(crate) data_is_typed: bool,
-    /// The same of `--endpoint`.
+    /// The same for `--endpoint`.
     #[arg(skip)]
     pub(crate) endpoint_is_typed: bool,
 }
@@ -168,11 +167,11 @@ pub(crate) enum Command {
     Append(append::Append),
     /// Print the events of an id
     Replay(replay::Replay),
-    /// Print the number of an id's last event
+    /// Print the last sequence number of an id
     Highest(highest::Highest),
-    /// Print whose events there are
+    /// List persistence ids
     Ids(ids::Ids),
-    /// Delete the events of an id up to a number, or every trace of it
+    /// Delete the events of an id up to a sequence number, or the whole id
     Delete(delete::Delete),
     /// Save, load, list or delete snapshots
     #[command(subcommand)]
@@ -183,23 +182,23 @@ pub(crate) enum Command {
     /// The time-ordered log: ingest, pump, sweep, play back
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Create, check or drop the tables of the layout, or print a template of them
+    /// Create, check or drop the tables of the layout, or print a CloudFormation template
     #[command(subcommand)]
     Tables(tables::Tables),
     /// Print every item of a table as DynamoDB JSON lines
     Export(export::Export),
-    /// Put items from DynamoDB JSON lines into a table, overwriting nothing
+    /// Import items from DynamoDB JSON lines into a table, overwriting nothing
     Import(import::Import),
     /// Copy journals, snapshots and durable state from one layout or store to another
     Copy(copy::Copy),
-    /// Look at every event and print what is wrong
+    /// Check stored data and print what is damaged
     Verify(verify::Verify),
-    /// Show the settings in force, or import those of a JVM plugin
+    /// Show the effective settings, or import those of a JVM plugin
     #[command(subcommand)]
     Config(config::Config),
-    /// Serve all of this to programs over HTTP
+    /// Serve the HTTP API
     Serve(serve::Serve),
-    /// Measure this machine and store
+    /// Measure this machine and its store
     #[command(subcommand)]
     Bench(bench::Bench),
 }

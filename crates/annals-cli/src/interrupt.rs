@@ -1,7 +1,6 @@
-//! Signals that ask a command to stop, for those that leave something behind if they just die.
+//! SIGINT and SIGTERM, for commands that clean up before they exit.
 //!
-//! Promises: once listening, such a signal ends the work and not the process, so that whoever
-//! listens can clean up and exit.
+//! Guarantees: while listening, a signal ends the work and not the process.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,21 +10,21 @@ use annals::{Error, Result};
 use futures::future::{Either, select};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What shells answer for a process that a signal ended: 128 and the signal's number.
+/// Shells report 128 plus the signal number for a process ended by a signal.
 const BY_SIGNAL: u8 = 128;
 
-/// Ctrl-C and the signal of `kill`.
+/// Listens for SIGINT (Ctrl-C) and SIGTERM (`kill`).
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
-    /// Listens from now on.
+    /// Starts listening.
     pub(crate) fn listen() -> Result<Self> {
         let listen = |kind| {
-            let deaf = |cause| Error::unavailable("cannot listen for signals").because(cause);
-            signal(kind).map_err(deaf)
+            let failed = |cause| Error::unavailable("cannot listen for signals").because(cause);
+            signal(kind).map_err(failed)
         };
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
@@ -33,12 +32,12 @@ impl Interrupts {
         })
     }
 
-    /// What the work came to, or the exit code for the signal that came first. The work has
-    /// begun in either case.
+    /// Returns the result of the work, or the exit code if a signal came first. Either way the work
+    /// has started.
     pub(crate) async fn or<T>(mut self, work: impl Future<Output = T>) -> Result<T, ExitCode> {
         let (interrupt, terminate) = (pin!(self.interrupt.recv()), pin!(self.terminate.recv()));
         let signal = select(interrupt, terminate);
-        // The left one is polled first, so that the work begins even after a signal.
+        // The left one is polled first, so the work starts even after a signal.
         match select(pin!(work), signal).await {
             Either::Left((done, _)) => Ok(done),
             Either::Right((Either::Left(_), _)) => Err(exit_code(SignalKind::interrupt())),

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod commands;
+mod copy_endpoint;
 mod findings;
 mod interrupt;
 mod lines;
@@ -16,7 +17,6 @@ mod progress;
 mod records;
 mod serve;
 mod settings;
-mod side;
 mod wire;
 
 use std::process::ExitCode;

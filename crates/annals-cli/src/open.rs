@@ -1,9 +1,11 @@
-//! The composition root: flags, environment and file become settings, settings become a store.
+//! Opens the store: flags, environment and settings file become settings, settings become a store.
+//!
+//! Guarantees: a flag overrides the environment, which overrides the file, which overrides the
+//! default. An error in the file names its line.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::settings::{Settings, StoreKind};
 use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::memory::Memory;
@@ -12,16 +14,17 @@ use annals::{Error, Result};
 use annals_aws::DynamoDb;
 
 use crate::args::{Global, given};
+use crate::settings::{Settings, StoreKind};
 
 const DEFAULT_FILE: &str = "annals.toml";
 
-/// The settings in force: flag over environment over file over default.
+/// Returns the effective settings.
 pub(crate) fn settings(global: &Global) -> Result<Settings> {
     let mut settings = read_file(given(&global.config).as_deref())?;
     if let Some(data) = given(&global.data) {
         settings.data = data;
-        // A folder that is typed is the store meant; one in the environment only says where the
-        // embedded store is, if that is the one.
+        // A folder on the command line selects the embedded store; one in the environment only says
+        // where that is.
         if global.data_is_typed {
             settings.store = StoreKind::Embedded;
         }
@@ -30,10 +33,10 @@ pub(crate) fn settings(global: &Global) -> Result<Settings> {
         settings.store = StoreKind::DynamoDb;
     }
     if let Some(endpoint) = given(&global.endpoint) {
-        // Typed without --dynamodb, an address would be passed over and a folder written instead.
+        // Without --dynamodb the endpoint would be ignored and a folder written instead.
         if global.endpoint_is_typed && settings.store == StoreKind::Embedded {
             return Err(Error::invalid(
-                "an endpoint is for DynamoDB; say --dynamodb as well, or leave the endpoint out",
+                "--endpoint is for DynamoDB; add --dynamodb, or leave --endpoint out",
             ));
         }
         settings.endpoint = Some(endpoint);
@@ -59,32 +62,37 @@ fn read_file(named: Option<&Path>) -> Result<Settings> {
             return Err(Error::invalid(message).because(cause));
         }
     };
-    parse(&text).map_err(|problem| Error::invalid(format!("{problem}, file=`{}`", path.display())))
+    parse(&text, path)
 }
 
-/// The settings in a text, or what is wrong with it and where, in one line.
-fn parse(text: &str) -> std::result::Result<Settings, String> {
+/// Parses the text of a settings file.
+///
+/// # Errors
+/// `Invalid`, in one line, with the line in the file.
+pub(crate) fn parse(text: &str, path: &Path) -> Result<Settings> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
         let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
-        let message = error.message().replace('\n', " ");
-        format!("settings are not understood: {message}; fix or remove the line. line=`{line}`")
+        let (message, file) = (error.message().replace('\n', " "), path.display());
+        Error::invalid(format!(
+            "settings do not parse: {message}; fix or remove the line. line=`{line}`, file=`{file}`"
+        ))
     })
 }
 
-/// What to do where the folder of the embedded store holds none yet.
+/// What to do if the folder has no embedded store yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// Make one, to write to.
+    /// Create one.
     Create,
-    /// Leave the disk alone and answer as a store without tables does.
+    /// Leave the disk alone and use an empty store in memory.
     Empty,
 }
 
-/// The store the settings name, counting what it does.
+/// Opens the store of these settings.
 pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> {
     let items: Arc<dyn Items> = match settings.store {
-        StoreKind::Embedded if absent == Absent::Empty && holds_no_store(&settings.data) => {
+        StoreKind::Embedded if absent == Absent::Empty && has_no_store(&settings.data) => {
             Arc::new(Memory::new())
         }
         StoreKind::Embedded => Arc::new(Embedded::open(&settings.data, &settings.embedded)?),
@@ -93,8 +101,8 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
     Ok(Store::from_items(items))
 }
 
-/// The file FORMAT is written last when a store is made. What cannot be told, opening reports.
-fn holds_no_store(folder: &Path) -> bool {
+/// The file FORMAT is written last when a store is created. If it cannot be read, opening fails.
+fn has_no_store(folder: &Path) -> bool {
     matches!(folder.join("FORMAT").try_exists(), Ok(false))
 }
 
@@ -102,30 +110,38 @@ fn holds_no_store(folder: &Path) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_shipped_file_is_the_default() {
-        let shipped = include_str!("../../../annals.toml");
-        assert_eq!(parse(shipped).unwrap(), Settings::default());
+    fn problem(text: &str) -> String {
+        let error = parse(text, Path::new("annals.toml")).unwrap_err();
+        error.to_string()
     }
 
     #[test]
-    fn the_shipped_file_names_every_setting() {
+    fn the_shipped_file_has_the_defaults() {
+        let shipped = include_str!("../../../annals.toml");
+        assert_eq!(
+            parse(shipped, Path::new("annals.toml")).unwrap(),
+            Settings::default()
+        );
+    }
+
+    #[test]
+    fn the_shipped_file_lists_every_setting() {
         let shipped: toml::Table = include_str!("../../../annals.toml").parse().unwrap();
         let all = toml::Table::try_from(Settings::default()).unwrap();
         assert_eq!(shipped, all);
     }
 
     #[test]
-    fn an_unknown_setting_is_named_with_its_line() {
-        let problem = parse("layout = \"akka\"\njornal-table = \"x\"\n").unwrap_err();
+    fn an_unknown_setting_is_reported_with_its_line() {
+        let problem = problem("layout = \"akka\"\njornal-table = \"x\"\n");
         assert!(problem.contains("`jornal-table`"), "{problem}");
         assert!(problem.contains("line=`2`"), "{problem}");
         assert!(!problem.contains('\n'), "{problem}");
     }
 
     #[test]
-    fn a_table_name_that_cannot_be_is_refused() {
-        let problem = parse("journal-table = \"no spaces\"\n").unwrap_err();
+    fn refuses_an_invalid_table_name() {
+        let problem = problem("journal-table = \"no spaces\"\n");
         assert!(problem.contains("name=`no spaces`"), "{problem}");
     }
 }

@@ -1,8 +1,8 @@
-//! Progress bars on long work: drawn on standard error, and only where that is a terminal.
+//! Progress bars for long work, on standard error and only at a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A count that grows towards nobody knows what.
+/// A counter without a known total.
 pub(crate) fn counter(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     bar.set_style(style("{spinner} {human_pos} {msg}, {per_sec}, {elapsed}"));
@@ -10,7 +10,7 @@ pub(crate) fn counter(what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A share of a known number of bytes.
+/// Progress through a known number of bytes.
 pub(crate) fn bytes(what: &'static str, total: u64) -> ProgressBar {
     let bar = ProgressBar::new(total);
     bar.set_style(style("{msg} {wide_bar} {bytes}/{total_bytes}, {eta}"));
@@ -18,7 +18,7 @@ pub(crate) fn bytes(what: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
-/// How far into a span of time, of so many milliseconds.
+/// Progress through a time span in milliseconds.
 pub(crate) fn span(total_ms: u64) -> ProgressBar {
     let bar = ProgressBar::new(total_ms);
     bar.set_style(style("{wide_bar} {percent}% of the span, {msg}, {elapsed}"));
@@ -26,6 +26,6 @@ pub(crate) fn span(total_ms: u64) -> ProgressBar {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // A template is a constant of ours; a wrong one would cost the looks, not the work.
+    // The templates are constants; a wrong one would only spoil the looks.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,7 +1,7 @@
-//! `annals.toml`: every setting of every crate, in one file.
+//! `annals.toml`: the settings of all crates in one file.
 //!
-//! Guarantees: every key is optional, and an unknown key is refused. Holds no secret: credentials
-//! come from AWS's own chain.
+//! Guarantees: every key is optional, and an unknown key is refused. Contains no secret: credentials
+//! come from the AWS credential chain.
 
 use std::path::PathBuf;
 
@@ -17,66 +17,66 @@ use annals_jvm::settings::{
 use annals_jvm::{AnyLayout, LayoutName};
 use serde::{Deserialize, Serialize};
 
-/// Everything that can be set, as `annals.toml` has it.
+/// All settings, as in `annals.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Settings {
-    /// Where items are kept.
+    /// Where items are stored.
     pub(crate) store: StoreKind,
     /// How events become items.
     pub(crate) layout: LayoutName,
     /// The folder of the embedded store.
     pub(crate) data: PathBuf,
-    /// The address of DynamoDB; empty: the region's own.
+    /// The endpoint of DynamoDB; empty: the region's.
     #[serde(with = "empty_is_none")]
     pub(crate) endpoint: Option<String>,
-    /// The AWS region; empty: from AWS's own chain.
+    /// The AWS region; empty: from the environment or the profile.
     #[serde(with = "empty_is_none")]
     pub(crate) region: Option<String>,
-    /// The AWS profile; empty: from AWS's own chain.
+    /// The AWS profile; empty: from the environment.
     #[serde(with = "empty_is_none")]
     pub(crate) profile: Option<String>,
-    /// The journal's table; empty: the layout's own name for it.
+    /// The table of events; empty: the layout's default.
     #[serde(with = "empty_is_no_table")]
     pub(crate) journal_table: Option<TableName>,
-    /// The snapshots' table; empty: the layout's own name for it.
+    /// The table of snapshots; empty: the layout's default.
     #[serde(with = "empty_is_no_table")]
     pub(crate) snapshot_table: Option<TableName>,
-    /// The durable state's table; empty: the layout's own name for it.
+    /// The table of durable state; empty: the layout's default.
     #[serde(with = "empty_is_no_table")]
     pub(crate) state_table: Option<TableName>,
-    /// What journals that share a table are told apart by (layout `akka`).
+    /// Distinguishes journals that share a table (layout `akka`).
     pub(crate) journal_name: String,
-    /// Over how many items the marks of an id are spread (layout `akka`). May be raised, never
-    /// lowered.
+    /// The number of items that hold the highest sequence number of an id (layout `akka`). May be
+    /// raised, never lowered.
     pub(crate) sequence_shards: u32,
-    /// How many partitions a replay reads at once (layout `akka`).
+    /// Partitions a replay reads in parallel (layout `akka`).
     pub(crate) replay_parallelism: usize,
-    /// The index that lists persistence ids, where the table has it (layout `akka`).
+    /// The index that lists persistence ids, if the table has it (layout `akka`).
     pub(crate) persistence_ids_index_name: String,
-    /// Which generation of event items is written (layout `akka`).
+    /// The generation of event items to write (layout `akka`).
     pub(crate) format: Format,
     /// Which snapshot is the newest (layout `akka`).
     pub(crate) snapshot_order: SnapshotOrder,
-    /// What a replay does where numbers are missing (layouts `akka` and `j5ik2o`).
+    /// What a replay does at a gap in the sequence numbers (layouts `akka` and `j5ik2o`).
     pub(crate) gaps: Gaps,
-    /// Whether the JVM side deletes events of the same ids (layout `akka`). Then deletions remove
-    /// items as it does, every append looks once more before it is acknowledged, and the highest
-    /// number is not told without the low marks.
+    /// Whether the JVM deletes events of the same ids (layout `akka`). Then deletions remove items as
+    /// the JVM does, every append checks again before it is acknowledged, and the highest sequence
+    /// number is read together with the low marks.
     pub(crate) jvm_deletes: bool,
-    /// Events of two writers in one history (layouts `akka` and `j5ik2o`).
+    /// How a replay treats events of two writers (layouts `akka` and `j5ik2o`).
     pub(crate) replay_filter: ReplayFilterSettings,
-    /// Limits that are checked before DynamoDB would (layout `akka`).
+    /// Limits checked before a request is sent (layout `akka`).
     pub(crate) aws_api_limits: AwsApiLimits,
-    /// The plugin's own sections (layout `j5ik2o`).
+    /// The sections of the plugin (layout `j5ik2o`).
     pub(crate) j5ik2o: J5ik2oSettings,
     /// The time-ordered log.
     pub(crate) log: LogSettings,
-    /// Streams of Kinesis.
+    /// Kinesis.
     pub(crate) kinesis: KinesisSettings,
     /// The embedded store.
     pub(crate) embedded: EmbeddedSettings,
-    /// The client of DynamoDB.
+    /// The AWS clients.
     pub(crate) aws_client_config: AwsClientSettings,
 }
 
@@ -141,18 +141,18 @@ impl Settings {
         self.layout().tables()
     }
 
-    /// Where DynamoDB and Kinesis are.
+    /// The settings of the AWS clients.
     pub(crate) fn aws(&self) -> AwsSettings {
-        AwsSettings {
-            endpoint: self.endpoint.clone(),
-            region: self.region.clone(),
-            profile: self.profile.clone(),
-            kinesis: self.kinesis.clone(),
-            aws_client_config: self.aws_client_config.clone(),
-        }
+        let mut aws = AwsSettings::default();
+        aws.endpoint.clone_from(&self.endpoint);
+        aws.region.clone_from(&self.region);
+        aws.profile.clone_from(&self.profile);
+        aws.kinesis = self.kinesis.clone();
+        aws.aws_client_config = self.aws_client_config.clone();
+        aws
     }
 
-    /// These settings with the names that their tables have, also where those are the layout's own.
+    /// These settings with explicit table names, the layout's defaults included.
     ///
     /// # Errors
     /// As [`Layout::tables`].
@@ -167,12 +167,12 @@ impl Settings {
     }
 }
 
-/// Where items are kept.
+/// Where items are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum StoreKind {
-    /// In a folder of this machine.
+    /// In a folder on this machine.
     Embedded,
-    /// In DynamoDB, or what speaks like it.
+    /// In DynamoDB, or a server with the same API.
     DynamoDb,
 }

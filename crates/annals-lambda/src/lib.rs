@@ -1,17 +1,15 @@
-//! The steps of the time-ordered log as AWS Lambda functions: thin shells over the library. The
-//! binary is `annals-lambda`.
+//! The steps of the time-ordered log as AWS Lambda functions. The binary is `annals-lambda`.
 //!
 //! ```text
-//! pump       records that Lambda reads out of a stream, into the buffer
-//! sweep      the buffer into slots, by the clock
-//! playback   a span of time to a stream
+//! pump       stores the records of a Kinesis stream in the buffer
+//! sweep      moves the buffer into slots, on a schedule
+//! playback   writes a time span to a Kinesis stream
 //! ```
 //!
-//! Promises: a function stops before its time is over, and its answer says whether there is more to
-//! do. Called again, it goes on. A batch of which a record may not be stored is handed over again
-//! from that record on.
-//! Trusts: what invokes it to do so again after an error.
-//! Never: keeps anything between two calls but its connections.
+//! Guarantees: a function stops before its timeout and reports whether there is more to do; the next
+//! invocation continues. A batch with a record that may not be stored is redelivered from that record
+//! on. Keeps nothing between invocations except connections. Relies on being invoked again after an
+//! error.
 
 mod playback;
 mod pump;
@@ -26,13 +24,12 @@ use annals::log::Log;
 use annals::settings::LogSettings;
 use annals::store::Store;
 use annals::{Clock, Error, Result};
-use serde_json::Value as Json;
-
 use annals_aws::kinesis::{Kinesis, StreamName};
 use annals_aws::{AwsClientSettings, AwsSettings, DynamoDb, KinesisSettings};
 use serde::Deserialize;
+use serde_json::Value as Json;
 
-/// Which step a function does; set as `ANNALS_STEP`.
+/// The step a function runs; set by `ANNALS_STEP`.
 ///
 /// ```
 /// use annals_lambda::Step;
@@ -42,22 +39,23 @@ use serde::Deserialize;
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
-    /// Records of a stream into the buffer. To be invoked by an event source mapping that reports
-    /// failures of items.
+    /// Stores the records of a stream in the buffer. Invoke it by an event source mapping with
+    /// `ReportBatchItemFailures`.
     Pump,
-    /// The buffer into slots. To be invoked every minute.
+    /// Moves the buffer into slots. Invoke it every minute.
     Sweep,
-    /// A span of time to a stream. To be invoked with `{"start":…,"end":…}`, and again with its own
-    /// answer while that says `"more":true`.
+    /// Writes a time span to a stream. Invoke it with `{"start":…,"end":…}`, and again with its own
+    /// response while that says `"more":true`.
     Playback,
 }
 
 impl Step {
-    /// Every step there is.
+    /// All steps.
     pub const ALL: [Self; 3] = [Self::Pump, Self::Sweep, Self::Playback];
 
-    /// As it is set.
+    /// The name of the step.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pump => "pump",
@@ -87,19 +85,19 @@ impl fmt::Display for Step {
     }
 }
 
-/// The settings of a function, under the names of `annals.toml`: the log's, and those of the clients.
-/// Where there is no region or address, they come from Lambda, as the credentials do.
+/// The settings of a function, under the names of `annals.toml`. Without a region or endpoint, those
+/// of Lambda apply; credentials always come from Lambda.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct LambdaSettings {
     /// The time-ordered log.
     pub log: LogSettings,
-    /// The address of DynamoDB.
+    /// The endpoint of DynamoDB.
     pub endpoint: Option<String>,
     /// The AWS region.
     pub region: Option<String>,
-    /// Streams of Kinesis.
+    /// Kinesis.
     pub kinesis: KinesisSettings,
     /// The clients.
     pub aws_client_config: AwsClientSettings,
@@ -107,31 +105,31 @@ pub struct LambdaSettings {
 
 impl LambdaSettings {
     fn aws(&self) -> AwsSettings {
-        AwsSettings {
-            endpoint: self.endpoint.clone(),
-            region: self.region.clone(),
-            profile: None,
-            kinesis: self.kinesis.clone(),
-            aws_client_config: self.aws_client_config.clone(),
-        }
+        let mut aws = AwsSettings::default();
+        aws.endpoint.clone_from(&self.endpoint);
+        aws.region.clone_from(&self.region);
+        aws.kinesis = self.kinesis.clone();
+        aws.aws_client_config = self.aws_client_config.clone();
+        aws
     }
 }
 
-/// What a function reads from its environment.
+/// The environment of a function.
 ///
 /// See [`read`](Self::read) for an example.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Environment {
-    /// Which step it does: `ANNALS_STEP`.
+    /// `ANNALS_STEP`: the step to run.
     pub step: Step,
-    /// The settings, as JSON with the names of `annals.toml`: `ANNALS_SETTINGS`.
+    /// `ANNALS_SETTINGS`: the settings, as JSON.
     pub settings: LambdaSettings,
-    /// The stream that is played back to: `ANNALS_PLAYBACK_STREAM`.
+    /// `ANNALS_PLAYBACK_STREAM`: the stream the playback writes to.
     pub playback_stream: Option<StreamName>,
 }
 
 impl Environment {
-    /// Reads it.
+    /// Reads the environment through `variable`.
     ///
     /// ```
     /// use annals_lambda::{Environment, Step};
@@ -146,21 +144,21 @@ impl Environment {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` where something is missing or not understood.
+    /// `Invalid` if a variable is missing or malformed.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let variable = |name: &str| variable(name).filter(|text| !text.is_empty());
         let step: Step = variable("ANNALS_STEP").unwrap_or_default().parse()?;
         let settings = match variable("ANNALS_SETTINGS") {
             None => LambdaSettings::default(),
             Some(text) => serde_json::from_str(&text).map_err(|cause| {
-                Error::invalid("ANNALS_SETTINGS is not understood; fix it").because(cause)
+                Error::invalid("ANNALS_SETTINGS does not parse; fix it").because(cause)
             })?,
         };
         let stream = variable("ANNALS_PLAYBACK_STREAM");
         let playback_stream = stream.map(|name| name.parse()).transpose()?;
         if step == Step::Playback && playback_stream.is_none() {
             return Err(Error::invalid(
-                "a playback has a stream to go to; set ANNALS_PLAYBACK_STREAM",
+                "a playback needs a target stream; set ANNALS_PLAYBACK_STREAM",
             ));
         }
         Ok(Self {
@@ -171,7 +169,7 @@ impl Environment {
     }
 }
 
-/// One function, opened once and called many times.
+/// A function, opened once and invoked many times.
 ///
 /// ```no_run
 /// use annals_lambda::{Environment, Function};
@@ -187,16 +185,23 @@ impl Environment {
 pub struct Function {
     step: Step,
     log: Log,
-    /// Where a playback goes.
-    sink: Option<(Arc<Kinesis>, StreamName)>,
+    /// The target of a playback.
+    target: Option<Target>,
     clock: Arc<dyn Clock>,
 }
 
+/// A stream to play back to.
+#[derive(Debug)]
+struct Target {
+    kinesis: Arc<Kinesis>,
+    stream: StreamName,
+}
+
 impl Function {
-    /// Opens it on DynamoDB and Kinesis, with credentials from AWS's own chain.
+    /// Opens it on DynamoDB and Kinesis, with credentials from the AWS credential chain.
     ///
     /// # Errors
-    /// `Invalid` where a table is missing or a setting cannot work.
+    /// `Invalid` if a table is missing or a setting is invalid.
     pub async fn open(environment: Environment) -> Result<Self> {
         let aws = environment.settings.aws();
         let store = Store::new(DynamoDb::open(&aws).await?);
@@ -207,7 +212,7 @@ impl Function {
         Self::on(environment, &store, kinesis).await
     }
 
-    /// On a store and streams of one's own.
+    /// Opens it on a given store and Kinesis client.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -219,43 +224,43 @@ impl Function {
         Ok(Self {
             step: environment.step,
             log: Log::open(store, &environment.settings.log).await?,
-            sink: kinesis.zip(environment.playback_stream),
+            target: kinesis
+                .zip(environment.playback_stream)
+                .map(|(kinesis, stream)| Target { kinesis, stream }),
             clock: store.clock().clone(),
         })
     }
 
-    /// Does its step with what it was invoked with, within the time that is left.
+    /// Handles an invocation within the remaining time.
     ///
     /// # Errors
-    /// `Invalid` where the event is not one for this step. Otherwise as the store or the stream
-    /// fails: whoever invokes it does so again.
-    pub async fn handle(&self, event: Json, left: Duration) -> Result<Json> {
+    /// `Invalid` if the event is not one for this step; otherwise as the store or the stream fails.
+    pub async fn handle(&self, event: Json, remaining: Duration) -> Result<Json> {
         match self.step {
             Step::Pump => Box::pin(pump::handle(&self.log, event)).await,
-            Step::Sweep => Box::pin(sweep::handle(&self.log, working(left))).await,
+            Step::Sweep => Box::pin(sweep::handle(&self.log, work_time(remaining))).await,
             Step::Playback => {
-                let (clock, limit) = (self.clock.clone(), working(left));
+                let (clock, limit) = (self.clock.clone(), work_time(remaining));
                 let stop = async move { clock.passes(limit).await };
                 Box::pin(playback::handle(self, event, stop)).await
             }
         }
     }
 
-    /// As [`handle`](Self::handle), until a deadline in milliseconds since 1970, which is how Lambda
-    /// tells it.
+    /// As [`handle`](Self::handle), with Lambda's deadline in milliseconds since 1970.
     ///
     /// # Errors
     /// As [`handle`](Self::handle).
     pub async fn handle_until(&self, event: Json, deadline_ms: u64) -> Result<Json> {
-        let left = deadline_ms.saturating_sub(self.clock.now_ms());
-        self.handle(event, Duration::from_millis(left)).await
+        let remaining = deadline_ms.saturating_sub(self.clock.now_ms());
+        self.handle(event, Duration::from_millis(remaining)).await
     }
 }
 
-/// The time to work in: enough is left over for what is under way to end, and for the answer.
-fn working(left: Duration) -> Duration {
-    const ENDING: Duration = Duration::from_secs(20);
-    left.saturating_sub(ENDING).max(left / 2)
+/// The time to work in; the rest is for requests in flight and for the response.
+fn work_time(remaining: Duration) -> Duration {
+    const RESERVE: Duration = Duration::from_secs(20);
+    remaining.saturating_sub(RESERVE).max(remaining / 2)
 }
 
 #[cfg(test)]
@@ -263,15 +268,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_time_is_left_over() {
+    fn reserves_time_for_the_response() {
         let seconds = Duration::from_secs;
-        assert_eq!(working(seconds(300)), seconds(280));
-        assert_eq!(working(seconds(30)), seconds(15));
-        assert_eq!(working(Duration::ZERO), Duration::ZERO);
+        assert_eq!(work_time(seconds(300)), seconds(280));
+        assert_eq!(work_time(seconds(30)), seconds(15));
+        assert_eq!(work_time(Duration::ZERO), Duration::ZERO);
     }
 
     #[test]
-    fn an_environment_that_cannot_work_is_refused() {
+    fn refuses_an_invalid_environment() {
         let read = |set: &[(&str, &str)]| {
             let found = |name: &str| set.iter().find(|(n, _)| *n == name);
             Environment::read(|name| found(name).map(|(_, text)| (*text).to_owned()))
@@ -284,11 +289,11 @@ mod tests {
             (vec![("ANNALS_STEP", "playback")], "ANNALS_PLAYBACK_STREAM"),
             (
                 vec![("ANNALS_STEP", "sweep"), ("ANNALS_SETTINGS", "{\"x\":1}")],
-                "ANNALS_SETTINGS is not understood",
+                "ANNALS_SETTINGS does not parse",
             ),
             (
                 vec![("ANNALS_STEP", "pump"), ("ANNALS_PLAYBACK_STREAM", "a b")],
-                "a stream's name",
+                "a stream name",
             ),
         ] {
             let error = read(&set).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! The binary of every function: `bootstrap` in the archive that Lambda runs. `ANNALS_STEP` says
-//! which step it does.
+//! The binary of every function: `bootstrap` in the archive of the Lambda function. `ANNALS_STEP`
+//! selects the step.
 
 use annals_lambda::{Environment, Function};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Error> {
     let function = &function;
     lambda_runtime::run(service_fn(async move |event: LambdaEvent<Json>| {
         let deadline_ms = event.context.deadline;
-        // On the heap: it is too deep for the runtime's layers around it.
+        // Boxed: the future is too large for the layers of the runtime around it.
         let answer = Box::pin(function.handle_until(event.payload, deadline_ms));
         answer.await.map_err(Error::from)
     }))

@@ -1,8 +1,7 @@
-//! The playback as Lambda calls it: with a span of time, and again with its own answer.
+//! The playback: writes a time span to a stream, over as many invocations as it takes.
 //!
-//! Promises: an answer with `"more":true` is the event that goes on where this call stopped, behind
-//! what it has put into the stream and what it has found empty. At most one request is made to the
-//! stream once the time is over.
+//! Guarantees: a response with `"more":true` is the event that continues after the last event written
+//! and the last empty slot. At most one request is sent to the stream after the time limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,29 +11,29 @@ use annals::{Error, Result};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::Function;
+use super::{Function, Target};
 
-/// How far back a playback begins where it is not told.
-const BACK_MS: u64 = 15 * 60 * 1_000;
+/// The default start: this long before now.
+const DEFAULT_AGE_MS: u64 = 15 * 60 * 1_000;
 
-/// What a playback is invoked with.
+/// The event of a playback.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Request {
-    /// Epoch milliseconds or RFC 3339; left out: the slot of a quarter of an hour ago.
+    /// Epoch milliseconds or RFC 3339; default: the slot of 15 minutes ago.
     start: Option<Json>,
-    /// The same; left out: now.
+    /// The same; default: now.
     end: Option<Json>,
-    /// Only what comes behind this place.
+    /// Only events after this position.
     after: Option<String>,
-    /// What an answer says too.
+    /// Part of a response; ignored.
     #[serde(rename = "more")]
     _more: Option<bool>,
     #[serde(rename = "played")]
     _played: Option<u64>,
 }
 
-/// A time as text or as a number.
+/// Parses a time given as a string or a number.
 fn time_of(json: &Json) -> Result<Time> {
     match json {
         Json::String(text) => text.parse(),
@@ -42,34 +41,33 @@ fn time_of(json: &Json) -> Result<Time> {
     }
 }
 
-/// How many slots are read through before a call says that it has come so far. The next stretch of
-/// a call is twice as long, and so on: a table without an index is asked slot by slot, and one with
-/// it is soon through with years in which nothing happened.
-const STRETCH_SLOTS: u64 = 100;
+/// Slots per chunk of a playback; a cut invocation resumes at its last chunk. Each chunk is twice as
+/// long as the one before: without an index every slot is read, with one empty years pass quickly.
+const CHUNK_SLOTS: u64 = 100;
 
-/// What is to be played in this call.
-struct Wanted {
+/// The span to play.
+struct SpanToPlay {
     start: Time,
     end: Time,
     after: Option<LogPosition>,
 }
 
-impl Wanted {
-    fn of(log: &Log, event: Json) -> Result<Self> {
-        let wrong = || {
-            Error::invalid("a playback is invoked with start, end and after, each of them optional")
+impl SpanToPlay {
+    fn parse(log: &Log, event: Json) -> Result<Self> {
+        let malformed = || {
+            Error::invalid("the playback expects an object with start, end and after, all optional")
         };
-        // A list would be taken for the members in their order.
+        // Serde would accept an array as the members in order.
         if !event.is_object() {
-            return Err(wrong());
+            return Err(malformed());
         }
         let request = serde_json::from_value(event);
-        let request: Request = request.map_err(|cause| wrong().because(cause))?;
+        let request: Request = request.map_err(|cause| malformed().because(cause))?;
         let now = log.now();
         let start = match &request.start {
             Some(start) => time_of(start)?,
             None => {
-                let back = Time::from_ms(now.ms().saturating_sub(BACK_MS))?;
+                let back = Time::from_ms(now.ms().saturating_sub(DEFAULT_AGE_MS))?;
                 log.slot(back).start()
             }
         };
@@ -78,8 +76,8 @@ impl Wanted {
         Ok(Self { start, end, after })
     }
 
-    /// Where reading begins.
-    fn begin(&self) -> Time {
+    /// Where to start reading.
+    fn first_time(&self) -> Time {
         let after = self.after.as_ref().map_or(self.start, |place| place.time);
         match self.start < self.end {
             true => after.clamp(self.start, self.end),
@@ -88,8 +86,8 @@ impl Wanted {
     }
 }
 
-/// How far a call came.
-struct Reached {
+/// The progress of an invocation.
+struct Progress {
     /// Everything before this time is in the stream.
     time: Time,
     after: Option<LogPosition>,
@@ -102,61 +100,60 @@ pub(super) async fn handle(
     event: Json,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Json> {
-    let wanted = Wanted::of(&function.log, event)?;
-    let (start, end) = (wanted.start, wanted.end);
-    let reached = play(function, wanted, Box::pin(stop)).await?;
-    let start = match reached.is_cut {
-        true => reached.time,
+    let span = SpanToPlay::parse(&function.log, event)?;
+    let (start, end) = (span.start, span.end);
+    let progress = play(function, span, Box::pin(stop)).await?;
+    let start = match progress.is_cut {
+        true => progress.time,
         false => start,
     };
     Ok(json!({
         "start": start.to_string(),
         "end": end.to_string(),
-        "after": reached.after.map(|place| place.to_string()),
-        "played": reached.played,
-        "more": reached.is_cut,
+        "after": progress.after.map(|place| place.to_string()),
+        "played": progress.played,
+        "more": progress.is_cut,
     }))
 }
 
-/// Plays stretch by stretch, so that a call that is cut tells how far it came even where nothing
-/// happened.
+/// Plays in chunks, so that a cut invocation reports its progress even through empty slots.
 async fn play(
     function: &Function,
-    wanted: Wanted,
+    span: SpanToPlay,
     mut stop: Pin<Box<dyn Future<Output = ()> + Send>>,
-) -> Result<Reached> {
-    let Some((kinesis, stream)) = &function.sink else {
+) -> Result<Progress> {
+    let Some(Target { kinesis, stream }) = &function.target else {
         return Err(Error::invalid(
-            "a playback has a stream to go to; set ANNALS_PLAYBACK_STREAM",
+            "a playback needs a target stream; set ANNALS_PLAYBACK_STREAM",
         ));
     };
     let log = &function.log;
-    let mut stretch_ms = log.time_unit_ms().saturating_mul(STRETCH_SLOTS);
-    let mut reached = Reached {
-        time: wanted.begin(),
-        after: wanted.after,
+    let mut chunk_ms = log.time_unit_ms().saturating_mul(CHUNK_SLOTS);
+    let mut progress = Progress {
+        time: span.first_time(),
+        after: span.after,
         played: 0,
         is_cut: false,
     };
     loop {
-        let to = Time::from_ms(reached.time.ms().saturating_add(stretch_ms));
-        let to = to.unwrap_or(wanted.end).min(wanted.end);
-        let mut playback = Playback::since(reached.time).until(to);
-        playback.after = reached.after.clone();
+        let to = Time::from_ms(progress.time.ms().saturating_add(chunk_ms));
+        let to = to.unwrap_or(span.end).min(span.end);
+        let mut playback = Playback::since(progress.time).until(to);
+        playback.after = progress.after.clone();
         let events = log.playback(playback);
         let played = kinesis.play_until(stream, events, stop.as_mut()).await;
-        reached.played += played.events;
-        reached.after = played.last.or(reached.after);
-        reached.is_cut = played.is_cut;
-        let (events, resent, after) = (reached.played, played.resent, &reached.after);
+        progress.played += played.events;
+        progress.after = played.last.or(progress.after);
+        progress.is_cut = played.is_cut;
+        let (events, resent, after) = (progress.played, played.resent, &progress.after);
         tracing::info!(events, resent, ?after, "played back");
         if let Some(error) = played.failure {
             return Err(error);
         }
-        if reached.is_cut || to >= wanted.end {
-            return Ok(reached);
+        if progress.is_cut || to >= span.end {
+            return Ok(progress);
         }
-        reached.time = to;
-        stretch_ms = stretch_ms.saturating_mul(2);
+        progress.time = to;
+        chunk_ms = chunk_ms.saturating_mul(2);
     }
 }

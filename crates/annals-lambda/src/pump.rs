@@ -1,7 +1,7 @@
-//! The pump as Lambda calls it: with records that it has read out of a stream.
+//! The pump: stores the stream records of an invocation in the buffer.
 //!
-//! Promises: a record is answered as done only after it is known to be stored, or was told to be no
-//! event. From the first that may not be stored Lambda hands the batch over again.
+//! Guarantees: a record counts as done only if it is known to be stored, or was logged as malformed.
+//! Lambda redelivers the batch from the first record that may not be stored.
 
 use annals::items::Value;
 use annals::log::{Log, Record};
@@ -13,31 +13,31 @@ use annals_aws::kinesis::{Landing, record_of_event};
 pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
     let Some(Json::Array(entries)) = event.get_mut("Records").map(Json::take) else {
         return Err(Error::invalid(
-            "an event for the pump has Records; check what invokes the function",
+            "the pump expects an event with Records; check the trigger of the function",
         ));
     };
-    // Another source's records are not ours to be done with: it would delete them.
-    if !entries.iter().all(is_of_a_stream) {
+    // Records of another source must not be acknowledged: it would delete them.
+    if !entries.iter().all(is_stream_record) {
         return Err(Error::invalid(
-            "an event for the pump has Records, each a record of a Kinesis stream; check what invokes the function",
+            "the pump expects Records of a Kinesis stream; check the trigger of the function",
         ));
     }
     let mut records = Vec::with_capacity(entries.len());
     let mut malformed = 0_u64;
     for entry in entries {
-        // Handed over again it would be no better, and hold up its shard until it expires.
+        // Redelivery would not help, and would block the shard until the record expires.
         match record_of_event(entry) {
             Ok(record) => records.push(record),
             Err(problem) => {
                 malformed += 1;
-                tracing::warn!(%problem, "a record is not in the log: it is no event");
+                tracing::warn!(%problem, "dropped a malformed record");
             }
         }
     }
-    let numbers: Vec<String> = records.iter().map(number_of).collect();
+    let numbers: Vec<String> = records.iter().map(sequence_number).collect();
     let landing = Landing::ingest(log, records).await;
     for problem in &landing.problems {
-        tracing::warn!(%problem, "a record is not in the log as it came");
+        tracing::warn!(%problem, "a record was stored without its data, or not at all");
     }
     tracing::info!(
         stored = landing.stored,
@@ -47,7 +47,7 @@ pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
         "pumped"
     );
     let failed = landing.unknown.as_ref().map(|(place, error)| {
-        tracing::warn!(%error, "records are to be handed over again");
+        tracing::warn!(%error, "records will be redelivered");
         let number = numbers.get(*place).map_or("", String::as_str);
         json!({"itemIdentifier": number})
     });
@@ -55,12 +55,12 @@ pub(super) async fn handle(log: &Log, mut event: Json) -> Result<Json> {
     Ok(json!({"batchItemFailures": failures}))
 }
 
-fn is_of_a_stream(entry: &Json) -> bool {
+fn is_stream_record(entry: &Json) -> bool {
     entry.get("eventSource").and_then(Json::as_str) == Some("aws:kinesis")
 }
 
-/// The sequence number by which Lambda knows a record.
-fn number_of(record: &Record) -> String {
+/// The sequence number that identifies a record to Lambda.
+fn sequence_number(record: &Record) -> String {
     let number = match record.payload.as_map().get("kinesis") {
         Some(Value::M(kinesis)) => kinesis.get("sequenceNumber").and_then(Value::as_str),
         _ => None,

@@ -1,7 +1,7 @@
-//! The sweep as Lambda calls it: every minute, and for as long as it may.
+//! The sweep: moves the buffer into slots, within a time limit.
 //!
-//! Promises: what was moved when its time was over stays moved; the next call moves the rest. The
-//! horizon moves with the first sweep that gets through.
+//! Guarantees: records moved before the time limit stay moved; the next invocation moves the rest. The
+//! horizon advances with the first sweep that completes.
 
 use std::time::Duration;
 
@@ -10,10 +10,9 @@ use annals::{Result, SystemClock};
 use serde_json::{Value as Json, json};
 
 pub(super) async fn handle(log: &Log, limit: Duration) -> Result<Json> {
-    // A sweep may end anywhere. It waits for a store and not for a moment, so the machine's own
-    // time bounds it.
+    // A sweep may be cancelled anywhere. It waits for a store, so the system clock bounds it.
     let Some(report) = SystemClock::within(limit, log.sweep()).await else {
-        tracing::info!("the sweep's time is over; the next goes on");
+        tracing::info!("time limit reached; the next sweep continues");
         return Ok(json!({"more": true}));
     };
     for problem in &report.problems {

@@ -25,7 +25,7 @@ use aws_sdk_kinesis::types::{PutRecordsRequestEntry, Record, ShardIteratorType};
 use super::position::Position;
 use super::shards::Shard;
 use super::{ShardId, StreamName};
-use crate::client::{check, check_place, loader};
+use crate::client::{check, check_location, loader};
 use crate::error::{Failure, OperationError, Service};
 use crate::http::{UserAgent, http_client};
 use crate::proxy::Proxy;
@@ -55,18 +55,13 @@ impl OperationError for PutRecordsError {
 /// Requests are retried within `client-execution-timeout`. Needs a Tokio runtime with I/O and time.
 ///
 /// ```no_run
-/// use annals_aws::{AwsSettings, KinesisSettings};
+/// use annals_aws::AwsSettings;
 /// use annals_aws::kinesis::Kinesis;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let settings = AwsSettings {
-///     kinesis: KinesisSettings {
-///         endpoint: Some("http://localhost:4567".to_owned()),
-///         ..KinesisSettings::default()
-///     },
-///     ..AwsSettings::default()
-/// };
+/// let mut settings = AwsSettings::default();
+/// settings.kinesis.endpoint = Some("http://localhost:4567".to_owned());
 /// let kinesis = Kinesis::open(&settings).await?;
 /// # Ok(())
 /// # }
@@ -137,7 +132,7 @@ impl Kinesis {
         clock: Arc<dyn Clock>,
         random: Random,
     ) -> Result<Self> {
-        check_place(&shared)?;
+        check_location(&shared)?;
         if settings.kinesis.poll_ms == 0 {
             return Err(Error::invalid(
                 "setting must be at least 1. setting=`kinesis.poll-ms`",
@@ -340,7 +335,7 @@ fn error_of<E>(failure: Failure<E>, stream: &StreamName) -> Error {
 
 /// As for DynamoDB: only [`Sender`] retries, and ends requests that take too long.
 fn client_config(shared: &SdkConfig, limits: &AwsClientSettings) -> Result<Builder> {
-    let proxy = Proxy::of(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
+    let proxy = Proxy::from_settings(limits, || std::env::var(crate::proxy::PASSWORD).ok())?;
     let mut config = Builder::from(shared)
         .http_client(http_client(limits, proxy)?)
         .retry_config(RetryConfig::disabled())

@@ -1,16 +1,16 @@
-//! Streams, functions and roles as resources of CloudFormation. Pure.
+//! Streams, functions and roles as CloudFormation resources. Pure.
 //!
-//! Promises: a role may make the requests that its function makes, on the tables and streams that it
-//! works on, and no others. A test runs each step and compares.
+//! Guarantees: a role may make exactly the requests of its function, on exactly the function's tables
+//! and streams. A test runs each step and compares.
 
-use annals::Result;
 use annals::log::LogTables;
 use annals::settings::LogSettings;
+use annals::{Error, Result};
 use serde_json::{Map, Value as Json, json};
 
-use super::LogParts;
+use super::LogResources;
 
-/// What may be done with tables, by who does it.
+/// Actions on tables, per role.
 const APPLICATION: [&str; 7] = [
     "BatchGetItem",
     "BatchWriteItem",
@@ -23,7 +23,7 @@ const APPLICATION: [&str; 7] = [
 const PUMP_BUFFER: [&str; 4] = ["BatchGetItem", "BatchWriteItem", "GetItem", "PutItem"];
 const READ_ITEMS: [&str; 2] = ["BatchGetItem", "GetItem"];
 const SWEEP_BUFFER: [&str; 2] = ["BatchWriteItem", "Scan"];
-/// `Scan`: the first sweep of a table looks whether it is empty.
+/// `Scan`: the first sweep checks whether the table is empty.
 const SWEEP_EVENTS: [&str; 6] = [
     "BatchGetItem",
     "BatchWriteItem",
@@ -32,9 +32,9 @@ const SWEEP_EVENTS: [&str; 6] = [
     "Query",
     "Scan",
 ];
-/// `Scan`: of a table whose index is not complete a few items are looked at, for the time unit.
+/// `Scan`: without a complete index, a few items are read to find the time unit.
 const PLAYBACK_EVENTS: [&str; 4] = ["BatchGetItem", "GetItem", "Query", "Scan"];
-/// What an event source mapping does in the function's name.
+/// Actions of the event source mapping, which uses the function's role.
 const READ_STREAM: [&str; 5] = [
     "DescribeStream",
     "DescribeStreamSummary",
@@ -43,7 +43,7 @@ const READ_STREAM: [&str; 5] = [
     "ListShards",
 ];
 
-/// Where the functions' archive is.
+/// Parameters that locate the code archive of the functions.
 pub(super) fn parameters() -> Json {
     json!({
         "CodeBucket": {
@@ -58,7 +58,7 @@ pub(super) fn parameters() -> Json {
     })
 }
 
-/// Some actions of a service on some resources.
+/// Allows actions of a service on resources.
 fn statement(service: &str, actions: &[&str], resources: Vec<Json>) -> Json {
     let actions = actions.iter();
     let actions: Vec<String> = actions.map(|name| format!("{service}:{name}")).collect();
@@ -73,26 +73,26 @@ fn indexes(name: &str) -> Json {
     json!({"Fn::Sub": format!("${{{name}.Arn}}/index/*")})
 }
 
-/// The policy of what reads and writes the journal.
-pub(super) fn application_policy(tables: &[&str], with_index: &[&str]) -> Json {
+/// The policy of an application that uses the journal.
+pub(super) fn application_policy(tables: &[&str], indexed: &[&str]) -> Json {
     let resources = tables.iter().map(|name| arn(name));
     let mut statements = vec![statement("dynamodb", &APPLICATION, resources.collect())];
-    if !with_index.is_empty() {
-        let indexes = with_index.iter().map(|name| indexes(name)).collect();
+    if !indexed.is_empty() {
+        let indexes = indexed.iter().map(|name| indexes(name)).collect();
         statements.push(statement("dynamodb", &["Query", "Scan"], indexes));
     }
     json!({
         "Type": "AWS::IAM::ManagedPolicy",
         "Properties": {
-            "Description": "Reading and writing journal, snapshots and durable state of Annals",
+            "Description": "Read and write the journal, snapshots and durable state of Annals",
             "PolicyDocument": {"Version": "2012-10-17", "Statement": statements},
         },
     })
 }
 
-/// One function with its role and its traces.
+/// One function with its role and its log group.
 struct Function<'a> {
-    /// What the names of its resources begin with.
+    /// Prefix of the names of its resources.
     name: &'a str,
     step: &'a str,
     seconds: u32,
@@ -103,14 +103,14 @@ struct Function<'a> {
 impl Function<'_> {
     fn resources(mut self, into: &mut Map<String, Json>) {
         let (name, role) = (self.name, format!("{}Role", self.name));
-        let traces = format!("{name}LogGroup");
-        let written = vec![arn(&traces)];
+        let log_group = format!("{name}LogGroup");
         let actions = ["CreateLogStream", "PutLogEvents"];
-        self.statements.push(statement("logs", &actions, written));
+        let statement = statement("logs", &actions, vec![arn(&log_group)]);
+        self.statements.push(statement);
         self.environment
             .insert("ANNALS_STEP".to_owned(), json!(self.step));
         into.insert(
-            traces.clone(),
+            log_group.clone(),
             json!({
                 "Type": "AWS::Logs::LogGroup",
                 "DeletionPolicy": "Delete",
@@ -156,7 +156,7 @@ impl Function<'_> {
                     "MemorySize": 256,
                     "Timeout": self.seconds,
                     "Role": arn(&role),
-                    "LoggingConfig": {"LogGroup": {"Ref": traces}},
+                    "LoggingConfig": {"LogGroup": {"Ref": log_group}},
                     "Environment": {"Variables": self.environment},
                 },
             }),
@@ -171,14 +171,14 @@ fn stream(name: &str) -> Json {
     })
 }
 
-/// The settings that a function needs, as its environment has them.
+/// The environment of a function: the log settings as JSON.
 fn environment(settings: &LogSettings, tables: &LogTables) -> Result<Map<String, Json>> {
     let mut log = settings.clone();
     log.buffer_table = Some(tables.buffer.name().clone());
     log.event_table = Some(tables.event.name().clone());
     let text = serde_json::to_string(&json!({"log": log}));
     let text = text.map_err(|cause| {
-        annals::Error::invalid("the log's settings cannot be written as JSON").because(cause)
+        Error::invalid("the log settings cannot be encoded as JSON").because(cause)
     })?;
     Ok(Map::from_iter([(
         "ANNALS_SETTINGS".to_owned(),
@@ -186,15 +186,15 @@ fn environment(settings: &LogSettings, tables: &LogTables) -> Result<Map<String,
     )]))
 }
 
-/// Streams, functions and roles of the log.
-pub(super) fn of_log(tables: &LogTables, parts: &LogParts) -> Result<Map<String, Json>> {
-    let (from, to) = (&parts.stream, &parts.playback_stream);
+/// The streams, functions, roles and triggers of the log.
+pub(super) fn log_resources(tables: &LogTables, log: &LogResources) -> Result<Map<String, Json>> {
+    let (from, to) = (&log.stream, &log.playback_stream);
     if from == to {
-        return Err(annals::Error::invalid(format!(
-            "a stream that is played back to is not pumped, or events would go round; name two streams. stream=`{from}`"
+        return Err(Error::invalid(format!(
+            "pump and playback need different streams, or events would loop; name two streams. stream=`{from}`"
         )));
     }
-    let environment = environment(&parts.settings, tables)?;
+    let environment = environment(&log.settings, tables)?;
     let mut all = Map::new();
     all.insert("EventStream".to_owned(), stream(from.as_str()));
     all.insert("PlaybackStream".to_owned(), stream(to.as_str()));
@@ -220,9 +220,9 @@ pub(super) fn of_log(tables: &LogTables, parts: &LogParts) -> Result<Map<String,
         environment: environment.clone(),
     };
     sweep.resources(&mut all);
-    let mut told = environment;
+    let mut playback_environment = environment;
     let name = json!({"Ref": "PlaybackStream"});
-    told.insert("ANNALS_PLAYBACK_STREAM".to_owned(), name);
+    playback_environment.insert("ANNALS_PLAYBACK_STREAM".to_owned(), name);
     let playback = Function {
         name: "Playback",
         step: "playback",
@@ -232,14 +232,14 @@ pub(super) fn of_log(tables: &LogTables, parts: &LogParts) -> Result<Map<String,
             on(&["Query"], vec![indexes("EventTable")]),
             statement("kinesis", &["PutRecords"], vec![arn("PlaybackStream")]),
         ],
-        environment: told,
+        environment: playback_environment,
     };
     playback.resources(&mut all);
     triggers(&mut all);
     Ok(all)
 }
 
-/// What invokes the functions: the stream, and the clock.
+/// The triggers of the functions: the stream for the pump, a schedule for the sweep.
 fn triggers(all: &mut Map<String, Json>) {
     all.insert(
         "PumpSource".to_owned(),
@@ -260,7 +260,7 @@ fn triggers(all: &mut Map<String, Json>) {
         json!({
             "Type": "AWS::Events::Rule",
             "Properties": {
-                "Description": "Moves what waits in the buffer into slots",
+                "Description": "Moves buffered records into slots",
                 "ScheduleExpression": "rate(1 minute)",
                 "Targets": [{"Id": "sweep", "Arn": arn("SweepFunction")}],
             },

@@ -1,11 +1,13 @@
-//! Tables as resources of CloudFormation. Pure.
+//! Tables as CloudFormation resources. Pure.
+//!
+//! Guarantees: a table is retained when the stack or the resource is deleted.
 
 use annals::items::{Billing, KeySchema, Projection, Scope, TableSpec};
 use serde_json::{Map, Value as Json, json};
 
 const UNITS: &str = "ProvisionedThroughput";
 
-/// The resource of a table; where it is kept, with recovery to any second of the last weeks.
+/// Returns the resource of a table, with point-in-time recovery if `is_recoverable`.
 pub(super) fn table(spec: &TableSpec, billing: Billing, is_recoverable: bool) -> Json {
     let attributes = spec.key_attributes().into_iter();
     let attributes = attributes.map(|attribute| {
@@ -38,12 +40,12 @@ pub(super) fn table(spec: &TableSpec, billing: Billing, is_recoverable: bool) ->
         let of_scope = spec.indexes().iter().filter(|index| index.scope == scope);
         let indexes = of_scope.map(|index| {
             let units = throughput.clone().filter(|_| scope == Scope::Global);
-            let mut shown = Map::new();
-            shown.insert("IndexName".to_owned(), json!(index.name.as_str()));
-            shown.insert("KeySchema".to_owned(), key(&index.key));
-            shown.insert("Projection".to_owned(), projection(&index.projection));
-            shown.extend(units.map(|units| (UNITS.to_owned(), units)));
-            Json::Object(shown)
+            let mut resource = Map::new();
+            resource.insert("IndexName".to_owned(), json!(index.name.as_str()));
+            resource.insert("KeySchema".to_owned(), key(&index.key));
+            resource.insert("Projection".to_owned(), projection(&index.projection));
+            resource.extend(units.map(|units| (UNITS.to_owned(), units)));
+            Json::Object(resource)
         });
         let indexes: Vec<Json> = indexes.collect();
         if !indexes.is_empty() {

@@ -1,4 +1,4 @@
-//! The verbs that take any number of keys or writes, on a server.
+//! Batch get and batch write of any size, on a server.
 
 use annals::items::{Condition, Item, Items, Key, Query, Write, query_all};
 use futures::TryStreamExt;
@@ -14,11 +14,11 @@ fn key(n: u64) -> Key {
 }
 
 #[tokio::test]
-async fn keys_are_answered_in_their_order_however_many() {
+async fn a_batch_get_keeps_the_order_of_its_keys() {
     with_table(events(), async |store, table| {
         let writes = (0..250).step_by(2).map(|n| Write::Put(event(n))).collect();
         store.write(&table, writes).await.unwrap();
-        // Backwards, with a key that repeats and half of them missing.
+        // Descending, with a repeated key and half of them absent.
         let mut keys: Vec<Key> = (0..250).rev().map(key).collect();
         keys.extend([key(4), key(5), key(4)]);
         let got = store.get(&table, keys).await.unwrap();
@@ -36,7 +36,7 @@ async fn keys_are_answered_in_their_order_however_many() {
 }
 
 #[tokio::test]
-async fn writes_put_and_delete_any_number() {
+async fn a_batch_write_puts_and_deletes() {
     with_table(events(), async |store, table| {
         let puts: Vec<Write> = (0..60).map(|n| Write::Put(event(n))).collect();
         let cost = store.write(&table, puts).await.unwrap();
@@ -57,9 +57,9 @@ async fn writes_put_and_delete_any_number() {
 }
 
 #[tokio::test]
-async fn large_items_and_their_reads_are_batched_too() {
+async fn large_items_are_split_into_several_requests() {
     with_table(events(), async |store, table| {
-        // 45 items of 390 KB: more than one answer may hold, so DynamoDB leaves keys unprocessed.
+        // 45 items of 390 KB exceed one response, so DynamoDB leaves keys unprocessed.
         let large = |n: u64| event(n).with("d", vec![n as u8; 390 * 1024]);
         let puts = (0..45).map(|n| Write::Put(large(n))).collect();
         store.write(&table, puts).await.unwrap();
@@ -73,7 +73,7 @@ async fn large_items_and_their_reads_are_batched_too() {
 }
 
 #[tokio::test]
-async fn a_batch_that_writes_a_key_twice_writes_nothing() {
+async fn refuses_a_batch_with_a_repeated_key() {
     with_table(events(), async |store, table| {
         let writes = vec![Write::Put(event(1)), Write::Delete(key(1))];
         let error = store.write(&table, writes.clone()).await.unwrap_err();

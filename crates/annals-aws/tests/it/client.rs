@@ -1,19 +1,17 @@
-//! `aws-client-config`: each setting changes what a server sees.
+//! `aws-client-config`: every setting has its effect on the requests.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
 use annals::{Clock, Error, ErrorKind, ManualClock, Random, SystemClock};
-use annals_aws::AwsClientSettings;
-use annals_aws::AwsSettings;
-use annals_aws::DynamoDb;
+use annals_aws::{AwsClientSettings, AwsSettings, DynamoDb};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::script::{Act, Script, error, header, ok};
 
-/// An address that no name server knows, so that only a proxy can answer.
+/// A host that does not resolve, so only a proxy can respond.
 const NOWHERE: &str = "http://dynamodb.invalid:8000";
 
 fn settings(endpoint: &str, change: impl FnOnce(&mut AwsClientSettings)) -> AwsSettings {
@@ -28,7 +26,7 @@ async fn open(settings: &AwsSettings) -> DynamoDb {
     opened.unwrap()
 }
 
-/// Puts an item; what went wrong, if anything did.
+/// Puts an item.
 async fn put(store: &DynamoDb) -> Result<(), Error> {
     let key = KeySchema::new(KeyAttribute::text("id"));
     let table = TableSpec::new("notes".parse().unwrap(), key).unwrap();
@@ -38,7 +36,7 @@ async fn put(store: &DynamoDb) -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_given_up_after_socket_timeout() {
+async fn retries_a_silent_server_after_socket_timeout() {
     let script = Script::start(|n, _| match n {
         0 => Act::Silence,
         _ => ok(json!({})),
@@ -58,8 +56,8 @@ async fn a_silent_server_is_given_up_after_socket_timeout() {
 }
 
 #[tokio::test]
-async fn a_handshake_without_an_end_is_given_up_after_connection_timeout() {
-    // Connected to by the operating system, and never spoken to.
+async fn a_handshake_fails_after_connection_timeout() {
+    // The operating system accepts the connection, and nobody reads it.
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("https://{}", deaf.local_addr().unwrap());
     let settings = settings(&endpoint, |client| {
@@ -73,7 +71,7 @@ async fn a_handshake_without_an_end_is_given_up_after_connection_timeout() {
 }
 
 #[tokio::test]
-async fn silence_is_told_from_a_missing_connection() {
+async fn distinguishes_silence_from_a_missing_connection() {
     let script = Script::start(|_, _| Act::Silence).await;
     let settings = settings(&script.endpoint, |client| {
         client.socket_timeout = Some(50);
@@ -82,11 +80,11 @@ async fn silence_is_told_from_a_missing_connection() {
     let error = put(&open(&settings).await).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let text = format!("{error:?}");
-    assert!(text.contains("no answer within socket-timeout"), "{text}");
+    assert!(text.contains("no response within socket-timeout"), "{text}");
 }
 
 #[tokio::test]
-async fn a_request_is_repeated_max_error_retry_times() {
+async fn retries_a_request_max_error_retry_times() {
     for retries in [0, 1, 4] {
         let script = Script::start(|_, _| error(500, "InternalServerError")).await;
         let settings = settings(&script.endpoint, |client| {
@@ -101,7 +99,7 @@ async fn a_request_is_repeated_max_error_retry_times() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_idle_too_long_is_not_used_again() {
+async fn closes_idle_connections() {
     let reused = async |idle_max: u64| {
         let script = Script::start(|_, _| ok(json!({}))).await;
         let settings = settings(&script.endpoint, |client| {
@@ -119,7 +117,7 @@ async fn a_connection_that_was_idle_too_long_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn what_the_user_agent_says_stands_before_the_sdks_words() {
+async fn the_user_agent_prefixes_that_of_the_sdk() {
     let script = Script::start(|_, _| ok(json!({}))).await;
     let settings = settings(&script.endpoint, |client| {
         client.user_agent = Some("orders/2.1".to_owned());
@@ -130,12 +128,12 @@ async fn what_the_user_agent_says_stands_before_the_sdks_words() {
     };
     let agent = header(&request.head, "user-agent").unwrap();
     assert!(agent.starts_with("orders/2.1, aws-sdk-rust/"), "{agent}");
-    // Signed after all, it would not be what was signed.
+    // The header changes after signing, so it must not be signed.
     let signed = header(&request.head, "authorization").unwrap();
     assert!(!signed.contains(";user-agent"), "{signed}");
 }
 
-/// The settings of a proxy at the script.
+/// Settings with the script as the proxy.
 fn through(script: &Script, endpoint: &str) -> AwsSettings {
     let address = script.endpoint.strip_prefix("http://").unwrap();
     let (host, port) = address.split_once(':').unwrap();
@@ -147,7 +145,7 @@ fn through(script: &Script, endpoint: &str) -> AwsSettings {
 }
 
 #[tokio::test]
-async fn requests_go_through_the_proxy() {
+async fn sends_requests_through_the_proxy() {
     let script = Script::start(|_, _| ok(json!({}))).await;
     put(&open(&through(&script, NOWHERE)).await).await.unwrap();
     let [request] = &script.seen()[..] else {
@@ -162,7 +160,7 @@ async fn requests_go_through_the_proxy() {
 }
 
 #[tokio::test]
-async fn the_proxy_is_asked_for_a_tunnel_where_the_endpoint_is_https() {
+async fn tunnels_https_through_the_proxy() {
     let script = Script::start(|_, _| Act::Lose).await;
     let store = open(&through(&script, "https://dynamodb.invalid")).await;
     put(&store).await.unwrap_err();
@@ -172,7 +170,7 @@ async fn the_proxy_is_asked_for_a_tunnel_where_the_endpoint_is_https() {
 }
 
 #[tokio::test]
-async fn settings_of_the_client_that_cannot_work_are_refused() {
+async fn refuses_invalid_client_settings() {
     let refused = async |change: &dyn Fn(&mut AwsClientSettings)| {
         let settings = settings("http://127.0.0.1:1", change);
         let clock = Arc::new(ManualClock::at_ms(0));

@@ -1,4 +1,4 @@
-//! What goes wrong between us and DynamoDB, as scripted. The clock is a manual one: no test waits.
+//! Scripted failures of DynamoDB and of the network. The clock is manual: no test waits.
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -9,8 +9,7 @@ use annals::items::{
     Condition, Cost, Item, Items, Key, KeyAttribute, KeySchema, TableSpec, Write, WriteError,
 };
 use annals::{Clock, Error, ErrorKind, ManualClock, Random};
-use annals_aws::DynamoDb;
-use annals_jvm::AnyLayout;
+use annals_aws::{AwsSettings, DynamoDb};
 use serde_json::{Value as Json, json};
 
 use crate::script::{Act, Script, error, ok};
@@ -49,7 +48,7 @@ fn chain(error: &Error) -> String {
 }
 
 #[tokio::test]
-async fn a_throttled_put_is_repeated_and_counted() {
+async fn retries_and_counts_a_throttled_put() {
     let script = Script::start(|n, _| match n {
         0 => error(400, "ProvisionedThroughputExceededException"),
         1 => error(400, "ThrottlingException"),
@@ -71,7 +70,7 @@ async fn a_throttled_put_is_repeated_and_counted() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_failing_is_unavailable_at_the_deadline() {
+async fn a_failing_server_is_unavailable_at_the_deadline() {
     let script = Script::start(|_, _| error(500, "InternalServerError")).await;
     let (store, clock) = script.open().await;
     let error = failed(store.put(&table(), event(1), Condition::Absent).await);
@@ -95,7 +94,7 @@ async fn a_server_that_keeps_failing_is_unavailable_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn throttling_to_the_end_says_so() {
+async fn reports_throttling_at_the_deadline() {
     let script = Script::start(|_, _| error(400, "RequestLimitExceeded")).await;
     let (store, _) = script.open().await;
     let error = store.get(&table(), vec![key(1)]).await.unwrap_err();
@@ -107,7 +106,7 @@ async fn throttling_to_the_end_says_so() {
 }
 
 #[tokio::test]
-async fn a_gateway_out_of_order_is_passed_over() {
+async fn retries_after_a_gateway_error() {
     let script = Script::start(|n, _| match n {
         0 => Act::Answer(503, "<html>try later</html>".to_owned()),
         1 => Act::Lose,
@@ -123,7 +122,7 @@ async fn a_gateway_out_of_order_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_repeated() {
+async fn does_not_retry_a_refusal() {
     let script = Script::start(|_, _| {
         let item = json!({"p": {"S": "cart-1"}, "n": {"N": "1"}, "w": {"S": "you"}});
         let code = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
@@ -148,7 +147,7 @@ async fn a_refusal_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_refusal_without_the_item_is_looked_up() {
+async fn reads_the_existing_item_after_a_refusal_without_it() {
     let script = Script::start(|n, _| match n {
         0 => error(400, "ConditionalCheckFailedException"),
         _ => ok(json!({"Item": {"p": {"S": "cart-1"}, "n": {"N": "1"}}})),
@@ -167,7 +166,7 @@ async fn a_refusal_without_the_item_is_looked_up() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_then_a_refusal_returns_our_own_item() {
+async fn a_lost_response_then_a_refusal_returns_our_own_item() {
     let behind = endpoint().await;
     let clock = Arc::new(ManualClock::at_ms(0));
     let direct = open_at(&behind, clock).await;
@@ -196,9 +195,9 @@ async fn a_lost_answer_then_a_refusal_returns_our_own_item() {
 }
 
 #[tokio::test]
-async fn lost_answers_about_tables_are_not_conflicts() {
+async fn lost_responses_about_tables_are_not_conflicts() {
     let behind = endpoint().await;
-    // Every create and delete is lost once: the second of each kind comes through.
+    // The first response of each kind is lost.
     let mut lost = HashSet::new();
     let script = Script::in_front_of(&behind, move |_, request| {
         match lost.insert(request.operation.clone()) && request.operation != "DescribeTable" {
@@ -216,7 +215,7 @@ async fn lost_answers_about_tables_are_not_conflicts() {
     assert!(store.drop_table(table.name()).await.unwrap());
 }
 
-/// The writes of a request in the order they came, and an answer that leaves some unprocessed.
+/// The writes of a request in order, and a response that leaves some unprocessed.
 fn leave(body: &Json, unprocessed: impl Fn(usize) -> bool) -> Act {
     let writes = body["RequestItems"]["events"].as_array().unwrap();
     let left: Vec<_> = writes
@@ -235,7 +234,7 @@ fn leave(body: &Json, unprocessed: impl Fn(usize) -> bool) -> Act {
 }
 
 #[tokio::test]
-async fn unprocessed_writes_are_sent_again_until_none_is_left() {
+async fn resends_unprocessed_writes_until_none_is_left() {
     let script = Script::start(|_, request| leave(&request.body, |n| n % 3 != 0)).await;
     let (store, clock) = script.open().await;
     let writes = (0..10).map(|n| Write::Put(event(n)));
@@ -250,7 +249,7 @@ async fn unprocessed_writes_are_sent_again_until_none_is_left() {
 }
 
 #[tokio::test]
-async fn writes_and_keys_that_get_nowhere_are_sent_again_after_a_pause() {
+async fn pauses_before_resending_if_nothing_was_processed() {
     let script = Script::start(|n, request| match n % 2 {
         0 if request.operation == "BatchWriteItem" => leave(&request.body, |_| true),
         0 => ok(json!({"Responses": {}, "UnprocessedKeys": request.body["RequestItems"]})),
@@ -270,7 +269,7 @@ async fn writes_and_keys_that_get_nowhere_are_sent_again_after_a_pause() {
 }
 
 #[tokio::test]
-async fn writes_unprocessed_for_ever_are_named_in_the_callers_order() {
+async fn names_unprocessed_writes_in_the_order_of_the_caller() {
     let script = Script::start(|_, request| {
         let number = |write: &Json| -> u64 {
             let item = &write["PutRequest"]["Item"];
@@ -302,7 +301,7 @@ async fn writes_unprocessed_for_ever_are_named_in_the_callers_order() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_names_everything_not_confirmed() {
+async fn a_failed_batch_names_every_unconfirmed_write() {
     // The third request of the batch and all after it fail for good.
     let script = Script::start(|n, request| match n {
         0 | 1 => leave(&request.body, |_| false),
@@ -319,15 +318,15 @@ async fn a_batch_that_fails_names_everything_not_confirmed() {
     let error = store.write(&table(), writes.clone()).await.unwrap_err();
     assert_eq!(error.remaining, writes[50..]);
     assert_eq!(error.cause.kind(), ErrorKind::Invalid);
-    // No chunk begins after one has failed.
+    // No chunk starts after a failure.
     assert_eq!((script.seen().len(), error.cost.requests), (3, 3));
     assert_eq!(error.cost.write_units, 50);
 }
 
 #[tokio::test]
-async fn unprocessed_keys_are_asked_again() {
+async fn requests_unprocessed_keys_again() {
     let script = Script::start(|_, request| {
-        // Answers the first key and leaves the others.
+        // Returns the first key and leaves the others.
         let keys = request.body["RequestItems"]["events"]["Keys"]
             .as_array()
             .unwrap();
@@ -354,7 +353,7 @@ async fn unprocessed_keys_are_asked_again() {
 }
 
 #[tokio::test]
-async fn keys_unprocessed_for_ever_are_unavailable() {
+async fn keys_left_unprocessed_are_unavailable() {
     let script = Script::start(|_, request| {
         let left = &request.body["RequestItems"];
         ok(json!({"Responses": {}, "UnprocessedKeys": left}))
@@ -367,7 +366,7 @@ async fn keys_unprocessed_for_ever_are_unavailable() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_bill_costs_what_is_visible() {
+async fn computes_the_cost_if_the_server_reports_none() {
     let script = Script::start(|_, request| match request.operation.as_str() {
         "GetItem" => ok(json!({"Item": {"p": {"S": "cart-1"}, "n": {"N": "1"}}})),
         "Query" => ok(json!({"Items": [], "Count": 0, "LastEvaluatedKey": {}})),
@@ -401,7 +400,7 @@ async fn a_server_without_a_bill_costs_what_is_visible() {
 }
 
 #[tokio::test]
-async fn refused_credentials_are_invalid_and_not_repeated() {
+async fn refused_credentials_are_invalid_and_not_retried() {
     for code in ["UnrecognizedClientException", "AccessDeniedException"] {
         let script = Script::start(move |_, _| error(400, code)).await;
         let (store, _) = script.open().await;
@@ -412,7 +411,7 @@ async fn refused_credentials_are_invalid_and_not_repeated() {
             text.starts_with("AWS refused the credentials; check AWS_PROFILE"),
             "{text}"
         );
-        assert!(text.contains(&format!(". code=`{code}`, ")), "{text}");
+        assert!(text.ends_with(&format!(". code=`{code}`")), "{text}");
         assert_eq!(script.seen().len(), 1);
     }
 }
@@ -426,10 +425,7 @@ async fn a_server_that_is_not_dynamodb_is_invalid() {
         let error = store.get(&table(), vec![key(1)]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         let text = error.to_string();
-        assert!(
-            text.starts_with("the endpoint does not speak DynamoDB"),
-            "{text}"
-        );
+        assert!(text.starts_with("the endpoint is not DynamoDB"), "{text}");
         assert_eq!(script.seen().len(), 1);
     }
 }
@@ -449,8 +445,8 @@ async fn an_unreachable_server_is_unavailable() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_are_refused() {
-    let refused = async |change: &dyn Fn(&mut AnyLayout)| {
+async fn refuses_invalid_settings() {
+    let refused = async |change: &dyn Fn(&mut AwsSettings)| {
         let mut settings = settings("http://127.0.0.1:1");
         change(&mut settings);
         let clock = Arc::new(ManualClock::at_ms(0));
@@ -483,7 +479,7 @@ async fn settings_that_cannot_work_are_refused() {
 }
 
 #[tokio::test]
-async fn connections_are_few_and_used_again() {
+async fn reuses_a_limited_number_of_connections() {
     let script = Script::start(|_, _| put_answer(1.0)).await;
     let mut settings = settings(&script.endpoint);
     settings.aws_client_config.max_connections = 2;
@@ -494,6 +490,6 @@ async fn connections_are_few_and_used_again() {
     futures::future::try_join_all(puts).await.unwrap();
     assert_eq!(script.seen().len(), 40);
     let connections = script.connections();
-    // The pool may open one for a request that then finds another free.
+    // The pool may open one for a request that then gets another.
     assert!(connections <= 4, "{connections}");
 }

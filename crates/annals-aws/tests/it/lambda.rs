@@ -1,4 +1,4 @@
-//! The functions, with events as AWS sends them, and with no more rights than the template gives.
+//! The Lambda functions, with events of AWS and the permissions of the template.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use annals::store::Store;
 use annals::store::Verb;
 use annals::{Clock, ErrorKind, ManualClock};
 use annals_aws::kinesis::Begin;
-use annals_aws::template::{LogParts, Template};
-use annals_lambda::{Environment, Function, LambdaSettings, Step};
+use annals_aws::template::{LogResources, Template};
+use annals_lambda::{Environment, Function, Step};
 use annals_testkit::faulty::Faulty;
 use futures::{FutureExt, TryStreamExt};
 use serde_json::{Value as Json, json};
@@ -33,14 +33,15 @@ fn scheduled_event() -> Json {
 }
 
 fn environment(step: Step) -> Environment {
-    Environment {
-        step,
-        settings: LambdaSettings::default(),
-        playback_stream: (step == Step::Playback).then(|| "replay".parse().unwrap()),
-    }
+    let environment = Environment::read(|name| match name {
+        "ANNALS_STEP" => Some(step.to_string()),
+        "ANNALS_PLAYBACK_STREAM" if step == Step::Playback => Some("replay".to_owned()),
+        _ => None,
+    });
+    environment.unwrap()
 }
 
-/// A log on a store, and functions on it.
+/// A log on a store, and functions for it.
 struct Stage {
     items: Arc<dyn Items>,
     clock: Arc<dyn Clock>,
@@ -76,11 +77,11 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn a_batch_of_records_is_pumped_and_swept() {
+async fn pumps_and_sweeps_a_batch() {
     let stage = Stage::on(Arc::new(Memory::new())).await;
     let pump = stage.function(Step::Pump).await;
     let sweep = stage.function(Step::Sweep).await;
-    // Lambda hands a batch over at least once, and perhaps again after a sweep.
+    // Lambda delivers a batch at least once, perhaps again after a sweep.
     for moved in [2, 0] {
         for _ in 0..2 {
             let answer = pump.handle(kinesis_event(), MINUTE).await.unwrap();
@@ -109,7 +110,7 @@ async fn a_batch_of_records_is_pumped_and_swept() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_stored_is_handed_over_again() {
+async fn redelivers_records_that_may_not_be_stored() {
     let items = Arc::new(Faulty::scripted(Arc::new(Memory::new())));
     let stage = Stage::on(items.clone()).await;
     let pump = stage.function(Step::Pump).await;
@@ -123,7 +124,7 @@ async fn what_may_not_be_stored_is_handed_over_again() {
 }
 
 #[tokio::test]
-async fn an_event_for_somebody_else_is_refused() {
+async fn refuses_an_event_of_another_source() {
     let stage = Stage::on(Arc::new(Memory::new())).await;
     let pump = stage.function(Step::Pump).await;
     let sqs = json!({"Records": [{"messageId": "1", "body": "x", "eventSource": "aws:sqs"}]});
@@ -135,10 +136,10 @@ async fn an_event_for_somebody_else_is_refused() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_no_event_does_not_hold_up_the_others() {
+async fn a_malformed_record_does_not_block_the_others() {
     let stage = Stage::on(Arc::new(Memory::new())).await;
     let pump = stage.function(Step::Pump).await;
-    // Handed over again it would be the same, until it expires.
+    // Redelivery would not help until it expires.
     for (n, name, broken) in [
         (0, "approximateArrivalTimestamp", json!("soon")),
         (1, "approximateArrivalTimestamp", json!(null)),
@@ -154,13 +155,13 @@ async fn a_record_that_is_no_event_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_sweep_whose_time_is_over_says_that_there_is_more() {
+async fn a_sweep_at_its_time_limit_reports_more() {
     let items = Arc::new(Faulty::scripted(Arc::new(Memory::new())));
     let stage = Stage::on(items.clone()).await;
     let pump = stage.function(Step::Pump).await;
     pump.handle(kinesis_event(), MINUTE).await.unwrap();
     let sweep = stage.function(Step::Sweep).await;
-    // The store does not answer.
+    // The store does not respond.
     items.hold(Verb::Scan);
     let none = Duration::ZERO;
     let answer = sweep.handle(scheduled_event(), none).await.unwrap();
@@ -184,7 +185,7 @@ async fn a_sweep_that_fails_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
-/// A place whose log holds events of these records, and the playback's function on it.
+/// A log with the events of these records, and the playback function for it.
 async fn playback(records: Vec<(String, String)>) -> (Place, Function) {
     let place = Place::here().await;
     place.create(1).await;
@@ -203,7 +204,7 @@ async fn played_by(place: &Place, items: Arc<dyn Items>) -> Function {
     function.await.unwrap()
 }
 
-/// Every so many requests to the stream a minute is over.
+/// The clock advances a minute every so many requests.
 fn a_minute_passes(place: &Place, requests: u64) {
     let (clock, mut n) = (place.clock.clone(), 0);
     place.fake().fault(move |_, _| {
@@ -215,7 +216,7 @@ fn a_minute_passes(place: &Place, requests: u64) {
     });
 }
 
-/// Calls a playback with its own answer until there is no more; the answers.
+/// Calls a playback with its own response until there is no more. Returns the responses.
 async fn play_through(function: &Function, mut event: Json) -> Vec<Json> {
     let mut answers = Vec::new();
     loop {
@@ -229,8 +230,8 @@ async fn play_through(function: &Function, mut event: Json) -> Vec<Json> {
 }
 
 #[tokio::test]
-async fn a_playback_goes_on_with_its_own_answer() {
-    // Of one key a request has one record; of many keys it has many.
+async fn a_playback_continues_with_its_own_response() {
+    // A request has one record of each key.
     let hot = (0..30).map(|n| ("key".to_owned(), format!("{n}")));
     for (records, requests) in [(numbered("a", 30), 1), (hot.collect(), 7)] {
         let (place, function) = playback(records).await;
@@ -245,9 +246,9 @@ async fn a_playback_goes_on_with_its_own_answer() {
         let want: Vec<_> = first.iter().map(|record| record.data.clone()).collect();
         assert_eq!(played.sum::<Option<u64>>(), Some(found.len() as u64));
         match requests {
-            // What was ahead of the place that is told comes once more.
+            // Records sent after the reported position come again.
             1 => assert!((30..60).contains(&found.len()), "{answers:?}"),
-            // A call ends with the request during which its time was over.
+            // A call ends with the request in which its time limit passed.
             _ => assert_eq!(answers[0]["played"], 7, "{answers:?}"),
         }
         let mut seen = std::collections::HashSet::new();
@@ -258,11 +259,11 @@ async fn a_playback_goes_on_with_its_own_answer() {
 }
 
 #[tokio::test]
-async fn a_playback_gets_through_years_of_slots_without_events() {
+async fn a_playback_crosses_years_of_empty_slots() {
     let (place, _) = playback(Vec::new()).await;
     let behind = crate::server::emulator().await;
     let (clock, mut n) = (place.clock.clone(), 0);
-    // A minute is over with so many requests.
+    // A minute passes with so many requests.
     let script = Script::in_front_of(&behind, move |_, _| {
         n += 1;
         if n % 140 == 0 {
@@ -272,7 +273,7 @@ async fn a_playback_gets_through_years_of_slots_without_events() {
     })
     .await;
     let items = crate::server::open_at(&script.endpoint, place.clock.clone()).await;
-    // Without an index, as the original has them: every slot is asked.
+    // Without an index every slot is read.
     let tables = LogTables::new(&LogSettings::default()).unwrap();
     for table in [&tables.buffer, &tables.event] {
         items.create_table(table, Default::default()).await.unwrap();
@@ -281,7 +282,7 @@ async fn a_playback_gets_through_years_of_slots_without_events() {
     let end = place.clock.now_ms();
     let span = json!({"start": end - 350_000, "end": end});
     let answers = play_through(&function, span).await;
-    // The last one says from where it went on.
+    // The last response has the start of the last call.
     let cut = answers.iter().filter(|answer| answer["more"] == true);
     let starts: Vec<_> = cut.map(|answer| answer["start"].as_str()).collect();
     assert!(starts.len() > 1, "{answers:?}");
@@ -289,7 +290,7 @@ async fn a_playback_gets_through_years_of_slots_without_events() {
 }
 
 #[tokio::test]
-async fn a_playback_without_more_is_of_the_last_quarter_of_an_hour() {
+async fn a_playback_defaults_to_the_last_15_minutes() {
     let (place, function) = playback(numbered("a", 10)).await;
     let answer = function.handle(json!({}), MINUTE).await.unwrap();
     let now = place.log().await.now();
@@ -308,7 +309,7 @@ async fn a_playback_without_more_is_of_the_last_quarter_of_an_hour() {
     }
 }
 
-/// What a role may do: actions by table or stream.
+/// The permissions of a role: actions by table or stream.
 fn allowed(template: &Json, role: &str) -> BTreeMap<String, BTreeSet<String>> {
     let policy = &template["Resources"][role]["Properties"]["Policies"][0]["PolicyDocument"];
     let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -326,7 +327,7 @@ fn allowed(template: &Json, role: &str) -> BTreeMap<String, BTreeSet<String>> {
     allowed
 }
 
-/// The table that a request is about, by the name of its resource.
+/// The resource name of the table of a request.
 fn table_of(body: &Json) -> &'static str {
     let text = body.to_string();
     match (text.contains("annals-buffer"), text.contains("annals-log")) {
@@ -337,20 +338,17 @@ fn table_of(body: &Json) -> &'static str {
 }
 
 #[tokio::test]
-async fn each_function_makes_the_requests_that_its_role_allows() {
-    let parts = LogParts {
-        settings: LogSettings::default(),
-        stream: "events".parse().unwrap(),
-        playback_stream: "replay".parse().unwrap(),
-    };
+async fn every_function_needs_exactly_the_permissions_of_its_role() {
+    let (stream, replay) = ("events".parse().unwrap(), "replay".parse().unwrap());
+    let log = LogResources::new(LogSettings::default(), stream, replay);
     let tables = AnnalsLayout::default().tables().unwrap();
-    let template = Template::new(&tables, Default::default(), Some(&parts)).unwrap();
+    let template = Template::new(&tables, Default::default(), Some(&log)).unwrap();
     let mut large = kinesis_event();
     large["Records"][1]["kinesis"]["data"] = json!("A".repeat(500_000));
     large["Records"][1]["eventID"] = json!("shardId-000000000006:large");
     let pump = || (Step::Pump, vec![kinesis_event(), large.clone()]);
     let sweep = || (Step::Sweep, vec![scheduled_event(), scheduled_event()]);
-    // Each of them is the first that has to do with the tables.
+    // Each step is the first to use the tables once.
     for calls in [
         vec![pump(), sweep(), (Step::Playback, vec![json!({"start": 0})])],
         vec![sweep(), pump(), sweep()],
@@ -360,7 +358,7 @@ async fn each_function_makes_the_requests_that_its_role_allows() {
     }
 }
 
-/// Calls functions on fresh tables, and compares what they do with what their roles allow.
+/// Calls functions on new tables, and compares their requests with the permissions of their roles.
 async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
     // An emulator of its own: the tables have the default names.
     let behind = crate::server::emulator().await;
@@ -368,7 +366,7 @@ async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(1_545_084_720_000));
     let items = Arc::new(crate::server::open_at(&script.endpoint, clock.clone()).await);
     let settings = LogSettings::default();
-    // As CloudFormation makes them: there is nothing in them.
+    // As CloudFormation creates them: empty.
     let tables = LogTables::new(&settings).unwrap();
     for table in [&tables.buffer, &tables.event] {
         items.create_table(table, Default::default()).await.unwrap();
@@ -379,6 +377,7 @@ async fn stays_within(template: &Template, calls: Vec<(Step, Vec<Json>)>) {
             Step::Pump => "PumpRole",
             Step::Sweep => "SweepRole",
             Step::Playback => "PlaybackRole",
+            other => panic!("{other} has no role"),
         };
         let before = script.seen().len();
         let kinesis = Some(place.kinesis.clone());

@@ -1,4 +1,4 @@
-//! A server that does as it is told: answers, loses answers, or stands in front of a real one.
+//! A scripted HTTP server: it responds, loses responses, or forwards to a real server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,19 @@ use crate::server::open_at;
 
 /// What to do with a request.
 pub(crate) enum Act {
-    /// Answer so.
+    /// Send this response.
     Answer(u16, String),
-    /// Close the connection instead of answering.
+    /// Close the connection without a response.
     Lose,
-    /// Keep the connection and never answer.
+    /// Keep the connection open and never respond.
     Silence,
-    /// Let the server behind do it.
+    /// Forward to the real server.
     Forward,
-    /// Let the server behind do it, and close the connection instead of answering.
+    /// Forward to the real server, and close the connection without a response.
     ForwardAndLose,
 }
 
-/// A request as the server saw it: `PutItem` and the like, and its body.
+/// A received request: `PutItem` and the like, and its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) operation: String,
@@ -33,12 +33,12 @@ pub(crate) struct Seen {
     pub(crate) body: Json,
 }
 
-/// An answer of success.
+/// A successful response.
 pub(crate) fn ok(body: Json) -> Act {
     Act::Answer(200, body.to_string())
 }
 
-/// An answer with one of DynamoDB's errors.
+/// A response with a DynamoDB error.
 pub(crate) fn error(status: u16, code: &str) -> Act {
     let code = format!("com.amazonaws.dynamodb.v20120810#{code}");
     let body = json!({"__type": code, "message": "as scripted"});
@@ -47,7 +47,7 @@ pub(crate) fn error(status: u16, code: &str) -> Act {
 
 type Decide = Box<dyn FnMut(usize, &Seen) -> Act + Send>;
 
-/// The server; it serves until the test ends.
+/// The server; it runs until the test ends.
 pub(crate) struct Script {
     pub(crate) endpoint: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -55,28 +55,28 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Starts a server whose every request is decided upon; requests are counted from zero.
+    /// Starts a server that decides on every request; requests are numbered from zero.
     pub(crate) async fn start(decide: impl FnMut(usize, &Seen) -> Act + Send + 'static) -> Self {
         Self::in_front_of("", decide).await
     }
 
-    /// The same, with a server behind for what is to be forwarded.
+    /// The same, with a real server to forward to.
     pub(crate) async fn in_front_of(
-        behind: &str,
+        upstream: &str,
         decide: impl FnMut(usize, &Seen) -> Act + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let decide: Arc<Mutex<Decide>> = Arc::new(Mutex::new(Box::new(decide)));
-        let (behind, log) = (behind.replace("http://", ""), seen.clone());
+        let (upstream, log) = (upstream.replace("http://", ""), seen.clone());
         let connections = Arc::new(AtomicUsize::new(0));
         let accepted = connections.clone();
         tokio::spawn(async move {
             while let Ok((peer, _)) = listener.accept().await {
                 accepted.fetch_add(1, Ordering::Relaxed);
                 let (log, decide) = (log.clone(), decide.clone());
-                tokio::spawn(serve(peer, behind.clone(), move |request| {
+                tokio::spawn(serve(peer, upstream.clone(), move |request| {
                     let mut log = log.lock().unwrap();
                     log.push(request.clone());
                     decide.lock().unwrap()(log.len() - 1, request)
@@ -90,14 +90,14 @@ impl Script {
         }
     }
 
-    /// A client of this server whose clock never waits.
+    /// A client of this server with a manual clock.
     pub(crate) async fn open(&self) -> (Arc<DynamoDb>, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at_ms(0));
         let store = open_at(&self.endpoint, clock.clone()).await;
         (Arc::new(store), clock)
     }
 
-    /// How many connections were ever opened.
+    /// The number of connections opened so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -107,7 +107,7 @@ impl Script {
     }
 }
 
-async fn serve(peer: TcpStream, behind: String, mut decide: impl FnMut(&Seen) -> Act) {
+async fn serve(peer: TcpStream, upstream: String, mut decide: impl FnMut(&Seen) -> Act) {
     let mut peer = BufReader::new(peer);
     while let Some(message) = read_message(&mut peer).await {
         let (head, body) = &message;
@@ -123,11 +123,11 @@ async fn serve(peer: TcpStream, behind: String, mut decide: impl FnMut(&Seen) ->
                 format!("HTTP/1.1 {status} As Scripted\r\ncontent-length: {length}\r\n\r\n{body}")
                     .into_bytes()
             }
-            Act::Forward => forward(&behind, &message).await,
+            Act::Forward => forward(&upstream, &message).await,
             Act::Lose => return,
             Act::Silence => std::future::pending().await,
             Act::ForwardAndLose => {
-                forward(&behind, &message).await;
+                forward(&upstream, &message).await;
                 return;
             }
         };
@@ -137,15 +137,15 @@ async fn serve(peer: TcpStream, behind: String, mut decide: impl FnMut(&Seen) ->
     }
 }
 
-async fn forward(behind: &str, (head, body): &(String, Vec<u8>)) -> Vec<u8> {
-    let mut server = BufReader::new(TcpStream::connect(behind).await.unwrap());
+async fn forward(upstream: &str, (head, body): &(String, Vec<u8>)) -> Vec<u8> {
+    let mut server = BufReader::new(TcpStream::connect(upstream).await.unwrap());
     server.write_all(head.as_bytes()).await.unwrap();
     server.write_all(body).await.unwrap();
     let (head, body) = read_message(&mut server).await.unwrap();
     [head.into_bytes(), body].concat()
 }
 
-/// The head and the body of an HTTP message; `None` where the connection ends.
+/// The head and the body of an HTTP message; `None` at the end of the connection.
 async fn read_message(peer: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! The server that tests run against, and a table of their own on it.
+//! The DynamoDB server of the tests, and tables on it.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -6,21 +6,14 @@ use std::sync::Arc;
 
 use annals::items::{Items, KeyAttribute, KeySchema, TableName, TableSpec};
 use annals::{Clock, Random, SystemClock};
-use annals_aws::AwsClientSettings;
-use annals_aws::AwsSettings;
-use annals_aws::DynamoDb;
+use annals_aws::{AwsSettings, DynamoDb};
 use futures::FutureExt;
 use tokio::net::TcpListener;
 
-/// The server to run against instead of the emulator.
+/// Names the server to use instead of the emulator.
 const ENDPOINT: &str = "ANNALS_TEST_DYNAMODB";
 
-/// Whether tests run on the emulator in this process.
-pub(crate) fn is_emulator() -> bool {
-    std::env::var(ENDPOINT).is_err()
-}
-
-/// A server of DynamoDB: the one that was asked for, or a new and empty one in this process.
+/// The endpoint of the named server, or of a new, empty emulator in this process.
 pub(crate) async fn endpoint() -> String {
     if let Ok(endpoint) = std::env::var(ENDPOINT) {
         return endpoint;
@@ -28,7 +21,7 @@ pub(crate) async fn endpoint() -> String {
     emulator().await
 }
 
-/// A new and empty server in this process.
+/// The endpoint of a new, empty emulator in this process.
 pub(crate) async fn emulator() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -38,22 +31,15 @@ pub(crate) async fn emulator() -> String {
 }
 
 pub(crate) fn settings(endpoint: &str) -> AwsSettings {
-    AwsSettings {
-        endpoint: Some(endpoint.to_owned()),
-        ..AwsSettings::default()
-    }
+    AwsSettings::at(endpoint)
 }
 
-/// A busy machine may take long to answer ten megabytes; no test waits for these limits to pass.
+/// A busy machine may be slow; no test waits for these limits.
 fn patient_settings(endpoint: &str) -> AwsSettings {
-    AwsSettings {
-        aws_client_config: AwsClientSettings {
-            request_timeout: 60_000,
-            client_execution_timeout: 180_000,
-            ..AwsClientSettings::default()
-        },
-        ..settings(endpoint)
-    }
+    let mut settings = settings(endpoint);
+    settings.aws_client_config.request_timeout = 60_000;
+    settings.aws_client_config.client_execution_timeout = 180_000;
+    settings
 }
 
 pub(crate) async fn open_at(endpoint: &str, clock: Arc<dyn Clock>) -> DynamoDb {
@@ -65,14 +51,14 @@ pub(crate) async fn open() -> Arc<DynamoDb> {
     open_patient(&endpoint().await).await
 }
 
-async fn open_patient(endpoint: &str) -> Arc<DynamoDb> {
+pub(crate) async fn open_patient(endpoint: &str) -> Arc<DynamoDb> {
     let settings = patient_settings(endpoint);
     let clock = Arc::new(SystemClock::new());
     let opened = DynamoDb::open_local(&settings, clock, Random::seeded(1)).await;
     Arc::new(opened.unwrap())
 }
 
-/// A name that no other test, and no other run, has.
+/// A name that no other test or run uses.
 pub(crate) fn unique(label: &str) -> TableName {
     let run = Random::from_machine().bits();
     format!("annals-test-{label}-{run:016x}").parse().unwrap()
@@ -84,7 +70,7 @@ pub(crate) fn events() -> TableSpec {
     TableSpec::new(unique("events"), key).unwrap()
 }
 
-/// Runs a test on a table that is created before and dropped afterwards, whatever happens.
+/// Runs a test on a new table, which is dropped afterwards, even if the test panics.
 pub(crate) async fn with_table<F: Future<Output = ()>>(
     table: TableSpec,
     test: impl FnOnce(Arc<DynamoDb>, Arc<TableSpec>) -> F,
@@ -92,7 +78,7 @@ pub(crate) async fn with_table<F: Future<Output = ()>>(
     with_table_at(&endpoint().await, table, test).await;
 }
 
-/// As [`with_table`], on a server that others know too.
+/// As [`with_table`], on a given server.
 pub(crate) async fn with_table_at<F: Future<Output = ()>>(
     endpoint: &str,
     table: TableSpec,

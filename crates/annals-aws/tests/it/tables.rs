@@ -1,4 +1,4 @@
-//! Tables, on a server.
+//! Creating and describing tables, on a server.
 
 use annals::ErrorKind;
 use annals::items::{
@@ -44,12 +44,12 @@ async fn check_round_trip(billing: Billing) {
 }
 
 #[tokio::test]
-async fn a_table_is_described_as_it_was_created() {
+async fn describes_a_table_as_it_was_created() {
     check_round_trip(Billing::OnDemand).await;
 }
 
 #[tokio::test]
-async fn reserved_capacity_covers_the_indexes() {
+async fn provisioned_capacity_covers_the_indexes() {
     let billing = Billing::Provisioned {
         read_units: 5,
         write_units: 6,

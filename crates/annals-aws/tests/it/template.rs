@@ -1,28 +1,39 @@
-//! The template: what it makes is what `tables create` makes.
+//! The CloudFormation template creates the same tables as `tables create`.
 
 use std::sync::Arc;
 
 use annals::items::{Billing, Items, TableSpec};
-use annals::layout::Layout;
+use annals::layout::{AnnalsLayout, Layout, Tables};
+use annals::log::LogTables;
+use annals::settings::LogSettings;
 use annals::{ErrorKind, SystemClock};
-use annals_aws::template::{LogParts, Template};
-use annals_jvm::AnyLayout;
-use annals_jvm::LayoutName;
+use annals_aws::template::{LogResources, Template};
+use annals_jvm::{AnyLayout, LayoutName};
+use annals_lambda::LambdaSettings;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-fn parts() -> LogParts {
-    LogParts {
-        stream: "events".parse().unwrap(),
-        playback_stream: "replay".parse().unwrap(),
-    }
+fn log(settings: LogSettings) -> LogResources {
+    LogResources::new(
+        settings,
+        "events".parse().unwrap(),
+        "replay".parse().unwrap(),
+    )
 }
 
-/// Makes the table of a resource as CloudFormation does: its words are those of DynamoDB's own API.
-async fn make(resource: &Json, endpoint: &str) -> TableSpec {
+fn tables(layout: LayoutName) -> Tables {
+    let layout = AnyLayout {
+        layout,
+        ..AnyLayout::default()
+    };
+    layout.tables().unwrap()
+}
+
+/// Creates the table of a resource as CloudFormation does: the properties are those of the API.
+async fn create(resource: &Json, endpoint: &str) -> TableSpec {
     let mut properties = resource["Properties"].clone();
-    // A request of its own.
+    // A separate request.
     let recovery = properties.as_object_mut().unwrap();
     recovery.remove("PointInTimeRecoverySpecification");
     let body = properties.to_string();
@@ -52,15 +63,12 @@ async fn make(resource: &Json, endpoint: &str) -> TableSpec {
 }
 
 #[tokio::test]
-async fn the_tables_of_a_template_are_those_that_are_opened() {
+async fn a_template_has_the_tables_of_the_layout_and_the_log() {
     for layout in [LayoutName::Annals, LayoutName::Akka, LayoutName::J5ik2o] {
-        let settings = AnyLayout {
-            layout,
-            ..AnyLayout::default()
-        };
-        let template = Template::of(&settings, Billing::OnDemand, Some(&parts())).unwrap();
+        let (layout_tables, log) = (tables(layout), log(LogSettings::default()));
+        let template = Template::new(&layout_tables, Billing::OnDemand, Some(&log)).unwrap();
         let endpoint = crate::server::emulator().await;
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         for resource in template.as_json()["Resources"]
             .as_object()
             .unwrap()
@@ -68,31 +76,27 @@ async fn the_tables_of_a_template_are_those_that_are_opened() {
         {
             if resource["Type"] == "AWS::DynamoDB::Table" {
                 assert_eq!(resource["DeletionPolicy"], "Retain");
-                made.push(make(resource, &endpoint).await);
+                created.push(create(resource, &endpoint).await);
             }
         }
-        let layout_tables = layout.tables(&settings).unwrap();
-        let log_tables = annals::log::LogTables::new(&settings.log).unwrap();
+        let log_tables = LogTables::new(&log.settings).unwrap();
         let wanted: Vec<&TableSpec> = layout_tables.all().chain(log_tables.all()).collect();
-        assert_eq!(made.len(), wanted.len(), "{layout:?}");
-        for (made, wanted) in made.iter().zip(wanted) {
-            assert_eq!(made.name(), wanted.name());
-            assert!(wanted.differences(made).is_empty(), "{layout:?}: {made:?}");
+        assert_eq!(created.len(), wanted.len(), "{layout:?}");
+        for (created, wanted) in created.iter().zip(wanted) {
+            assert_eq!(created.name(), wanted.name());
+            let differences = wanted.differences(created);
+            assert!(differences.is_empty(), "{layout:?}: {differences:?}");
         }
     }
 }
 
 #[test]
-fn reserved_capacity_is_that_of_tables_and_global_indexes() {
-    let settings = AnyLayout {
-        layout: LayoutName::J5ik2o,
-        ..AnyLayout::default()
-    };
+fn tables_and_global_indexes_get_the_provisioned_capacity() {
     let billing = Billing::Provisioned {
         read_units: 3,
         write_units: 4,
     };
-    let template = Template::of(&settings, billing, None).unwrap();
+    let template = Template::new(&tables(LayoutName::J5ik2o), billing, None).unwrap();
     let table = &template.as_json()["Resources"]["JournalTable"]["Properties"];
     let want = json!({"ReadCapacityUnits": 3, "WriteCapacityUnits": 4});
     assert_eq!(table["ProvisionedThroughput"], want);
@@ -102,39 +106,36 @@ fn reserved_capacity_is_that_of_tables_and_global_indexes() {
 }
 
 #[test]
-fn names_that_stand_in_each_others_way_are_refused() {
-    let mut settings = AnyLayout::default();
-    let name = settings
-        .layout
-        .tables(&settings)
-        .unwrap()
-        .journal
-        .name()
-        .clone();
-    settings.log.event_table = Some(name);
-    let refused = |settings: &AnyLayout, parts: &LogParts| {
-        let error = Template::of(settings, Billing::OnDemand, Some(parts)).unwrap_err();
+fn refuses_two_tables_or_streams_of_the_same_name() {
+    let tables = AnnalsLayout::default().tables().unwrap();
+    let refused = |log: &LogResources| {
+        let error = Template::new(&tables, Billing::OnDemand, Some(log)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         error.to_string()
     };
-    let text = refused(&settings, &parts());
-    assert!(text.contains("two tables have one name"), "{text}");
-    let one = LogParts {
-        stream: "replay".parse().unwrap(),
-        ..parts()
+    let settings = LogSettings {
+        event_table: Some(tables.journal.name().clone()),
+        ..LogSettings::default()
     };
-    let text = refused(&AnyLayout::default(), &one);
-    assert!(text.contains("events would go round"), "{text}");
+    let text = refused(&log(settings));
+    assert!(text.contains("two tables have the same name"), "{text}");
+    let mut one = log(LogSettings::default());
+    one.stream = one.playback_stream.clone();
+    let text = refused(&one);
+    assert!(text.contains("events would loop"), "{text}");
 }
 
 #[test]
-fn a_function_reads_the_settings_that_the_template_gives_it() {
-    let mut settings = AnyLayout::default();
-    settings.log.time_unit_ms = 60_000;
-    let template = Template::of(&settings, Billing::OnDemand, Some(&parts())).unwrap();
+fn a_function_can_read_the_settings_in_the_template() {
+    let settings = LogSettings {
+        time_unit_ms: 60_000,
+        ..LogSettings::default()
+    };
+    let tables = AnnalsLayout::default().tables().unwrap();
+    let template = Template::new(&tables, Billing::OnDemand, Some(&log(settings))).unwrap();
     let variables = &template.as_json()["Resources"]["SweepFunction"]["Properties"]["Environment"];
     let text = variables["Variables"]["ANNALS_SETTINGS"].as_str().unwrap();
-    let read: AnyLayout = serde_json::from_str(text).unwrap();
+    let read: LambdaSettings = serde_json::from_str(text).unwrap();
     assert_eq!(read.log.time_unit_ms, 60_000);
     assert_eq!(read.log.event_table.unwrap().as_str(), "annals-log");
 }

@@ -42,7 +42,7 @@ impl Default for LoadPlan {
 /// Appends a second in `folder`, which it makes and removes.
 ///
 /// # Errors
-/// As [`Embedded::open`] and [`Journal::append`], and `Invalid` where the folder exists.
+/// As [`Embedded::open`] and [`annals::journal::Journal::append`], and `Invalid` where the folder exists.
 pub(crate) async fn measure_load(
     folder: &Path,
     plan: LoadPlan,

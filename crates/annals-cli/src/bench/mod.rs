@@ -7,6 +7,7 @@
 //! Never: is a test. Nothing passes or fails by a time.
 
 mod contenders;
+mod dynamodb;
 mod entities;
 mod journal;
 mod load;
@@ -14,8 +15,11 @@ mod log;
 mod memory;
 mod race;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use contenders::{Contender, Payload};
+pub(crate) use dynamodb::{ClientPlan, ClientRow, measure_client};
 pub(crate) use entities::{CommandsRow, EntitiesPlan, EntitiesRow, ResidentRow, measure_entities};
 pub(crate) use journal::{AppendsRow, JournalPlan, JournalRow, measure_journal};
 pub(crate) use load::{LoadPlan, measure_load};

@@ -37,10 +37,18 @@ pub(crate) async fn race(
     let mut first = 0;
     for lap in 0..=race.laps {
         let mut rates = Lap::with_capacity(contenders.len());
-        for contender in contenders {
+        // The order alternates: a store slows down as it grows.
+        let mut order: Vec<&Contender> = contenders.iter().collect();
+        if lap % 2 == 1 {
+            order.reverse();
+        }
+        for contender in order {
             let rate;
             (rate, first) = run_lap(race, payload, contender, first).await?;
             rates.push(rate);
+        }
+        if lap % 2 == 1 {
+            rates.reverse();
         }
         if lap > 0 {
             laps.push(rates);

@@ -1,13 +1,20 @@
-//! The benches run, and leave nothing behind; how fast is for people to read.
+//! The benches run and clean up. Nothing passes or fails by its speed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals::bench::{
-    JournalPlan, JournalRow, LogPlan, ReplayPlan, StorePlan, measure_journal, measure_log,
-};
-use annals::{ErrorKind, SystemClock};
+use annals::items::{Items, TableName};
+use annals::{ErrorKind, Random, SystemClock};
+use annals_aws::bench::BareSdk;
+use annals_aws::{AwsSettings, DynamoDb};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use super::replay::ReplayPlan;
+use super::{
+    ClientPlan, JournalPlan, JournalRow, LogPlan, StorePlan, measure_client, measure_journal,
+    measure_log,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bench_of_the_journal_scans_what_it_replays() {
@@ -70,4 +77,36 @@ async fn the_log_is_measured_step_by_step() {
         );
     }
     assert!(!folder.exists(), "the folder is removed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_is_compared_on_a_table_that_is_dropped() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let database = dynoxide::Database::memory().unwrap();
+    tokio::spawn(dynoxide::server::serve_on(listener, database));
+    let clock = Arc::new(SystemClock::new());
+    let settings = AwsSettings::at(endpoint);
+    let store = DynamoDb::open_local(&settings, clock.clone(), Random::seeded(1)).await;
+    let store = Arc::new(store.unwrap());
+    let plan = ClientPlan {
+        laps: 2,
+        lap_time: Duration::from_millis(50),
+        tasks: 4,
+    };
+    let name: TableName = "annals-bench".parse().unwrap();
+    let row = measure_client(&store, name.clone(), plan, clock.clone()).await;
+    let row = row.unwrap();
+    assert!(row.bare > 0.0 && row.ours > 0.0, "{row:?}");
+    assert!((row.ours_to_bare - row.ours / row.bare).abs() < 1e-9);
+    assert_eq!(store.describe_table(&name).await.unwrap(), None);
+
+    let table = BareSdk::table(name.clone()).unwrap();
+    store
+        .create_table(&table, Default::default())
+        .await
+        .unwrap();
+    let refused = measure_client(&store, name.clone(), plan, clock).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(store.describe_table(&name).await.unwrap().is_some());
 }

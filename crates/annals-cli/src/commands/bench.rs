@@ -1,6 +1,6 @@
-//! `annals bench`: what this machine and store can do, as ratios within one run.
+//! `annals bench`: measure this machine and its store, as ratios within one run.
 //!
-//! Promises: what it makes to measure is gone afterwards, also when a signal cuts it short.
+//! Guarantees: removes its folder or table afterwards, also after a signal.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -8,50 +8,48 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::bench::{
-    AppendsRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan, JournalRow, LoadPlan, LogPlan,
-    LogRow, ReplayRow, ResidentRow, StorePlan, StoreRow, measure_entities, measure_journal,
-    measure_load, measure_log, measure_store,
-};
-use crate::settings::StoreKind;
 use annals::items::{Items, TableName};
 use annals::{Clock, Error, Random, Result, SystemClock};
 use annals_aws::DynamoDb;
-use annals_aws::bench::{Comparison, Load, compare};
 use clap::Subcommand;
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
 use super::Context;
+use crate::bench::{
+    AppendsRow, ClientPlan, ClientRow, CommandsRow, EntitiesPlan, EntitiesRow, JournalPlan,
+    JournalRow, LoadPlan, LogPlan, LogRow, ReplayRow, ResidentRow, StorePlan, StoreRow,
+    measure_client, measure_entities, measure_journal, measure_load, measure_log, measure_store,
+};
 use crate::interrupt::Interrupts;
 use crate::output::{Output, print_line};
 use crate::progress;
+use crate::settings::StoreKind;
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Durable puts: the embedded store against the bare engine and the disk, or, with
-    /// --dynamodb, our client against the bare SDK on the same server
+    /// Durable puts: the embedded store against the bare engine and the disk; with --dynamodb, our
+    /// client against the bare SDK on the same server
     Store,
-    /// The journal on the embedded store: durable appends against the bare engine, and the replay
-    /// of a million events against a bare scan of the same bytes
+    /// The journal on the embedded store: durable appends against the bare engine, and a replay of a
+    /// million events against a bare scan of the same bytes
     Journal,
-    /// Entities in memory on the embedded store: commands against the bare journal's appends, the
-    /// bytes of an idle one, and recoveries against bare replays
+    /// Entities on the embedded store: commands against appends to the bare journal, the memory of an
+    /// idle entity, and recoveries against bare replays
     Entities,
-    /// The log on the embedded store: a million events of one hour ingested, swept and played back,
-    /// against the bare engine
+    /// The log on the embedded store: ingest, sweep and play back a million events of one hour, against
+    /// the bare engine
     Log,
-    /// Appends of one event without an expectation, on the embedded store: what `scripts/load`
-    /// compares the same appends over HTTP with
+    /// Appends of one event on the embedded store, the baseline of `scripts/load` for appends over HTTP
     Appends {
-        /// How many append at once
+        /// Concurrent writers
         #[arg(long, value_name = "N", default_value_t = LoadPlan::default().writers)]
         writers: usize,
-        /// To how many ids, one behind the other
+        /// Number of persistence ids, used in turn
         #[arg(long, value_name = "N", default_value_t = LoadPlan::default().ids)]
         ids: u64,
-        /// For how many seconds, and as many before to warm up
+        /// Seconds to measure, after as many to warm up
         #[arg(long, value_name = "SECONDS", default_value_t = LoadPlan::default().time.as_secs())]
         seconds: u64,
     },
@@ -82,14 +80,14 @@ impl Bench {
                 appends(context, plan).await
             }
             (_, StoreKind::DynamoDb) => Err(Error::invalid(
-                "this bench measures the embedded store; leave --dynamodb out, or take bench store",
+                "this bench measures the embedded store; leave --dynamodb out, or use bench store",
             )),
         }
     }
 }
 
 async fn store(context: &Context) -> Result<ExitCode> {
-    let bench = EmbeddedBench::beside(context);
+    let bench = EmbeddedBench::new(context);
     bench.heading([
         "durable puts a second, each acknowledged after a sync; of the lap whose ours/engine is the median",
         "writers  bytes  plain file     engine  ungrouped       ours  ours/engine  ours/file",
@@ -102,7 +100,7 @@ async fn store(context: &Context) -> Result<ExitCode> {
 }
 
 async fn journal(context: &Context) -> Result<ExitCode> {
-    let bench = EmbeddedBench::beside(context);
+    let bench = EmbeddedBench::new(context);
     bench.heading([
         "durable appends a second, of events of 200 B, each acknowledged after a sync; of the lap whose ratio is the median",
         "writers  events     engine       ours     events  ours/engine",
@@ -116,7 +114,7 @@ async fn journal(context: &Context) -> Result<ExitCode> {
 }
 
 async fn entities(context: &Context) -> Result<ExitCode> {
-    let bench = EmbeddedBench::beside(context);
+    let bench = EmbeddedBench::new(context);
     bench.heading([
         "durable commands a second, of one event of 200 B each, against appends to the bare journal; of the lap whose ratio is the median",
         " askers    journal     region  region/journal",
@@ -130,7 +128,7 @@ async fn entities(context: &Context) -> Result<ExitCode> {
 }
 
 async fn log(context: &Context) -> Result<ExitCode> {
-    let bench = EmbeddedBench::beside(context);
+    let bench = EmbeddedBench::new(context);
     bench.heading([
         "events a second of one hour's slots, against as many values of the bare engine",
         "step          events       ours     engine  ours/engine  MiB added",
@@ -143,7 +141,7 @@ async fn log(context: &Context) -> Result<ExitCode> {
 }
 
 async fn appends(context: &Context, plan: LoadPlan) -> Result<ExitCode> {
-    let bench = EmbeddedBench::beside(context);
+    let bench = EmbeddedBench::new(context);
     let (folder, clock) = (bench.folder.clone(), bench.clock.clone());
     let work = async {
         let rate = measure_load(&folder, plan, clock).await?;
@@ -156,7 +154,7 @@ async fn appends(context: &Context, plan: LoadPlan) -> Result<ExitCode> {
     bench.run(work).await
 }
 
-/// A measurement beside the embedded store, so that the same disk is measured; never inside it.
+/// A measurement in a folder next to the embedded store, on the same disk.
 struct EmbeddedBench {
     folder: PathBuf,
     clock: Arc<dyn Clock>,
@@ -166,7 +164,7 @@ struct EmbeddedBench {
 }
 
 impl EmbeddedBench {
-    fn beside(context: &Context) -> Self {
+    fn new(context: &Context) -> Self {
         let mut folder = context.settings.data.clone().into_os_string();
         folder.push(format!(".bench-{}", std::process::id()));
         Self {
@@ -189,7 +187,7 @@ impl EmbeddedBench {
         lines.into_iter().try_for_each(print_line)
     }
 
-    /// Prints a line, unless one before it could not be.
+    /// Prints a line, unless printing failed before.
     fn print(&self, object: &Json, text: &str) {
         self.bar.inc(1);
         let mut printed = self.printed();
@@ -198,7 +196,7 @@ impl EmbeddedBench {
         }
     }
 
-    /// Lets the work run to its end, or cleans up behind it.
+    /// Runs the work, and cleans up after a signal.
     async fn run(&self, work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
         let outcome = Interrupts::listen()?.or(work).await;
         self.bar.finish_and_clear();
@@ -209,15 +207,15 @@ impl EmbeddedBench {
             }
             Err(code) => {
                 remove(&self.folder, &*self.clock).await?;
-                eprintln!("annals: interrupted; the folder of the bench is removed");
+                eprintln!("annals: interrupted; removed the folder of the bench");
                 Ok(code)
             }
         }
     }
 }
 
-/// Removes what an interrupted bench made. Its writers end with their lap, which takes 600 ms;
-/// until then a file may appear behind our back.
+/// Removes the folder of an interrupted bench. Its writers end with their lap, which takes 600 ms;
+/// until then they may create files.
 async fn remove(folder: &Path, clock: &dyn Clock) -> Result<()> {
     const TRIES: u32 = 30;
     const PAUSE: Duration = Duration::from_millis(100);
@@ -380,27 +378,26 @@ async fn dynamodb(context: &Context) -> Result<ExitCode> {
     let random = Random::from_machine();
     let table: TableName = format!("annals-bench-{:016x}", random.bits()).parse()?;
     let store = Arc::new(DynamoDb::open(&context.settings.aws()).await?);
-    let load = Load::default();
     let bar = progress::counter("comparing our client with the bare SDK");
-    let work = compare(&store, table.clone(), load);
+    let (plan, clock) = (ClientPlan::default(), Arc::new(SystemClock::new()));
+    let work = measure_client(&store, table.clone(), plan, clock);
     let outcome = Interrupts::listen()?.or(work).await;
     bar.finish_and_clear();
     match outcome {
-        Ok(compared) => print_comparison(context.output, load.tasks, &compared?),
+        Ok(compared) => print_client(context.output, &compared?),
         Err(code) => {
             store.drop_table(&table).await?;
-            eprintln!("annals: interrupted; the table of the bench is dropped. table=`{table}`");
+            eprintln!("annals: interrupted; dropped the table of the bench. table=`{table}`");
             Ok(code)
         }
     }
 }
 
-fn print_comparison(output: Output, tasks: u32, result: &Comparison) -> Result<ExitCode> {
-    let (bare, ours) = (result.bare_per_sec(), result.ours_per_sec());
-    let ratio = result.ratio();
+fn print_client(output: Output, row: &ClientRow) -> Result<ExitCode> {
+    let (tasks, bare, ours, ratio) = (row.tasks, row.bare, row.ours, row.ours_to_bare);
     if !ratio.is_finite() {
         return Err(Error::unavailable(
-            "the server answered too little to compare",
+            "the server is too slow to measure; try again later",
         ));
     }
     let object = json!({

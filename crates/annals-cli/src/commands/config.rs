@@ -1,4 +1,4 @@
-//! `annals config`: the settings in force, and settings out of a configuration of the JVM's.
+//! `annals config`: show the effective settings, or import the configuration of a JVM plugin.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,17 +12,17 @@ use crate::output::{Output, print_line, print_note};
 use crate::settings::Settings;
 use annals_jvm::hocon::{Imported, import};
 
-/// What to do with the settings.
+/// Show or import settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Print every setting with the value in force, whether it is set or a default
+    /// Print every setting with its effective value
     Show {
-        /// Print it as annals.toml has it, also where the output is not a terminal
+        /// Print TOML even if standard output is not a terminal
         #[arg(long)]
         toml: bool,
     },
-    /// Print the annals.toml that a configuration of akka- or pekko-persistence-dynamodb amounts
-    /// to, and on standard error every key that was not taken
+    /// Convert the configuration of a JVM plugin to annals.toml; keys that were not converted are
+    /// listed on standard error
     Import(Import),
 }
 
@@ -31,14 +31,14 @@ pub(crate) enum Config {
 pub(crate) struct Import {
     /// The configuration, such as application.conf
     file: PathBuf,
-    /// The journal's section [default: what journal.plugin names, or dynamodb-journal]
+    /// The section of the journal [default: the value of journal.plugin, or dynamodb-journal]
     #[arg(long, value_name = "NAME")]
     section: Option<String>,
 }
 
 impl Import {
-    /// TOML, also where the output is not a terminal, because that is what the file is for; one
-    /// object of JSON where that was asked for.
+    /// Prints TOML even if standard output is not a terminal, because the output is a settings file;
+    /// one JSON object with `--json`.
     fn run(self, output: Output) -> Result<ExitCode> {
         let imported = import(&self.file, self.section.as_deref(), check)?;
         let text = toml::to_string(&imported.settings).map_err(|e| unprintable(&e))?;
@@ -59,7 +59,7 @@ impl Import {
     }
 }
 
-/// What is wrong with settings out of a configuration, if anything.
+/// Checks imported settings.
 fn check(settings: &toml::Table) -> Result<(), String> {
     let read = settings.clone().try_into::<Settings>();
     read.map(|_| ()).map_err(|e| e.to_string())
@@ -70,7 +70,7 @@ fn unprintable(cause: &dyn std::fmt::Display) -> Error {
 }
 
 impl Config {
-    /// Whether the settings in force matter; what makes a settings file must not need one.
+    /// Whether the command reads the settings; creating a settings file must not need one.
     pub(crate) fn needs_settings(&self) -> bool {
         !matches!(self, Self::Import(_))
     }
@@ -80,7 +80,7 @@ impl Config {
             Self::Show { toml } => toml,
             Self::Import(import) => return import.run(context.output),
         };
-        // What does not go together is shown as it is set: whoever uses it is told, and looks here.
+        // Contradictory settings are shown as they are, to find the cause of an error about them.
         let named = context.settings.with_table_names();
         let settings = named.as_ref().unwrap_or(&context.settings);
         let text = if context.output.is_json() && !toml {

@@ -1,10 +1,12 @@
-//! `annals copy`: journals, snapshots and durable state from one layout or store to another.
+//! `annals copy`: copy journals, snapshots and durable state from one layout or store to another.
+//!
+//! Guarantees: nothing in the target is overwritten; the same command resumes an interrupted copy.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use annals::copy::{Copied, Copier, CopyEndpoint, Outcome};
-use annals::items::{Items, TableName, TableSpec, missing_table};
+use annals::items::{TableName, TableSpec, missing_table};
 use annals::layout::Tables;
 use annals::store::Store;
 use annals::{Error, ErrorKind, PersistenceId, Result};
@@ -13,32 +15,31 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value as Json, json};
 
 use super::Context;
+use crate::copy_endpoint::{EndpointArg, is_same_store};
 use crate::open::{self, Absent};
 use crate::output::{ABSENT, Output, exit_code, print_error, print_line, print_note};
 use crate::progress;
-use crate::side::{SideText, share_store};
 
-/// A line tells how far it is after so many events.
-const TOLD: u64 = 500;
+/// A JSON progress line is printed after this many events.
+const PROGRESS_EVENTS: u64 = 500;
 
-/// Copy the events of ids, their snapshots and their durable state from one layout or store to
-/// another, and compare all of it.
+/// Copy events, snapshots and durable state from one layout or store to another, and verify the copy.
 ///
-/// A SIDE is a layout (annals, akka, j5ik2o), a settings file, or settings such as
-/// `layout=akka,data=./old`; what it does not say is as the global options say. What was cut off is
-/// gone on with by the same command. Nothing in the target is overwritten. Exits with 3 where the
-/// target has something of its own, having copied the other ids.
+/// SOURCE and TARGET are a layout (annals, akka, j5ik2o), a settings file, or settings such as
+/// `layout=akka,data=./old`; the global options apply to both. The same command resumes an
+/// interrupted copy. Nothing in the target is overwritten: ids with other data there are reported with
+/// exit code 3, after all other ids are copied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// Where from
-    #[arg(long, value_name = "SIDE")]
-    from: SideText,
-    /// Where to
-    #[arg(long, value_name = "SIDE")]
-    to: SideText,
-    /// Whose events [default: everybody's]
+    /// The source
+    #[arg(long, value_name = "SOURCE")]
+    from: EndpointArg,
+    /// The target
+    #[arg(long, value_name = "TARGET")]
+    to: EndpointArg,
+    /// The persistence ids [default: all]
     persistence_ids: Vec<PersistenceId>,
-    /// Only ids that begin so
+    /// Only ids with this prefix
     #[arg(
         long,
         value_name = "P",
@@ -46,32 +47,33 @@ pub(crate) struct Copy {
         conflicts_with = "persistence_ids"
     )]
     prefix: String,
-    /// Leave snapshots out
+    /// Do not copy snapshots
     #[arg(long)]
     no_snapshots: bool,
-    /// Leave durable state out
+    /// Do not copy durable state
     #[arg(long)]
     no_states: bool,
-    /// Delete in the target what the source has not: events and snapshots that it has deleted since
-    /// they were copied, and ids that it has purged, wherever they came from
+    /// Delete in the target what the source does not have: events and snapshots deleted since they were
+    /// copied, and every id that is not in the source
     #[arg(long)]
     deletions: bool,
 }
 
-/// Both sides, open.
+/// Source and target, open.
 struct Opened {
     from: CopyEndpoint,
     to: CopyEndpoint,
-    /// The stores, one where both sides are in it.
+    /// The stores; one if both are in the same.
     stores: Vec<Store>,
 }
 
 impl Copy {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let opened = self.open(context).await?;
-        let told = Arc::new(Told::new(context.output));
-        let teller = told.clone();
-        let copier = Copier::new(opened.from, opened.to).on_progress(move |more| teller.add(more));
+        let progress = Arc::new(Progress::new(context.output));
+        let reporter = progress.clone();
+        let copier =
+            Copier::new(opened.from, opened.to).on_progress(move |more| reporter.add(more));
         let copier = match self.deletions {
             true => copier.with_deletions(),
             false => copier,
@@ -80,54 +82,54 @@ impl Copy {
             true => copier.all(&self.prefix),
             false => copier.ids(self.persistence_ids),
         };
-        let mut ended = Ended::default();
+        let mut summary = Summary::default();
         let listed = loop {
             match outcomes.try_next().await {
-                Ok(Some(outcome)) => ended.add(&told, &outcome)?,
+                Ok(Some(outcome)) => summary.add(&progress, &outcome)?,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        told.finish(&ended)?;
+        progress.finish(&summary)?;
         let costs = opened.stores.iter();
         let cost = costs.map(|store| store.counts().total().cost).sum();
         context.output.cost(cost)?;
-        listed.map(|()| ended.code())
+        listed.map(|()| summary.exit_code())
     }
 
-    /// Opens both sides: the source as it is, the target with its tables.
+    /// Opens the source as it is, and the target with its tables.
     async fn open(&self, context: &Context) -> Result<Opened> {
-        let side = |text: &SideText| -> Result<Context> {
+        let endpoint = |text: &EndpointArg| -> Result<Context> {
             Ok(Context {
                 settings: text.settings(&context.settings)?,
                 output: context.output,
             })
         };
-        let (from, to) = (side(&self.from)?, side(&self.to)?);
+        let (from, to) = (endpoint(&self.from)?, endpoint(&self.to)?);
         let (old, new) = (self.tables(&from)?, self.tables(&to)?);
-        let is_shared = share_store(&from.settings, &to.settings);
-        if let Some(name) = old.iter().find(|name| is_shared && new.contains(name)) {
+        let is_same = is_same_store(&from.settings, &to.settings);
+        if let Some(name) = old.iter().find(|name| is_same && new.contains(name)) {
             return Err(Error::invalid(format!(
-                "both sides are one table; name another layout, store or table for one of them. table=`{name}`"
+                "source and target use the same table; name another layout, store or table for one of them. table=`{name}`"
             )));
         }
         let source = open::store(&from.settings, Absent::Empty).await?;
         let table = from.settings.tables()?.journal;
-        check_there(&source, &table).await?;
-        let target = match is_shared {
+        check_exists(&source, &table).await?;
+        let target = match is_same {
             true => source.clone(),
             false => open::store(&to.settings, Absent::Create).await?,
         };
         to.make_tables(&target).await?;
         let opened = Opened {
-            from: self.side(&from, &source).await?,
-            to: self.side(&to, &target).await?,
-            stores: match is_shared {
+            from: self.endpoint(&from, &source).await?,
+            to: self.endpoint(&to, &target).await?,
+            stores: match is_same {
                 true => vec![source],
                 false => vec![source, target.clone()],
             },
         };
-        self.check_target(&to, (&target, &opened)).await?;
+        self.check_target(&to, &target, &opened).await?;
         opened.to.journal.prepare().await?;
         opened.stores.iter().for_each(|store| {
             store.take_counts();
@@ -135,9 +137,9 @@ impl Copy {
         Ok(opened)
     }
 
-    /// The tables that this copy has to do with.
-    fn tables(&self, side: &Context) -> Result<Vec<TableName>> {
-        let tables = side.settings.tables()?;
+    /// The tables that this copy reads or writes.
+    fn tables(&self, endpoint: &Context) -> Result<Vec<TableName>> {
+        let tables = endpoint.settings.tables()?;
         let Tables {
             journal,
             snapshot,
@@ -149,30 +151,30 @@ impl Copy {
         Ok(all.map(|table| table.name().clone()).collect())
     }
 
-    async fn side(&self, side: &Context, store: &Store) -> Result<CopyEndpoint> {
+    async fn endpoint(&self, context: &Context, store: &Store) -> Result<CopyEndpoint> {
         let snapshots = match self.no_snapshots {
             true => None,
-            false => side.snapshots_in(store).await?,
+            false => context.snapshots_in(store).await?,
         };
         let states = match self.no_states {
             true => None,
-            false => side.states_in(store).await?,
+            false => context.states_in(store).await?,
         };
-        let endpoint = CopyEndpoint::new(side.journal_in(store).await?);
+        let endpoint = CopyEndpoint::new(context.journal_in(store).await?);
         Ok(endpoint.snapshots(snapshots).states(states))
     }
 
-    /// Refuses a target that lacks tables for what the source has.
-    async fn check_target(&self, side: &Context, (store, opened): (&Store, &Opened)) -> Result<()> {
-        let tables = side.settings.tables()?;
-        check_there(store, &tables.journal).await?;
+    /// Refuses a target without the tables that the source needs.
+    async fn check_target(&self, to: &Context, store: &Store, opened: &Opened) -> Result<()> {
+        let tables = to.settings.tables()?;
+        check_exists(store, &tables.journal).await?;
         if opened.from.snapshots.is_some() {
-            check_there(store, &tables.snapshot).await?;
+            check_exists(store, &tables.snapshot).await?;
         }
         match (&opened.from.states, &tables.state) {
-            (Some(_), Some(table)) => check_there(store, table).await,
+            (Some(_), Some(table)) => check_exists(store, table).await,
             (Some(states), None) if !matches!(states.ids("").try_next().await, Ok(None)) => {
-                let layout = side.settings.layout;
+                let layout = to.settings.layout;
                 print_note(&format!(
                     "annals: durable state is not copied: layout {layout} has none"
                 ));
@@ -183,21 +185,21 @@ impl Copy {
     }
 }
 
-async fn check_there(store: &Store, table: &TableSpec) -> Result<()> {
+async fn check_exists(store: &Store, table: &TableSpec) -> Result<()> {
     match store.describe_table(table.name()).await? {
         Some(_) => Ok(()),
         None => Err(missing_table(table.name())),
     }
 }
 
-/// How far it is, for whoever waits.
-struct Told {
+/// The progress, shown while copying.
+struct Progress {
     output: Output,
     bar: ProgressBar,
     all: Mutex<Copied>,
 }
 
-impl Told {
+impl Progress {
     fn new(output: Output) -> Self {
         Self {
             output,
@@ -208,36 +210,39 @@ impl Told {
 
     fn add(&self, more: &Copied) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let thousands = |all: &Copied| passed(all) / TOLD;
-        let before = thousands(&all);
+        let steps = |all: &Copied| processed(all) / PROGRESS_EVENTS;
+        let before = steps(&all);
         *all += *more;
-        self.bar.set_position(passed(&all));
-        if self.output.is_json() && thousands(&all) > before {
-            // What cannot be printed is told with the first outcome.
+        self.bar.set_position(processed(&all));
+        if self.output.is_json() && steps(&all) > before {
+            // A printing error is reported with the first outcome.
             let _ = print_line(&json!({"progress": object(&all)}).to_string());
         }
     }
 
-    fn finish(&self, ended: &Ended) -> Result<()> {
+    fn finish(&self, summary: &Summary) -> Result<()> {
         self.bar.finish_and_clear();
         let all = *self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let mut totals = object(&all);
-        totals.insert("ids".to_owned(), ended.ids.into());
-        totals.insert("absent".to_owned(), ended.absent.into());
-        totals.insert("failed".to_owned(), ended.failed.into());
-        let ids = ended.ids;
+        totals.insert("ids".to_owned(), summary.ids.into());
+        totals.insert("absent".to_owned(), summary.absent.into());
+        totals.insert("failed".to_owned(), summary.failed.into());
+        let ids = summary.ids;
         let mut text = format!(
-            "{ids} ids: {} events copied, {} were there, {} verified; {} snapshots, {} values copied",
+            "{ids} ids: {} events copied, {} already there, {} verified; {} snapshots, {} values copied",
             all.events, all.present, all.verified, all.snapshots, all.states
         );
         for (count, what) in [
             (all.kept, "events kept that the source has deleted"),
-            (all.snapshots_kept, "snapshots kept that the source has not"),
-            (all.ids_kept, "ids kept that the source has not"),
+            (
+                all.snapshots_kept,
+                "snapshots kept that the source does not have",
+            ),
+            (all.ids_kept, "ids kept that the source does not have"),
             (all.snapshots_deleted, "snapshots deleted"),
             (all.ids_purged, "ids purged"),
-            (ended.absent, "ids are not there"),
-            (ended.failed, "ids failed"),
+            (summary.absent, "ids not found"),
+            (summary.failed, "ids failed"),
         ] {
             if count > 0 {
                 text.push_str(&format!("; {count} {what}"));
@@ -247,31 +252,31 @@ impl Told {
     }
 }
 
-/// How many events of the source have been dealt with.
-fn passed(copied: &Copied) -> u64 {
+/// The number of processed events of the source.
+fn processed(copied: &Copied) -> u64 {
     copied.events + copied.present
 }
 
-/// What became of all ids so far.
+/// The outcome of all ids so far.
 #[derive(Default)]
-struct Ended {
+struct Summary {
     ids: u64,
     absent: u64,
     failed: u64,
     worst: Option<ErrorKind>,
 }
 
-impl Ended {
-    fn add(&mut self, told: &Told, outcome: &Outcome) -> Result<()> {
+impl Summary {
+    fn add(&mut self, progress: &Progress, outcome: &Outcome) -> Result<()> {
         let id = outcome.persistence_id.as_str();
         self.ids += 1;
         self.absent += u64::from(!outcome.is_found);
         if let Some(failure) = &outcome.failure {
             self.failed += 1;
             self.worst = Some(worse(self.worst, failure.kind()));
-            told.bar.suspend(|| print_error(failure));
+            progress.bar.suspend(|| print_error(failure));
         }
-        if !told.output.is_json() {
+        if !progress.output.is_json() {
             return Ok(());
         }
         let mut line = Map::from_iter([("persistence_id".to_owned(), id.into())]);
@@ -280,7 +285,7 @@ impl Ended {
         print_line(&Json::Object(line).to_string())
     }
 
-    fn code(&self) -> ExitCode {
+    fn exit_code(&self) -> ExitCode {
         match self.worst {
             Some(kind) => exit_code(kind),
             None if self.absent > 0 => ExitCode::from(ABSENT),
@@ -289,8 +294,7 @@ impl Ended {
     }
 }
 
-/// The kind that wants a person sooner: what does not parse, then what is wrong with the call, then
-/// what differs; what may pass by itself comes last.
+/// The more urgent kind: `Corrupt`, then `Invalid`, then `Conflict`; `Unavailable` may pass by itself.
 fn worse(one: Option<ErrorKind>, other: ErrorKind) -> ErrorKind {
     let severity = |kind: &ErrorKind| match kind {
         ErrorKind::Unavailable => 0,

@@ -1,4 +1,4 @@
-//! `annals export`: every item of a table as DynamoDB JSON lines.
+//! `annals export`: print every item of a table as DynamoDB JSON lines.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::{Context, existing_table};
 use crate::output::print_line;
 use crate::progress;
 
-/// Print every item of a table, one a line, as DynamoDB's own export does: `{"Item":{…}}`.
+/// Print every item of a table, one per line, as DynamoDB's own export does: `{"Item":{…}}`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Export {
     /// The table
     table: TableName,
-    /// Read the table in so many shares at once
+    /// Number of segments to scan in parallel
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     segments: u32,
 }
@@ -28,14 +28,14 @@ impl Export {
         let items: Arc<dyn Items> = store.items().clone();
         let table = existing_table(&*items, &self.table).await?;
         let bar = progress::counter("items exported");
-        let shares = (0..self.segments).map(|index| {
+        let segments = (0..self.segments).map(|index| {
             let segment = Segment {
                 index,
                 of: self.segments,
             };
             scan_pages(items.clone(), table.clone(), Scan::segment(segment))
         });
-        let mut pages = stream::select_all(shares);
+        let mut pages = stream::select_all(segments);
         while let Some(page) = pages.try_next().await? {
             bar.inc(page.items.len() as u64);
             let lines = page
@@ -50,7 +50,7 @@ impl Export {
             let print = move || bar.suspend(|| print_line(&lines.join("\n")));
             tokio::task::spawn_blocking(print)
                 .await
-                .map_err(|e| Error::unavailable("printing was cut off").because(e))??;
+                .map_err(|e| Error::unavailable("printing was cancelled").because(e))??;
         }
         bar.finish_and_clear();
         context.print_cost(&store)?;

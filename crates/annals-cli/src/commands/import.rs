@@ -1,7 +1,7 @@
-//! `annals import`: items from DynamoDB JSON lines into a table, overwriting nothing.
+//! `annals import`: put items from DynamoDB JSON lines into a table, overwriting nothing.
 //!
-//! Promises: an item that is there stays as it is unless `--replace` is said; running the same
-//! import again changes nothing; the line that is wrong is named.
+//! Guarantees: an existing item is unchanged without `--replace`; importing the same lines again
+//! changes nothing; an invalid line is reported by its number.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -19,31 +19,30 @@ use annals::store::Store;
 use annals::{Error, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
-use tokio::io::BufReader;
 
 use super::{Context, Purpose, existing_table};
 use crate::lines::{Entry, Lines};
 use crate::progress;
 
-/// How many items are on their way at once.
-const AT_ONCE: usize = 64;
-/// How many items a replacing batch holds: many requests' worth, bounded memory.
+/// Items in flight at once.
+const CONCURRENCY: usize = 64;
+/// Items in a batch of `--replace`: many requests, bounded memory.
 const BATCH: usize = 500;
-/// How many items that differ are named.
-const NAMED_MAX: usize = 5;
+/// How many of the differing items an error lists.
+const LISTED_MAX: usize = 5;
 
-/// Put items from lines of `{"Item":{…}}`, as `annals export` and DynamoDB's own export write
-/// them.
+/// Import items from lines of `{"Item":{…}}`, as written by `annals export` and by DynamoDB's own
+/// export
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
     /// The table
     table: TableName,
-    /// Where the lines are [default: standard input]
+    /// The file to read [default: standard input]
     file: Option<PathBuf>,
-    /// Create the table with this key where it is missing, such as `id:S` or `par:S,num:N`
+    /// Create the table with this key if it is missing, such as `id:S` or `par:S,num:N`
     #[arg(long, value_name = "KEY", value_parser = parse_key)]
     key: Option<KeySchema>,
-    /// Overwrite items that are there
+    /// Overwrite existing items
     #[arg(long)]
     replace: bool,
 }
@@ -61,7 +60,7 @@ fn parse_key(text: &str) -> Result<KeySchema> {
         match parsed {
             Some((name, key_type)) if !name.is_empty() => Ok(KeyAttribute::new(name, key_type)),
             _ => Err(Error::invalid(
-                "a key is NAME:S, NAME:N or NAME:B, with a comma before a second",
+                "a key is NAME:S, NAME:N or NAME:B, and a second one after a comma",
             )),
         }
     };
@@ -71,15 +70,15 @@ fn parse_key(text: &str) -> Result<KeySchema> {
     }
 }
 
-/// What became of the items.
+/// The outcome for all items.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     imported: u64,
     unchanged: u64,
     differing: u64,
-    /// Some of those that differ.
-    named: Vec<Key>,
-    /// What ended the import early.
+    /// Some of the keys that differ.
+    listed: Vec<Key>,
+    /// The error that ended the import.
     failure: Option<Error>,
 }
 
@@ -88,11 +87,11 @@ impl Tally {
         if self.failure.is_some() || self.differing == 0 {
             return self.failure;
         }
-        let named: Vec<_> = self.named.iter().map(|key| format!("`{key}`")).collect();
+        let listed: Vec<_> = self.listed.iter().map(|key| format!("`{key}`")).collect();
         Some(Error::conflict(format!(
-            "items are there with other contents and were left alone; say --replace to overwrite them. items={}, among them {}",
+            "items exist with other contents and were not changed; use --replace to overwrite them. items={}, among them {}",
             self.differing,
-            named.join(", ")
+            listed.join(", ")
         )))
     }
 }
@@ -104,7 +103,7 @@ impl Import {
         let items: Arc<dyn Items> = store.items().clone();
         let log = self.log(context, &store).await?;
         if let Some(log) = &log {
-            // What comes may stand in slots that the index does not have.
+            // The import may add slots that the index does not have.
             log.mark_index_incomplete().await?;
         }
         let tally = if self.replace {
@@ -113,7 +112,7 @@ impl Import {
             add_all(&*items, &table, lines).await
         };
         if let Some(log) = &log {
-            // Whatever the index says of itself by now: it may have been made complete in between.
+            // Always: a concurrent sweep may have marked the index as complete.
             log.link(Span::new(Time::FIRST, Time::FIRST)?).await?;
         }
         self.print(context, &tally)?;
@@ -124,7 +123,7 @@ impl Import {
         }
     }
 
-    /// The log whose events the table has, if it is a log's.
+    /// The log, if the table is its event table.
     async fn log(&self, context: &Context, store: &Store) -> Result<Option<Log>> {
         let tables = LogTables::new(&context.settings.log)?;
         if *tables.event.name() != self.table {
@@ -139,7 +138,7 @@ impl Import {
         Ok(Some(log))
     }
 
-    /// The table to import into, made where that was asked for.
+    /// The table to import into, created with `--key` if missing.
     async fn open_table(&self, context: &Context) -> Result<(Store, Arc<TableSpec>)> {
         let Some(key) = &self.key else {
             let store = context.existing_store().await?;
@@ -154,7 +153,7 @@ impl Import {
         };
         if found.key() != key {
             return Err(Error::invalid(format!(
-                "table is there with another key; leave --key out or name another table. table=`{}`, its key=`{}`, --key=`{key}`",
+                "table exists with another key; leave --key out or name another table. table=`{}`, its key=`{}`, --key=`{key}`",
                 self.table,
                 found.key()
             )));
@@ -170,15 +169,14 @@ impl Import {
             "unchanged": unchanged,
             "differing": differing,
         });
-        let text =
-            format!("{imported} items imported, {unchanged} there already, {differing} differ");
+        let text = format!("{imported} items imported, {unchanged} unchanged, {differing} differ");
         context.output.line(&object, &text)
     }
 
     async fn open_input(&self) -> Result<Lines> {
         let Some(path) = &self.file else {
-            let input = BufReader::new(tokio::io::stdin());
-            return Ok(Lines::new(input, progress::counter("bytes read")));
+            let bar = progress::counter("bytes read");
+            return Ok(Lines::new(tokio::io::stdin(), bar));
         };
         let unread = |cause| {
             let message = format!("cannot read the file to import. file=`{}`", path.display());
@@ -187,17 +185,17 @@ impl Import {
         let file = tokio::fs::File::open(path).await.map_err(unread)?;
         let total = file.metadata().await.map_err(unread)?.len();
         let bar = progress::bytes("importing", total);
-        Ok(Lines::new(BufReader::new(file), bar))
+        Ok(Lines::new(file, bar))
     }
 }
 
-/// A failure ends the reading, not the puts under way: what was read before it is still told.
+/// A failure ends reading; puts in flight finish and are counted.
 async fn add_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tally {
     let has_failed = Cell::new(false);
     let entries = lines.entries(table);
     let entries = entries.take_while(|_| ready(!has_failed.get()));
     let added = entries.map(|entry| async { add(items, table, entry?).await });
-    let mut added = std::pin::pin!(added.buffer_unordered(AT_ONCE));
+    let mut added = std::pin::pin!(added.buffer_unordered(CONCURRENCY));
     let mut tally = Tally::default();
     while let Some(outcome) = added.next().await {
         match outcome {
@@ -205,8 +203,8 @@ async fn add_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tally {
             Ok(Added::Unchanged) => tally.unchanged += 1,
             Ok(Added::Differs(key)) => {
                 tally.differing += 1;
-                if tally.named.len() < NAMED_MAX {
-                    tally.named.push(key);
+                if tally.listed.len() < LISTED_MAX {
+                    tally.listed.push(key);
                 }
             }
             Err(error) => {
@@ -240,13 +238,13 @@ async fn replace_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tall
     let mut tally = Tally::default();
     let mut batches = std::pin::pin!(lines.entries(table).try_ready_chunks(BATCH));
     while let Some(batch) = batches.next().await {
-        // What was read before a wrong line is written before that line is reported.
-        let (batch, wrong_line) = match batch {
+        // Items before an invalid line are written before it is reported.
+        let (batch, invalid_line) = match batch {
             Ok(batch) => (batch, None),
             Err(stream::TryReadyChunksError(batch, error)) => (batch, Some(error)),
         };
         let written = replace(items, table, batch, &mut tally.imported).await;
-        tally.failure = written.err().or(wrong_line);
+        tally.failure = written.err().or(invalid_line);
         if tally.failure.is_some() {
             break;
         }
@@ -270,7 +268,7 @@ async fn replace(
     Ok(())
 }
 
-/// Batches in which no key is written twice, in the order of the lines.
+/// Splits entries, in order, into batches without a repeated key.
 fn distinct(entries: Vec<Entry>) -> Vec<Vec<Write>> {
     let mut batches = Vec::new();
     let mut batch = Vec::new();

@@ -1,78 +1,78 @@
-//! `annals tables`: create, check or drop the tables of the layout, or print a template of them.
+//! `annals tables`: create, check or drop the tables of the layout, or print a CloudFormation template.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use crate::settings::StoreKind;
 use annals::items::{Billing, Items, TableSpec};
 use annals::layout::Hint;
 use annals::log::LogTables;
 use annals::store::Store;
 use annals::{Error, ErrorKind, Result};
 use annals_aws::kinesis::StreamName;
-use annals_aws::template::{LogParts, Template};
-use annals_aws::{DynamoDb, TableCare};
+use annals_aws::template::{LogResources, Template};
+use annals_aws::{DynamoDb, TableConfig};
 use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
 use crate::output::{ABSENT, print_line};
+use crate::settings::StoreKind;
 use crate::wire;
 
-/// What to do with the tables.
+/// Create, check or drop tables.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tables {
-    /// Create the tables that are not there yet
+    /// Create the missing tables
     Create {
-        /// Reserve so many read units a second instead of paying by request
+        /// Provisioned read units per second, instead of on-demand billing
         #[arg(long, value_name = "N", requires = "write_units")]
         read_units: Option<u32>,
-        /// Reserve so many write units a second instead of paying by request
+        /// Provisioned write units per second, instead of on-demand billing
         #[arg(long, value_name = "N", requires = "read_units")]
         write_units: Option<u32>,
-        /// The tables of the time-ordered log as well
+        /// Include the tables of the time-ordered log
         #[arg(long)]
         log: bool,
     },
-    /// Check that the tables are there and have the right keys and indexes, and what the settings
-    /// would get wrong with them
+    /// Check that the tables exist with the right keys and indexes, and that the settings fit their
+    /// contents
     Check {
-        /// The tables of the time-ordered log as well
+        /// Include the tables of the time-ordered log
         #[arg(long)]
         log: bool,
     },
-    /// Drop the tables with everything in them
+    /// Drop the tables with all their data
     Drop {
-        /// Do not ask; needed where there is no terminal to ask at
+        /// Do not ask; required without a terminal
         #[arg(long, short)]
         yes: bool,
-        /// The tables of the time-ordered log as well
+        /// Include the tables of the time-ordered log
         #[arg(long)]
         log: bool,
     },
-    /// Print a CloudFormation template: tables, streams, functions and their roles
+    /// Print a CloudFormation template of tables, streams, functions and their roles
     Template {
-        /// How it is written [default: yaml, and json with --json]
-        #[arg(long, value_name = "FORMAT")]
-        format: Option<Format>,
-        /// The tables of the layout alone: no log, no streams, no functions
+        /// The format of the template
+        #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Json)]
+        format: Format,
+        /// Only the tables of the layout: no log, streams or functions
         #[arg(long)]
         without_log: bool,
-        /// The stream that is pumped into the log
+        /// The stream to pump into the log
         #[arg(long, value_name = "NAME", default_value = "annals-events")]
         stream: StreamName,
-        /// The stream that the log is played back to
+        /// The stream to play the log back to
         #[arg(long, value_name = "NAME", default_value = "annals-playback")]
         playback_stream: StreamName,
-        /// Reserve so many read units a second instead of paying by request
+        /// Provisioned read units per second, instead of on-demand billing
         #[arg(long, value_name = "N", requires = "write_units")]
         read_units: Option<u32>,
-        /// Reserve so many write units a second instead of paying by request
+        /// Provisioned write units per second, instead of on-demand billing
         #[arg(long, value_name = "N", requires = "read_units")]
         write_units: Option<u32>,
     },
 }
 
-/// How a template is written.
+/// The format of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Json,
@@ -99,7 +99,7 @@ impl Tables {
                 let store = context.store().await?;
                 create(context, &store, &specs, billing).await?;
                 if log {
-                    // The index of a table that is new is complete, and is marked so.
+                    // The index of a new table is complete, and marked as complete.
                     let log = context.log_on(&store, Purpose::Write).await?;
                     log.complete_index().await?;
                 }
@@ -115,15 +115,12 @@ impl Tables {
                 read_units,
                 write_units,
             } => {
-                let log = LogParts {
-                    settings: context.settings.log.clone(),
-                    stream,
-                    playback_stream,
-                };
+                let settings = context.settings.log.clone();
+                let log = LogResources::new(settings, stream, playback_stream);
                 let log = Some(&log).filter(|_| !without_log);
                 let billing = billing(read_units, write_units)?;
                 let template = Template::new(&context.settings.tables()?, billing, log)?;
-                print_template(context, &template, format)
+                print_template(&template, format)
             }
             Self::Drop { yes, .. } => {
                 if yes || is_confirmed(&specs)? {
@@ -140,7 +137,7 @@ fn billing(read_units: Option<u32>, write_units: Option<u32>) -> Result<Billing>
     match read_units.zip(write_units) {
         None => Ok(Billing::OnDemand),
         Some((0, _) | (_, 0)) => Err(Error::invalid(
-            "reserved capacity is at least one unit; leave both options out to pay by request",
+            "provisioned capacity is at least one unit; leave both options out for on-demand billing",
         )),
         Some((read_units, write_units)) => Ok(Billing::Provisioned {
             read_units,
@@ -156,13 +153,17 @@ async fn create(
     billing: Billing,
 ) -> Result<()> {
     for spec in specs {
-        print_status(context, spec, made(&**store, spec, billing).await?)?;
+        print_status(
+            context,
+            spec,
+            create_missing(&**store, spec, billing).await?,
+        )?;
     }
     Ok(())
 }
 
-/// Makes the table, unless it is there already; which of them.
-pub(crate) async fn made(
+/// Creates the table if it is missing. Returns its status.
+pub(crate) async fn create_missing(
     store: &dyn Items,
     spec: &TableSpec,
     billing: Billing,
@@ -170,15 +171,15 @@ pub(crate) async fn made(
     match store.create_table(spec, billing).await {
         Ok(()) => Ok("created"),
         Err(error) if error.kind() == ErrorKind::Conflict => {
-            agree(spec, store.describe_table(spec.name()).await?)?;
+            check_schema(spec, store.describe_table(spec.name()).await?)?;
             Ok("exists")
         }
         Err(error) => Err(error),
     }
 }
 
-/// How the table is, and how it differs from what the layout wants.
-pub(crate) fn compared(spec: &TableSpec, found: Option<&TableSpec>) -> (&'static str, Vec<String>) {
+/// The status of a table, and its differences from the layout.
+pub(crate) fn compare(spec: &TableSpec, found: Option<&TableSpec>) -> (&'static str, Vec<String>) {
     let Some(found) = found else {
         return ("missing", Vec::new());
     };
@@ -191,7 +192,7 @@ pub(crate) fn compared(spec: &TableSpec, found: Option<&TableSpec>) -> (&'static
     (status, differences)
 }
 
-fn agree(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
+fn check_schema(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
     let differences = found
         .map(|found| spec.differences(&found))
         .unwrap_or_default();
@@ -212,18 +213,14 @@ fn print_status(context: &Context, spec: &TableSpec, status: &'static str) -> Re
         .line(&object, &format!("{:<40} {status}", spec.name().as_str()))
 }
 
-fn print_template(
-    context: &Context,
-    template: &Template,
-    format: Option<Format>,
-) -> Result<ExitCode> {
-    let is_json = match format {
-        None => context.output.is_json_asked(),
-        Some(format) => format == Format::Json,
-    };
-    let text = match is_json {
-        true => format!("{:#}", template.as_json()),
-        false => template.to_yaml(),
+fn print_template(template: &Template, format: Format) -> Result<ExitCode> {
+    let json = template.as_json();
+    let text = match format {
+        Format::Json => format!("{json:#}"),
+        Format::Yaml => serde_saphyr::to_string(json).map_err(|cause| {
+            Error::invalid("the template cannot be written as YAML; use --format json")
+                .because(cause)
+        })?,
     };
     print_line(text.trim_end())?;
     Ok(ExitCode::SUCCESS)
@@ -231,7 +228,7 @@ fn print_template(
 
 async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<ExitCode> {
     let store = context.existing_store().await?;
-    let cares = cares(context, specs).await?;
+    let configs = configs(context, specs).await?;
     let mut tables = Vec::new();
     for spec in specs {
         tables.extend(store.describe_table(spec.name()).await?);
@@ -241,17 +238,18 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
         hints.extend(annals::log::hints(&*store, &context.settings.log, &tables).await?);
     }
     let (mut missing, mut differing, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-    for (spec, care) in specs.iter().zip(&cares) {
+    for (spec, config) in specs.iter().zip(configs) {
         let name = spec.name();
-        let (status, differences) = compared(spec, tables.iter().find(|it| it.name() == name));
+        let (status, differences) = compare(spec, tables.iter().find(|it| it.name() == name));
         let hints: Vec<&Hint> = hints.iter().filter(|hint| hint.table == *name).collect();
         let object = wire::Table::new(name.as_str(), status, differences.clone());
-        let object = object.checked(&hints, care.as_ref());
-        let text = checked_text(
-            name.as_str(),
-            (status, &differences),
-            (&hints, care.as_ref()),
-        );
+        let object = object.checked(&hints, config.as_ref());
+        let mut text = format!("{:<40} {status}", name.as_str());
+        if !differences.is_empty() {
+            text.push_str(&format!(": {}", differences.join("; ")));
+        }
+        text.extend(config.as_ref().map(config_text));
+        text.extend(hints.iter().map(|hint| hint_text(hint)));
         context.output.line(&object, &text)?;
         if !differences.is_empty() {
             differing.push(name.as_str());
@@ -270,7 +268,7 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     }
     if !wrong.is_empty() {
         return Err(Error::invalid(format!(
-            "the settings would get something wrong; set what the hints say. tables=`{}`",
+            "the settings do not fit the stored data; follow the hints. tables=`{}`",
             wrong.join(", ")
         )));
     }
@@ -284,81 +282,71 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     Ok(ExitCode::from(ABSENT))
 }
 
-/// How each table is paid for and cared for, where that can be asked.
-async fn cares(context: &Context, specs: &[&TableSpec]) -> Result<Vec<Option<TableCare>>> {
-    let mut cares = Vec::new();
+/// The configuration of each table on DynamoDB; `None` on other stores and for missing tables.
+async fn configs(context: &Context, specs: &[&TableSpec]) -> Result<Vec<Option<TableConfig>>> {
+    let mut configs = Vec::new();
     let items = match context.settings.store {
         StoreKind::Embedded => None,
         StoreKind::DynamoDb => Some(DynamoDb::open(&context.settings.aws()).await?),
     };
     for spec in specs {
-        cares.push(match &items {
+        configs.push(match &items {
             None => None,
-            Some(items) => items.table_care(spec.name()).await?,
+            Some(items) => items.table_config(spec.name()).await?,
         });
     }
-    Ok(cares)
+    Ok(configs)
 }
 
-fn checked_text(
-    name: &str,
-    (status, differences): (&str, &[String]),
-    (hints, care): (&[&Hint], Option<&TableCare>),
-) -> String {
-    let mut text = format!("{name:<40} {status}");
-    if !differences.is_empty() {
-        text.push_str(&format!(": {}", differences.join("; ")));
-    }
-    if let Some(care) = care {
-        let billing = match care.billing {
-            Billing::OnDemand => "on demand".to_owned(),
-            Billing::Provisioned {
-                read_units,
-                write_units,
-            } => format!("{read_units} read and {write_units} write units reserved"),
-        };
-        let recovery = match care.is_recoverable {
-            None => "not known",
-            Some(true) => "on",
-            Some(false) => "off",
-        };
-        let protection = if care.is_protected { "on" } else { "off" };
-        text.push_str(&format!(
-            "  {billing}, point-in-time recovery {recovery}, deletion protection {protection}"
-        ));
-        if let Some(attribute) = &care.expires_by {
-            text.push_str(&format!(", items expire by `{attribute}`"));
-        }
-    }
-    for hint in hints {
-        let kind = if hint.is_wrong { "wrong" } else { "hint" };
-        text.push_str(&format!("\n  {kind}: {}", hint.detail));
-    }
-    text
+fn config_text(config: &TableConfig) -> String {
+    let billing = match config.billing {
+        Billing::OnDemand => "on demand".to_owned(),
+        Billing::Provisioned {
+            read_units,
+            write_units,
+        } => format!("{read_units} read and {write_units} write units provisioned"),
+    };
+    let recovery = match config.is_recoverable {
+        None => "unknown",
+        Some(true) => "on",
+        Some(false) => "off",
+    };
+    let protection = if config.is_protected { "on" } else { "off" };
+    let expiry = config.expires_by.as_ref();
+    let expiry = expiry.map(|attribute| format!(", items expire by `{attribute}`"));
+    format!(
+        "  {billing}, point-in-time recovery {recovery}, deletion protection {protection}{}",
+        expiry.unwrap_or_default()
+    )
 }
 
-/// Asks the person at the terminal; without one, nobody can have meant it.
+fn hint_text(hint: &Hint) -> String {
+    let kind = if hint.is_wrong { "wrong" } else { "hint" };
+    format!("\n  {kind}: {}", hint.detail)
+}
+
+/// Asks at the terminal; refuses without one.
 fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
     let names: Vec<_> = specs.iter().map(|spec| spec.name().as_str()).collect();
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Error::invalid(format!(
-            "say --yes to drop tables with everything in them without being asked. tables=`{}`",
+            "dropping tables with all their data needs --yes without a terminal. tables=`{}`",
             names.join(", ")
         )));
     }
-    eprint!("drop {} with everything in them? [y/N] ", names.join(", "));
-    let unread = |cause| Error::invalid("cannot ask; say --yes").because(cause);
-    io::stderr().flush().map_err(unread)?;
+    eprint!("drop {} with all their data? [y/N] ", names.join(", "));
+    let failed = |cause| Error::invalid("cannot ask at the terminal; use --yes").because(cause);
+    io::stderr().flush().map_err(failed)?;
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(unread)?;
+    io::stdin().lock().read_line(&mut answer).map_err(failed)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
     let store = context.existing_store().await?;
     for spec in specs {
-        let was_there = store.drop_table(spec.name()).await?;
-        print_status(context, spec, if was_there { "dropped" } else { "missing" })?;
+        let existed = store.drop_table(spec.name()).await?;
+        print_status(context, spec, if existed { "dropped" } else { "missing" })?;
     }
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)

@@ -12,7 +12,7 @@ use super::app::App;
 use super::call::Call;
 use super::problem::Answer;
 use super::response;
-use crate::commands::tables::{compared, made};
+use crate::commands::tables::{compare, create_missing};
 use crate::wire;
 
 /// Which tables.
@@ -66,7 +66,7 @@ pub(super) struct Checked {
 
 impl Checked {
     pub(super) fn is_ok(&self) -> bool {
-        compared(&self.spec, self.found.as_ref()).0 == "ok"
+        compare(&self.spec, self.found.as_ref()).0 == "ok"
     }
 
     pub(super) fn is_missing(&self) -> bool {
@@ -74,7 +74,7 @@ impl Checked {
     }
 
     pub(super) fn table(&self) -> wire::Table {
-        let (status, differences) = compared(&self.spec, self.found.as_ref());
+        let (status, differences) = compare(&self.spec, self.found.as_ref());
         wire::Table::new(self.spec.name().as_str(), status, differences)
     }
 }
@@ -96,7 +96,7 @@ pub(super) async fn create(call: Call) -> Answer {
         let mut tables = Vec::new();
         for which in &wanted {
             for spec in specs(&writer, *which)? {
-                let status = made(&**writer.store(), &spec, Billing::OnDemand).await?;
+                let status = create_missing(&**writer.store(), &spec, Billing::OnDemand).await?;
                 tables.push(wire::Table::new(spec.name().as_str(), status, Vec::new()));
             }
         }

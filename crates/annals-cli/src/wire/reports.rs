@@ -11,7 +11,7 @@ use annals::log::{
 };
 use annals::verify::{Finding as Found, Remedy, StoredKind};
 use annals::{PersistenceId, SequenceNumber};
-use annals_aws::TableCare;
+use annals_aws::TableConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -249,7 +249,7 @@ impl Table {
     }
 
     /// With what the settings get wrong, and on DynamoDB how it is paid for and protected.
-    pub(crate) fn checked(mut self, hints: &[&LayoutHint], care: Option<&TableCare>) -> Self {
+    pub(crate) fn checked(mut self, hints: &[&LayoutHint], care: Option<&TableConfig>) -> Self {
         let hints = hints.iter().map(|hint| Hint {
             wrong: hint.is_wrong,
             detail: hint.detail.clone(),

@@ -1,4 +1,4 @@
-//! Bad lines: the line is named with what is wrong, and the lines before it are kept.
+//! Invalid lines are reported by number and cause, and the lines before them are imported.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn check(annals: &Annals, bad: impl AsRef<[u8]>, because: &str) {
         ]
         .concat();
         let outcome = annals.run_with(&[&["import", "annals-journal"], how].concat(), input);
-        check_told(outcome, because);
+        check_outcome(outcome, because);
         let there = annals.run(&["export", "annals-journal"]).ok().json();
         assert_eq!(
             there.len(),
@@ -38,17 +38,17 @@ fn check(annals: &Annals, bad: impl AsRef<[u8]>, because: &str) {
 }
 
 #[track_caller]
-fn check_told(outcome: Outcome, because: &str) {
+fn check_outcome(outcome: Outcome, because: &str) {
     let outcome = outcome.fails(2, "line=`4`");
     let mut lines = outcome.err.lines();
     assert!(lines.next().unwrap().ends_with("line=`4`"), "{outcome:?}");
     assert!(lines.next().unwrap().contains(because), "{outcome:?}");
     let want = json!({"table": "annals-journal", "imported": 2, "unchanged": 0, "differing": 0});
-    assert_eq!(outcome.json(), [want], "what was done is told");
+    assert_eq!(outcome.json(), [want], "the summary is printed");
 }
 
 #[test]
-fn a_line_that_is_no_item() {
+fn a_line_that_is_not_an_item() {
     on_every_store(|annals| {
         check(annals, "not json", "line is not JSON");
         check(annals, "{\"item\":{}}", "line has no \"Item\"");
@@ -61,7 +61,7 @@ fn a_line_that_is_no_item() {
 }
 
 #[test]
-fn an_item_that_the_table_does_not_take() {
+fn an_item_that_does_not_fit_the_table() {
     on_every_store(|annals| {
         check(
             annals,
@@ -103,7 +103,7 @@ fn a_line_that_does_not_end() {
     });
 }
 
-/// Zeros have no line end: what is read of them is bounded, so this ends, and soon.
+/// Zeros have no line end; reading them is bounded.
 #[test]
 fn an_input_without_end() {
     let annals = Annals::embedded();
@@ -113,7 +113,7 @@ fn an_input_without_end() {
     assert!(outcome.err.contains("longer than any item"), "{outcome:?}");
 }
 
-/// Blanks have none either, and are no item that could be looked at.
+/// Nor have blanks, which are not parsed.
 #[test]
 fn blanks_without_end() {
     let annals = Annals::embedded();
@@ -124,9 +124,9 @@ fn blanks_without_end() {
     assert!(outcome.err.contains("longer than any item"), "{outcome:?}");
 }
 
-/// Nothing is longer as JSON, for its size, than a list of empty texts.
+/// A list of empty strings is the longest JSON for its size.
 #[test]
-fn the_longest_line_of_an_item_is_taken() {
+fn accepts_the_longest_line_of_an_item() {
     let annals = Annals::embedded();
     annals.run(&["tables", "create"]).ok();
     let texts = vec![json!({"S": ""}); 409_600 - 10];
@@ -137,13 +137,13 @@ fn the_longest_line_of_an_item_is_taken() {
 }
 
 #[test]
-fn a_key_that_is_not_the_table_s() {
+fn a_key_that_differs_from_the_table() {
     on_every_store(|annals| {
         annals.run(&["tables", "create"]).ok();
         let import =
             |key| annals.run_with(&["import", "annals-journal", "--key", key], item(1, 10));
         for key in ["p:S", "p:S,n:S", "n:N,p:S"] {
-            let outcome = import(key).fails(2, "table is there with another key");
+            let outcome = import(key).fails(2, "table exists with another key");
             assert!(outcome.err.contains("its key=`p S, n N`"), "{outcome:?}");
             assert_eq!(outcome.out, "");
         }

@@ -1,4 +1,4 @@
-//! `annals bench`, cut short: what it made to measure is gone.
+//! An interrupted `annals bench` cleans up.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ fn start(annals: &Annals, what: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// Sends the signal once `is_begun`, and answers how the bench ended.
+/// Sends the signal once `is_begun`. Returns the outcome of the bench.
 fn interrupt(mut bench: Child, signal: &str, is_begun: impl Fn() -> bool) -> Outcome {
     while !is_begun() {
         assert!(bench.try_wait().unwrap().is_none(), "it ended by itself");
@@ -55,20 +55,20 @@ fn an_interrupted_bench_drops_its_table() {
     let outcome = interrupt(start(&annals, "store"), "-INT", || {
         tables().contains("annals-bench-")
     });
-    outcome.fails(130, "interrupted; the table of the bench is dropped");
+    outcome.fails(130, "interrupted; dropped the table of the bench");
     let left = tables();
     assert!(!left.contains("annals-bench-"), "{left}");
 }
 
 #[test]
-fn the_journal_is_measured_on_the_embedded_store_alone() {
+fn refuses_to_measure_the_journal_on_dynamodb() {
     let annals = Annals::at("http://127.0.0.1:1");
     annals
         .run(&["bench", "journal"])
         .fails(2, "measures the embedded store");
 }
 
-/// The server's own list, asked for without a client: no verb of ours lists tables.
+/// Lists the tables of the server, which our client cannot.
 fn list_tables(endpoint: &str, access_key: &str) -> String {
     let host = endpoint.strip_prefix("http://").unwrap();
     let mut server = TcpStream::connect(host).unwrap();

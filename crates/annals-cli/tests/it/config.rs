@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::run::{Annals, finish};
 
 #[test]
-fn the_settings_in_force_are_shown() {
+fn shows_the_effective_settings() {
     let annals = Annals::embedded();
     annals.write(
         "annals.toml",
@@ -28,7 +28,7 @@ fn the_settings_in_force_are_shown() {
 }
 
 #[test]
-fn what_is_shown_as_toml_reads_back_as_the_same_settings() {
+fn the_toml_output_reads_back_as_the_same_settings() {
     let annals = Annals::embedded();
     let args = [
         "config",
@@ -48,10 +48,9 @@ fn what_is_shown_as_toml_reads_back_as_the_same_settings() {
     assert_eq!(again, shown);
 }
 
-/// FR3 of the plugin's own tests. Nothing is set, so all of it comes from the defaults; the tables'
-/// names are the layout's.
+/// FR3 of the plugin's own tests. Nothing is set, so everything has its default.
 #[test]
-fn fr3_every_setting_of_the_akka_layout_is_shown_with_the_value_in_force() {
+fn fr3_shows_every_setting_of_the_akka_layout() {
     let annals = Annals::embedded();
     let shown = settings(&annals, &[], &["--layout", "akka"]);
     let want = json!({
@@ -98,7 +97,7 @@ fn fr3_every_setting_of_the_akka_layout_is_shown_with_the_value_in_force() {
 }
 
 #[test]
-fn settings_that_do_not_go_together_are_shown_as_they_are_set() {
+fn shows_contradictory_settings_as_they_are() {
     let flags = ["--layout", "akka", "--state-table", "mine"];
     let shown = settings(&Annals::embedded(), &[], &flags);
     assert_eq!(shown["state-table"], json!("mine"));
@@ -106,7 +105,7 @@ fn settings_that_do_not_go_together_are_shown_as_they_are_set() {
 }
 
 #[test]
-fn secrets_are_not_shown() {
+fn shows_no_secrets() {
     let annals = Annals::embedded().with_access_key("AKIAEXAMPLE");
     let outcome = annals.run(&["config", "show"]).ok();
     assert!(!outcome.out.contains("AKIAEXAMPLE"), "{outcome:?}");
@@ -121,7 +120,7 @@ fn settings(annals: &Annals, env: &[(&str, &str)], flags: &[&str]) -> serde_json
 }
 
 #[test]
-fn an_empty_flag_or_variable_is_as_good_as_none() {
+fn an_empty_flag_or_variable_counts_as_not_given() {
     let annals = Annals::embedded();
     annals.write(
         "annals.toml",
@@ -149,7 +148,7 @@ fn an_empty_flag_or_variable_is_as_good_as_none() {
 }
 
 #[test]
-fn an_endpoint_in_the_environment_waits_for_dynamodb() {
+fn an_endpoint_in_the_environment_does_not_select_dynamodb() {
     let annals = Annals::embedded();
     let env = [("ANNALS_ENDPOINT", "http://127.0.0.1:1")];
     let shown = settings(&annals, &env, &[]);
@@ -159,7 +158,7 @@ fn an_endpoint_in_the_environment_waits_for_dynamodb() {
 }
 
 #[test]
-fn a_folder_that_is_typed_is_the_store_and_one_in_the_environment_is_not() {
+fn a_folder_selects_the_embedded_store_only_on_the_command_line() {
     let annals = Annals::embedded();
     annals.write("annals.toml", "store = \"dynamodb\"\n");
     let env = [("ANNALS_DATA", "from-env")];
@@ -176,7 +175,7 @@ const PEKKO: &str = "pekko.persistence.journal.plugin = \"dynamodb-journal\"\n\
     aws-secret-access-key = hush, aws-client-config.max-connections = 7, what = 1 }\n";
 
 #[test]
-fn an_imported_configuration_is_printed_as_toml_and_read_back_as_the_same_settings() {
+fn an_imported_configuration_reads_back_as_the_same_settings() {
     let annals = Annals::embedded();
     annals.write("application.conf", PEKKO);
     // What makes a settings file does not need one, nor a good one.
@@ -207,7 +206,7 @@ fn an_imported_configuration_is_printed_as_toml_and_read_back_as_the_same_settin
 }
 
 #[test]
-fn a_configuration_that_cannot_be_imported_is_invalid() {
+fn refuses_an_invalid_configuration() {
     let annals = Annals::embedded();
     let import = |flags: &[&str]| {
         let args = [&["config", "import", "application.conf"], flags].concat();
@@ -225,7 +224,7 @@ fn a_configuration_that_cannot_be_imported_is_invalid() {
     import(&[]).fails(2, "cannot read the configuration");
 }
 
-/// The head of the first request that a proxy gets.
+/// The head of the first request to a proxy.
 fn first_head(proxy: &TcpListener) -> String {
     let (peer, _) = proxy.accept().unwrap();
     let mut head = String::new();
@@ -235,7 +234,7 @@ fn first_head(proxy: &TcpListener) -> String {
 }
 
 #[test]
-fn the_proxys_password_comes_from_the_environment() {
+fn the_proxy_password_comes_from_the_environment() {
     let annals = Annals::at("http://dynamodb.invalid:8000");
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = proxy.local_addr().unwrap().port();

@@ -1,6 +1,6 @@
-//! A copy that is killed and begun again, there and back.
+//! A copy that is killed and started again, there and back.
 //!
-//! `ANNALS_EVENTS` says how many events; 10,000 where it does not. `scripts/conformance` says 100,000.
+//! `ANNALS_EVENTS` sets the number of events (default 10,000; `scripts/conformance` uses 100,000).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use annals::embedded::Embedded;
 use annals::journal::{Append, Expected, Window};
-use annals::layout::Layout;
 use annals::snapshot::{Criteria, Snapshot};
 use annals::{Annals as Library, Codec, Event, NewEvent, Payload, Random, SequenceNumber, Token};
 use annals_jvm::AnyLayout;
@@ -25,8 +24,7 @@ const EVENTS: u64 = 10_000;
 const EACH: u64 = 250;
 /// How often a copy is killed on its way there, and on its way back.
 const KILLS: u64 = 5;
-/// How often all kills of one way may be tried: a copy that ended before it was killed proves
-/// nothing.
+/// The most attempts to kill a copy: one that ended before it was killed proves nothing.
 const TRIES_MAX: usize = 10;
 
 fn events() -> u64 {
@@ -83,7 +81,7 @@ async fn fill(library: &Library, events: u64) {
 
 type Seen = BTreeMap<String, (Option<SequenceNumber>, Vec<Event>, Vec<Snapshot>)>;
 
-/// All that is to be the same.
+/// Everything that must be the same.
 async fn seen(folder: &Path, layout: LayoutName) -> Seen {
     let library = open(folder, layout).await;
     let ids = library.journal().persistence_ids("");
@@ -103,8 +101,7 @@ async fn seen(folder: &Path, layout: LayoutName) -> Seen {
     seen
 }
 
-/// Begins a copy and kills it once it has copied so many events; answers whether it was killed
-/// before its end.
+/// Starts a copy and kills it after so many events. Returns whether it was killed before its end.
 fn kill_after(annals: &Annals, args: &[&str], events: u64) -> bool {
     let mut command = annals.binary(args);
     let mut child = command
@@ -125,13 +122,13 @@ fn kill_after(annals: &Annals, args: &[&str], events: u64) -> bool {
             break;
         }
     }
-    // What it had told before it died. A line may be cut.
+    // Its output before it was killed. The last line may be incomplete.
     let has_ended = lines.any(|line| line.is_ok_and(|line| line.contains("\"copied\":{")));
     let status = child.wait().unwrap();
     is_killed && !has_ended && status.code().is_none()
 }
 
-/// Copies from one folder to another, killed on the way; answers what the last copy printed.
+/// Copies from one folder to another, killed on the way. Returns the output of the last copy.
 fn copy_killed(annals: &Annals, sides: [&str; 2], to: &Path, seed: u64) -> Json {
     let [from, target] = sides;
     let args = ["copy", "--from", from, "--to", target];

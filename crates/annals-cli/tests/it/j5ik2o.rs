@@ -63,3 +63,43 @@ fn ids_that_share_a_key_are_refused_by_name() {
     none.fails(2, "without prefix or body");
     assert_eq!(annals.run(&["ids"]).ok().json().len(), 1);
 }
+
+/// The columns a JVM reads: serializer id, manifest and payload.
+#[test]
+fn a_value_of_any_codec_has_the_serializer_of_the_jvm() {
+    let annals = j5ik2o();
+    for (n, (codec, typed, serializer, payload)) in [
+        ("json", "{\"n\":1}", "31", "eyJuIjoxfQ=="),
+        ("text", "as it is", "20", "YXMgaXQgaXM="),
+        ("long", "7", "18", "BwAAAAAAAAA="),
+        ("bytes", "AAH/gA==", "4", "AAH/gA=="),
+        ("akka:70001", "AGE=", "70001", "AGE="),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("counter-{n}");
+        let put = ["state", "put", &id, "--revision", "1", typed];
+        let put = [&put[..], &["--codec", codec, "--manifest", "a.B"]].concat();
+        annals.run(&put).ok();
+        let got = annals.run(&["state", "get", &id]).ok().json().remove(0);
+        assert_eq!(
+            (&got["codec"], &got["manifest"]),
+            (&codec.into(), &"a.B".into())
+        );
+        let items = annals.run(&["export", "State"]).ok().json();
+        let item = items.iter().map(|line| &line["Item"]);
+        let mut item = item.filter(|item| item["persistence-id"]["S"] == *id);
+        let item = item.next().unwrap();
+        assert_eq!(item["serializer-id"]["N"], serializer, "{item}");
+        assert_eq!(item["payload"]["B"], payload, "{item}");
+        if ["json", "akka:70001"].contains(&codec) {
+            assert_eq!(item["serializer-manifest"]["S"], "a.B", "{item}");
+        }
+    }
+    let put = ["state", "put", "counter-9", "--revision", "1", "7.5"];
+    annals
+        .run(&[&put[..], &["--codec", "long"]].concat())
+        .fails(2, "nothing was written. codec=`long`");
+    assert_eq!(annals.run(&["state", "get", "counter-9"]).code, Some(1));
+}

@@ -1,7 +1,7 @@
-//! The command line from outside: the binary as a person or a script runs it.
+//! Runs the binary as a person or a script does.
 //!
-//! Scenarios run on every store: embedded, and DynamoDB as an emulator in this process or, where
-//! `ANNALS_TEST_DYNAMODB` names one, on a server.
+//! Scenarios run on every store: embedded, and DynamoDB, which is an emulator in this process or the
+//! server that `ANNALS_TEST_DYNAMODB` names.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -14,15 +14,14 @@ mod copy;
 mod copy_killed;
 mod copying;
 mod costs;
+mod disk_reserve;
 #[path = "../../../annals/tests/it/example_run.rs"]
 mod example_run;
 mod examples;
-mod full_disk;
 mod j5ik2o;
 mod j5ik2o_settings;
 mod journal;
 mod log;
-mod log_kinesis;
 mod moving;
 mod piped;
 mod run;
@@ -32,7 +31,6 @@ mod serve_document;
 mod serve_journal;
 mod serve_limits;
 mod serve_log;
-mod serve_readme;
 mod serve_stores;
 mod serve_tail;
 mod serve_traces;

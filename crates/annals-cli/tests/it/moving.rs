@@ -1,4 +1,4 @@
-//! The commands of the page about moving off the JVM do what it says, as they are printed.
+//! The commands in `docs/moving-from-akka.md` work as printed.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::run::{Annals, Outcome, dynamodb, finish};
 
 const PAGE: &str = include_str!("../../../../docs/moving-from-akka.md");
 
-/// A configuration of the plugin, with tables that are not called as they are by default.
+/// A configuration of the plugin with other table names than the defaults.
 const CONFIGURATION: &str = "
 my-dynamodb-journal = ${dynamodb-journal}
 my-dynamodb-journal {
@@ -21,7 +21,7 @@ dynamodb-snapshot-store {
 }
 ";
 
-/// The commands under the heading that begins so.
+/// The commands under a heading.
 fn commands(heading: &str) -> &'static str {
     let section = PAGE.split("\n## ").find(|it| it.starts_with(heading));
     let section = section.unwrap_or_else(|| panic!("no heading begins with {heading}"));
@@ -29,7 +29,7 @@ fn commands(heading: &str) -> &'static str {
     block.split_once("```").unwrap().0
 }
 
-/// Runs them, on the store that the binary is on.
+/// Runs them on one store.
 fn run(annals: &Annals, script: &str) -> Outcome {
     let at = annals.store_args().join(" ");
     let script = script.replace("--dynamodb", &at);

@@ -1,4 +1,4 @@
-//! Running the binary: a folder of its own, a store, and nothing of this machine's settings.
+//! Runs the binary in a folder of its own, on one store, without the settings of this machine.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const ENDPOINT: &str = "ANNALS_TEST_DYNAMODB";
 
-/// What a run printed and answered.
+/// The output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -28,7 +28,7 @@ impl Outcome {
             .unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// Succeeds, silently on standard error.
+    /// Asserts success without output on standard error.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -36,7 +36,7 @@ impl Outcome {
         self
     }
 
-    /// Fails with this code, saying so in its first line and never in a panic.
+    /// Asserts failure with this code and this text in the first line of the error.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, says: &str) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// A JSON value of 700 KB: too large for an argument, and too large for an item however it is packed.
+/// A JSON value of 700 KB: too large for an argument, and for an item even compressed.
 pub(crate) fn large_json() -> String {
     let (random, letters) = (
         Random::seeded(1),
@@ -71,7 +71,7 @@ impl Annals {
         Self::with(Vec::new())
     }
 
-    /// On DynamoDB at this address.
+    /// On DynamoDB at this endpoint.
     pub(crate) fn at(endpoint: &str) -> Self {
         let store = [
             "--dynamodb",
@@ -81,7 +81,7 @@ impl Annals {
             "eu-west-1",
         ];
         let annals = Self::with(store.map(str::to_owned).to_vec());
-        // A busy machine may take long to answer; no test waits for these limits to pass.
+        // For busy machines; no test waits for these limits.
         let patient = "request-timeout = 60000\nclient-execution-timeout = 180000\n";
         annals.write("annals.toml", &format!("[aws-client-config]\n{patient}"));
         annals
@@ -95,12 +95,12 @@ impl Annals {
         Self {
             folder: TempDir::new().unwrap(),
             store,
-            // DynamoDB Local keeps a database for each access key, so tests do not meet.
+            // DynamoDB Local has a database per access key, so tests do not interfere.
             access_key: format!("key{:016x}", Random::from_machine().bits()),
         }
     }
 
-    /// With these flags in every run.
+    /// Adds flags to every run.
     pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
         self.store
             .extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -121,7 +121,7 @@ impl Annals {
         std::fs::write(self.folder.path().join(name), text).unwrap();
     }
 
-    /// The flags of every run: those that name the store, and more.
+    /// The flags of every run.
     pub(crate) fn store_args(&self) -> &[String] {
         &self.store
     }
@@ -134,16 +134,16 @@ impl Annals {
         finish(self.binary(args), input)
     }
 
-    /// The binary on the store, ready to be run.
+    /// The command of the binary on the store.
     pub(crate) fn binary(&self, args: &[&str]) -> Command {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_annals")));
         command.args(&self.store).args(args);
         command
     }
 
-    /// Runs the binary at a terminal, which shows both of its outputs and what is typed; `None`
-    /// where this machine has no `script` to make one.
-    pub(crate) fn run_at_terminal(&self, args: &[&str], typed: &str) -> Option<Outcome> {
+    /// Runs the binary at a terminal, which shows both outputs and the input. Needs the `script` of
+    /// util-linux: tests that call this are ignored elsewhere.
+    pub(crate) fn run_at_terminal(&self, args: &[&str], typed: &str) -> Outcome {
         let mut line = vec![env!("CARGO_BIN_EXE_annals").to_owned()];
         line.extend(self.store.iter().cloned());
         line.extend(args.iter().map(|arg| (*arg).to_owned()));
@@ -151,20 +151,15 @@ impl Annals {
         command.env("TERM", "xterm");
         command.args(["--quiet", "--return", "--command", &line.join(" ")]);
         command.arg("/dev/null");
-        let has_script = Command::new("script").arg("--version").output();
-        if !has_script.is_ok_and(|output| output.status.success()) {
-            println!("skipped: this machine has no `script` to make a terminal with");
-            return None;
-        }
-        Some(finish(command, typed))
+        finish(command, typed)
     }
 
-    /// Whose database it is on a server that keeps one for each access key.
+    /// The access key; DynamoDB Local has a database per access key.
     pub(crate) fn access_key(&self) -> &str {
         &self.access_key
     }
 
-    /// A program in the folder, with the environment the binary is run in.
+    /// The command of a program, in the folder and environment of the binary.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars() {
@@ -194,8 +189,8 @@ pub(crate) fn finish(mut command: Command, input: impl AsRef<[u8]>) -> Outcome {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.as_ref().to_owned();
-    // From a thread of its own, for a child that prints much before it has read all; one that
-    // ends early closes the pipe, which is its good right.
+    // From a thread, for a child that prints before it has read everything; one that ends early may
+    // close the pipe.
     let feeding = std::thread::spawn(move || {
         let _ = stdin.write_all(&input);
     });
@@ -214,7 +209,7 @@ impl From<std::process::Output> for Outcome {
     }
 }
 
-/// The address of a DynamoDB: the server that was asked for, or an emulator in this process.
+/// The endpoint of the DynamoDB server that was named, or of an emulator in this process.
 pub(crate) fn dynamodb() -> String {
     if let Ok(endpoint) = std::env::var(ENDPOINT) {
         return endpoint;

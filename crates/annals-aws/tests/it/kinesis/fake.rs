@@ -1,5 +1,5 @@
-//! Kinesis in this process: streams with shards that split and merge, small pages, and faults on
-//! demand. It answers as AWS documents; `scripts/conformance` runs the same tests on another server.
+//! A Kinesis server in this process: shards that split and merge, small pages, and faults on demand. It
+//! behaves as AWS documents; `tests/optional/streams` runs the same tests on another server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use crate::script::{Act, Script, Seen, error, ok};
 
-/// When the first record arrives; each further one a millisecond later.
+/// The arrival time of the first record; each one is a millisecond later.
 pub(crate) const FIRST_MS: u64 = 1_700_000_000_000;
-/// How many records a request reads at most, so that there are pages.
+/// Records per page.
 const PAGE: usize = 7;
 
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ struct Stream {
     shards: Vec<Shard>,
 }
 
-/// What the server knows.
+/// The state of the server.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     streams: BTreeMap<String, Stream>,
@@ -86,7 +86,7 @@ impl State {
         shards.flat_map(|shard| shard.records.clone()).collect()
     }
 
-    /// Lets a closed shard's time be over.
+    /// Lets a closed shard expire.
     pub(crate) fn forget(&mut self, stream: &str, id: &str) {
         let shards = &mut self.streams.get_mut(stream).unwrap().shards;
         shards.retain(|shard| shard.id != id);
@@ -179,7 +179,7 @@ impl State {
         }})
     }
 
-    /// Two shards a page.
+    /// Two shards per page.
     fn list(&self, stream: &str, body: &Json) -> Act {
         let (stream, from) = match body["NextToken"].as_str() {
             None => (stream, 0),
@@ -275,10 +275,10 @@ fn shown(shard: &Shard) -> Json {
     shown
 }
 
-/// What is done with a request instead of answering it.
+/// A fault, instead of a response.
 pub(crate) type Fault = Box<dyn FnMut(&Seen, &mut State) -> Option<Act> + Send>;
 
-/// The server; it serves until the test ends.
+/// The server; it runs until the test ends.
 pub(crate) struct Fake {
     pub(crate) script: Script,
     state: Arc<Mutex<State>>,
@@ -311,7 +311,7 @@ impl Fake {
         self.state.lock().unwrap()
     }
 
-    /// From now on requests meet this.
+    /// Applies this fault from now on.
     pub(crate) fn fault(
         &self,
         fault: impl FnMut(&Seen, &mut State) -> Option<Act> + Send + 'static,

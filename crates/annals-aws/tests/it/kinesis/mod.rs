@@ -1,10 +1,8 @@
-//! Streams of Kinesis: pumped into the log, and the log played back to them.
-//!
-//! Every test runs on a small server in this process, which can be told to fail. Those that need no
-//! faults run on the server that `ANNALS_TEST_KINESIS` names as well, where there is one:
-//! `scripts/conformance` starts it.
+//! Kinesis: streams pumped into the log, and the log played back to streams, on a small server in this
+//! process that can be told to fail. Tests without faults are in `tests/optional/streams`.
 
 pub(crate) mod fake;
+#[allow(dead_code, reason = "other tests need more of it")]
 pub(crate) mod place;
 mod playing;
 mod pumping;

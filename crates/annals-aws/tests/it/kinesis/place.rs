@@ -1,5 +1,5 @@
-//! Where tests of streams run: on the server in this process, or on the one that
-//! `ANNALS_TEST_KINESIS` names; with a stream and a log of their own.
+//! A stream and a log for one test: on the server in this process, or on the one that
+//! `ANNALS_TEST_KINESIS` names.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use annals::settings::LogSettings;
 use annals::store::Store;
 use annals::{Clock, ManualClock, Random, SystemClock};
 use annals_aws::AwsSettings;
-use annals_aws::KinesisSettings;
 use annals_aws::kinesis::{Begin, Kinesis, Pump, PumpStep, StreamName};
 use aws_sdk_kinesis::Client;
 use aws_sdk_kinesis::config::{BehaviorVersion, Credentials, Region};
@@ -21,18 +20,8 @@ use serde_json::{Value as Json, json};
 
 use super::fake::{FIRST_MS, Fake};
 
-/// A server of streams to run against instead of the one in this process.
-const ENDPOINT: &str = "ANNALS_TEST_KINESIS";
-
-/// Where tests that are for both kinds of servers run: in this process, and on the other server.
-pub(crate) async fn places(test: &str) -> Vec<Place> {
-    let mut places = vec![Place::here().await];
-    match std::env::var(ENDPOINT) {
-        Ok(endpoint) => places.push(Place::at(&endpoint, None).await),
-        Err(_) => println!("skipped on a server of its own: {test} ({ENDPOINT} is not set)"),
-    }
-    places
-}
+/// Names a Kinesis server outside this process.
+pub(crate) const ENDPOINT: &str = "ANNALS_TEST_KINESIS";
 
 /// A stream and a log.
 pub(crate) struct Place {
@@ -45,13 +34,10 @@ pub(crate) struct Place {
 }
 
 fn settings(endpoint: &str) -> AwsSettings {
-    AwsSettings {
-        kinesis: KinesisSettings {
-            endpoint: Some(endpoint.to_owned()),
-            poll_ms: 20,
-        },
-        ..AwsSettings::default()
-    }
+    let mut settings = AwsSettings::default();
+    settings.kinesis.endpoint = Some(endpoint.to_owned());
+    settings.kinesis.poll_ms = 20;
+    settings
 }
 
 impl Place {
@@ -61,8 +47,14 @@ impl Place {
         Self::at(&endpoint, Some(fake)).await
     }
 
+    /// On the server that [`ENDPOINT`] names.
+    pub(crate) async fn on_server() -> Self {
+        let endpoint = std::env::var(ENDPOINT).unwrap();
+        Self::at(&endpoint, None).await
+    }
+
     async fn at(endpoint: &str, fake: Option<Fake>) -> Self {
-        // In this process time stands still, and no test waits.
+        // In this process the clock is manual, and no test waits.
         let clock: Arc<dyn Clock> = match fake {
             Some(_) => Arc::new(ManualClock::at_ms(FIRST_MS)),
             None => Arc::new(SystemClock::new()),
@@ -112,7 +104,7 @@ impl Place {
         }
     }
 
-    /// Puts texts under keys, in this order.
+    /// Puts records in order: key and data.
     pub(crate) async fn put(&self, records: impl IntoIterator<Item = (String, String)>) {
         let entries: Vec<_> = records
             .into_iter()
@@ -142,7 +134,7 @@ impl Place {
         }
     }
 
-    /// The shards that take records, in the order of what they take.
+    /// The open shards, in the order of their hash keys.
     async fn open_shards(&self) -> Vec<(u128, u128, String)> {
         let shards = self.shards().await;
         let open = shards.iter().filter(|shard| {
@@ -161,7 +153,7 @@ impl Place {
         open
     }
 
-    /// Splits the first shard that is open.
+    /// Splits the first open shard.
     pub(crate) async fn split(&self) {
         let (start, end, id) = self.open_shards().await.remove(0);
         let middle = start + (end - start) / 2;
@@ -172,7 +164,7 @@ impl Place {
         self.settled(&self.stream).await;
     }
 
-    /// Merges the first two shards that are open.
+    /// Merges the first two open shards.
     pub(crate) async fn merge(&self) {
         let open = self.open_shards().await;
         let request = self.client.merge_shards().stream_name(self.stream.as_str());
@@ -219,7 +211,7 @@ impl Place {
     }
 }
 
-/// Steps until everything is read; what they did, together.
+/// Steps until everything is read. Returns the sum of the steps.
 pub(crate) async fn drain(pump: &mut Pump) -> PumpStep {
     let mut all = PumpStep::default();
     loop {
@@ -238,7 +230,7 @@ pub(crate) async fn drain(pump: &mut Pump) -> PumpStep {
     }
 }
 
-/// So many records under five keys: `<label>-<key>-<n>`.
+/// `count` records with five keys: `<label>-<key>-<n>`.
 pub(crate) fn numbered(label: &str, count: usize) -> Vec<(String, String)> {
     let one = |n: usize| {
         let key = format!("key-{}", n % 5);

@@ -1,10 +1,9 @@
-//! The pump: nothing is lost and nothing doubled, whatever stops or fails.
+//! The pump loses and repeats nothing, whatever stops or fails.
 
 use std::sync::Arc;
 
 use annals::ErrorKind;
 use annals::items::{Scan, item_to_json, scan_pages};
-use annals::log::{Data, Time};
 use annals::store::Verb;
 use annals_aws::kinesis::{Begin, Pump};
 use annals_testkit::faulty::Faulty;
@@ -12,27 +11,11 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use serde_json::json;
 
 use super::fake::FIRST_MS;
-use super::place::{Place, drain, numbered, places, text_of, texts_of};
+use super::place::{Place, drain, numbered, texts_of};
 use crate::script::{Act, error};
 
 #[tokio::test]
-async fn every_record_of_every_shard_is_in_the_log_once() {
-    for place in places("every record").await {
-        place.create(3).await;
-        let records = numbered("a", 60);
-        place.put(records.clone()).await;
-        let mut pump = place.pump(Begin::TrimHorizon).await;
-        let done = drain(&mut pump).await;
-        assert_eq!((done.records, done.stored, done.present), (60, 60, 0));
-        assert!(done.problems.is_empty() && done.dropped.is_empty());
-        assert_eq!(place.texts().await, texts_of(&records));
-        // What is there is not brought again.
-        assert_eq!(drain(&mut pump).await.records, 0);
-    }
-}
-
-#[tokio::test]
-async fn a_record_in_the_buffer_is_what_the_original_writes() {
+async fn a_buffered_record_equals_that_of_the_original() {
     let place = Place::here().await;
     place.create(1).await;
     place.put([("user-1".to_owned(), "hello".to_owned())]).await;
@@ -80,28 +63,7 @@ async fn a_record_in_the_buffer_is_what_the_original_writes() {
     assert_eq!(item_to_json(items[0]), want);
 }
 
-#[tokio::test]
-async fn a_restart_in_the_middle_loses_and_doubles_nothing() {
-    for place in places("a restart").await {
-        place.create(2).await;
-        let first = numbered("first", 40);
-        place.put(first.clone()).await;
-        let mut pump = place.pump(Begin::TrimHorizon).await;
-        let step = pump.step().await;
-        assert!(step.records > 0 && step.failure.is_none(), "{step:?}");
-        drop(pump);
-        let second = numbered("second", 40);
-        place.put(second.clone()).await;
-        // The beginning is for pumps that have no checkpoints.
-        let mut pump = place.pump(Begin::Latest).await;
-        let done = drain(&mut pump).await;
-        assert_eq!(step.records + done.records, 80);
-        assert_eq!(done.present, 0);
-        assert_eq!(place.texts().await, texts_of(&[first, second].concat()));
-    }
-}
-
-/// A pump whose store fails as told.
+/// A pump on a faulty store.
 async fn faulty(place: &Place) -> (Arc<Faulty>, Pump) {
     let items = Arc::new(Faulty::scripted(place.items.clone()));
     let log = place.log_on(items.clone()).await;
@@ -111,13 +73,13 @@ async fn faulty(place: &Place) -> (Arc<Faulty>, Pump) {
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_was_not_saved_is_pumped_again_and_stored_once() {
+async fn records_without_a_checkpoint_are_pumped_again_and_stored_once() {
     let place = Place::here().await;
     place.create(1).await;
     let records = numbered("a", 10);
     place.put(records.clone()).await;
     let (items, mut pump) = faulty(&place).await;
-    // The first write of a step is that of the records, the second its checkpoint.
+    // A step writes its records first, then its checkpoint.
     items.spare_next(Verb::Write, 1);
     items.fail_next(Verb::Write, 1, ErrorKind::Unavailable);
     let step = pump.step().await;
@@ -129,7 +91,7 @@ async fn a_checkpoint_that_was_not_saved_is_pumped_again_and_stored_once() {
 }
 
 #[tokio::test]
-async fn a_pump_that_restarts_after_a_sweep_doubles_nothing_in_playback() {
+async fn a_restart_after_a_sweep_repeats_nothing_in_playback() {
     let place = Place::here().await;
     place.create(1).await;
     let records = numbered("a", 5);
@@ -145,7 +107,7 @@ async fn a_pump_that_restarts_after_a_sweep_doubles_nothing_in_playback() {
 }
 
 #[tokio::test]
-async fn no_checkpoint_is_saved_for_records_that_may_not_be_stored() {
+async fn saves_no_checkpoint_for_records_that_may_not_be_stored() {
     let place = Place::here().await;
     place.create(1).await;
     let records = numbered("a", 12);
@@ -156,14 +118,14 @@ async fn no_checkpoint_is_saved_for_records_that_may_not_be_stored() {
     let failure = step.failure.expect("the store failed");
     assert_eq!(failure.kind(), ErrorKind::Unavailable);
     assert!(!step.is_caught_up);
-    // Neither here nor in a restart is anything passed over.
+    // Nothing is skipped, here or after a restart.
     let done = drain(&mut pump).await;
     assert_eq!(done.records, 12);
     assert_eq!(place.texts().await, texts_of(&records));
 }
 
 #[tokio::test]
-async fn a_step_may_be_dropped_anywhere() {
+async fn a_step_can_be_cancelled_anywhere() {
     let place = Place::here().await;
     place.create(2).await;
     let records = numbered("a", 60);
@@ -183,20 +145,7 @@ async fn a_step_may_be_dropped_anywhere() {
 }
 
 #[tokio::test]
-async fn latest_brings_what_comes_from_now_on() {
-    for place in places("latest").await {
-        place.create(2).await;
-        place.put(numbered("before", 20)).await;
-        let mut pump = place.pump(Begin::Latest).await;
-        let after = numbered("after", 20);
-        place.put(after.clone()).await;
-        drain(&mut pump).await;
-        assert_eq!(place.texts().await, texts_of(&after));
-    }
-}
-
-#[tokio::test]
-async fn a_pump_of_the_latest_that_stops_before_the_first_record_misses_nothing() {
+async fn a_pump_from_latest_that_stops_before_the_first_record_misses_nothing() {
     let place = Place::here().await;
     place.create(2).await;
     let pump = place.pump(Begin::Latest).await;
@@ -208,7 +157,7 @@ async fn a_pump_of_the_latest_that_stops_before_the_first_record_misses_nothing(
 }
 
 #[tokio::test]
-async fn an_iterator_that_is_too_old_is_replaced() {
+async fn replaces_an_expired_iterator() {
     // One that reads from the latest on has its iterator from the beginning.
     for (begin, old) in [(Begin::TrimHorizon, 0), (Begin::Latest, 1)] {
         let place = Place::here().await;
@@ -228,30 +177,7 @@ async fn an_iterator_that_is_too_old_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_time_stamp_begins_with_what_arrived_then() {
-    for place in places("a time stamp").await {
-        place.create(1).await;
-        let records = numbered("a", 20);
-        place.put(records[..10].to_vec()).await;
-        // Until the server's clock shows another millisecond.
-        let log = place.log().await;
-        let before = log.now().ms();
-        while place.fake.is_none() && log.now().ms() <= before + 1 {
-            tokio::task::yield_now().await;
-        }
-        let at = match &place.fake {
-            // The stream was made at 1, the first ten records at 2 to 11.
-            Some(_) => Time::from_ms(FIRST_MS + 12).unwrap(),
-            None => log.now(),
-        };
-        place.put(records[10..].to_vec()).await;
-        drain(&mut place.pump(Begin::At(at)).await).await;
-        assert_eq!(place.texts().await, texts_of(&records[10..]));
-    }
-}
-
-#[tokio::test]
-async fn throttled_reads_are_repeated() {
+async fn retries_throttled_reads() {
     let place = Place::here().await;
     place.create(1).await;
     let records = numbered("a", 20);
@@ -272,7 +198,7 @@ async fn throttled_reads_are_repeated() {
 }
 
 #[tokio::test]
-async fn a_shard_that_fails_does_not_hold_up_the_others() {
+async fn a_failing_shard_does_not_block_the_others() {
     let place = Place::here().await;
     place.create(2).await;
     let records = numbered("a", 30);
@@ -292,33 +218,7 @@ async fn a_shard_that_fails_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_too_large_is_told_and_stands_without_its_data() {
-    for place in places("a large record").await {
-        place.create(1).await;
-        let small = json!({"text": "small"}).to_string();
-        let records = [
-            ("k", small),
-            ("k", "x".repeat(400_000)),
-            ("k", json!({"text": "z"}).to_string()),
-        ];
-        let records = records.map(|(key, text)| (key.to_owned(), text));
-        place.put(records).await;
-        let done = drain(&mut place.pump(Begin::TrimHorizon).await).await;
-        assert_eq!((done.records, done.stored, done.without_data), (3, 3, 1));
-        assert_eq!(done.problems.len(), 1, "{:?}", done.problems);
-        let told = done.problems[0].to_string();
-        assert!(told.contains("event id=`shardId-000000000000:"), "{told}");
-        let events = place.events().await;
-        assert_eq!(text_of(&events[0]), "small");
-        let Data::Json(json) = events[1].data() else {
-            panic!("{:?}", events[1]);
-        };
-        assert_eq!(json["kinesis"]["dataBytes"], 400_000);
-    }
-}
-
-#[tokio::test]
-async fn a_stream_that_is_not_there_or_another_is_refused() {
+async fn refuses_a_missing_or_another_stream() {
     let place = Place::here().await;
     let open = async || {
         let log = place.log().await;
@@ -345,7 +245,7 @@ async fn a_stream_that_is_not_there_or_another_is_refused() {
 }
 
 #[tokio::test]
-async fn steps_go_on_and_rest_when_everything_is_read() {
+async fn steps_pause_after_everything_is_read() {
     let place = Place::here().await;
     place.create(1).await;
     let before = place.clock.monotonic();

@@ -1,42 +1,8 @@
-//! Splits and merges while a stream is pumped: a parent is finished before its children.
+//! Splits and merges while a stream is pumped: parents are read before their children.
 
 use annals_aws::kinesis::Begin;
 
-use super::place::{Place, drain, numbered, places, texts_of};
-
-#[tokio::test]
-async fn nothing_is_lost_or_doubled_while_shards_split_and_merge() {
-    for place in places("split and merge").await {
-        place.create(2).await;
-        let mut all = Vec::new();
-        let put = async |label: &str| {
-            let records = numbered(label, 40);
-            place.put(records.clone()).await;
-            records
-        };
-        all.extend(put("a").await);
-        let mut pump = place.pump(Begin::TrimHorizon).await;
-        // Steps in between, so that some shards are half read when they close.
-        pump.step().await;
-        place.split().await;
-        all.extend(put("b").await);
-        pump.step().await;
-        place.merge().await;
-        all.extend(put("c").await);
-        pump.step().await;
-        // And a restart, with all kinds of shards.
-        drop(pump);
-        let mut pump = place.pump(Begin::TrimHorizon).await;
-        pump.step().await;
-        place.split().await;
-        place.split().await;
-        all.extend(put("d").await);
-        drain(&mut pump).await;
-        assert_eq!(place.texts().await, texts_of(&all));
-        let done = drain(&mut place.pump(Begin::TrimHorizon).await).await;
-        assert_eq!(done.records, 0, "a restart reads nothing again");
-    }
-}
+use super::place::{Place, drain, numbered};
 
 #[tokio::test]
 async fn a_child_is_not_read_before_its_parents_are_finished() {
@@ -64,7 +30,7 @@ async fn a_child_is_not_read_before_its_parents_are_finished() {
         let parents = [&shard.parent_shard_id, &shard.adjacent_parent_shard_id];
         for parent in parents.into_iter().flatten() {
             let last = reads.iter().rposition(|id| id == parent).unwrap();
-            assert!(last < first, "{parent} goes on behind {}", shard.shard_id);
+            assert!(last < first, "{parent} continues after {}", shard.shard_id);
             children += 1;
         }
     }
@@ -80,26 +46,7 @@ fn shard_read(seen: &crate::script::Seen) -> Option<String> {
 }
 
 #[tokio::test]
-async fn latest_skips_closed_shards_and_reads_their_children_that_come_later() {
-    for place in places("latest and resharding").await {
-        place.create(1).await;
-        place.put(numbered("a", 20)).await;
-        place.split().await;
-        place.put(numbered("b", 20)).await;
-        let mut pump = place.pump(Begin::Latest).await;
-        let mut all = numbered("c", 20);
-        place.put(all.clone()).await;
-        place.merge().await;
-        let last = numbered("d", 20);
-        place.put(last.clone()).await;
-        all.extend(last);
-        drain(&mut pump).await;
-        assert_eq!(place.texts().await, texts_of(&all));
-    }
-}
-
-#[tokio::test]
-async fn a_shard_that_the_stream_dropped_is_told() {
+async fn reports_an_expired_shard() {
     let place = Place::here().await;
     place.create(1).await;
     place.put(numbered("a", 30)).await;
@@ -116,7 +63,7 @@ async fn a_shard_that_the_stream_dropped_is_told() {
     assert_eq!(done.records, 20, "its children are read all the same");
 }
 
-/// The names of what the pump keeps checkpoints of.
+/// The shards with a checkpoint.
 async fn kept(place: &Place) -> Vec<String> {
     let arn = format!(
         "arn:aws:kinesis:us-east-1:000000000000:stream/{}",
@@ -127,7 +74,7 @@ async fn kept(place: &Place) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn checkpoints_of_shards_that_are_gone_are_forgotten() {
+async fn deletes_checkpoints_of_expired_shards() {
     let place = Place::here().await;
     place.create(1).await;
     place.put(numbered("a", 30)).await;
@@ -138,7 +85,7 @@ async fn checkpoints_of_shards_that_are_gone_are_forgotten() {
     drain(&mut pump).await;
     let parent = "shardId-000000000000";
     assert!(kept(&place).await.iter().any(|name| name == parent));
-    // It was read to its end: nothing is lost, and nothing is told.
+    // It was read to its end: nothing is lost or reported.
     place.fake().state().forget(place.stream.as_str(), parent);
     let mut pump = place.pump(Begin::TrimHorizon).await;
     let done = drain(&mut pump).await;
@@ -148,9 +95,9 @@ async fn checkpoints_of_shards_that_are_gone_are_forgotten() {
     assert_eq!(names.len(), 2 + 1, "the children's, and that it has begun");
 }
 
-/// Also by a pump that was not there when it happened.
+/// Also by a pump that started later.
 #[tokio::test]
-async fn a_shard_that_was_dropped_between_two_pumps_is_told() {
+async fn reports_a_shard_that_expired_between_two_pumps() {
     let place = Place::here().await;
     place.create(1).await;
     place.put(numbered("a", 30)).await;

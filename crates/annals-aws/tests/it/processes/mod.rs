@@ -1,14 +1,14 @@
-//! Processes that append to the same ids, while one after the other is paused, resumed and killed.
+//! Several processes append to the same ids while they are paused, resumed and killed in turn.
 //!
-//! The test starts itself again as children that write and say on a pipe, before each attempt, what
-//! they are about to do, and after it how it ended. They are stopped (SIGSTOP) for moments and for
-//! longer than their requests may take, and now and then killed and started again, at moments drawn
-//! by seed. When all have ended, a journal that is opened then must show what the record of the
-//! simulation asks for: nothing acknowledged is missing or changed, nothing refused is visible, no
-//! number is used twice, batches are whole, every window replays right, the highest is right.
+//! The test starts itself again as child processes that write, and report each attempt and its outcome
+//! on a pipe. They are stopped (SIGSTOP) briefly or for longer than their request timeouts, and
+//! sometimes killed and restarted, at times drawn from a seed. When all have ended, a new journal must
+//! agree with their reports: nothing acknowledged is missing or changed, nothing refused is visible, no
+//! sequence number is used twice, batches are complete, every window replays correctly, and the highest
+//! sequence number is right.
 //!
-//! It runs until enough of everything was met. `ANNALS_PROCESSES_SECONDS=n` runs it at least so
-//! long, `ANNALS_PROCESSES=n` with so many writers, `ANNALS_SEED=n` with other moments.
+//! It runs until enough of everything has happened. `ANNALS_PROCESSES_SECONDS=n` sets the least
+//! duration, `ANNALS_PROCESSES=n` the number of writers, `ANNALS_SEED=n` the seed.
 
 mod report;
 mod writer;
@@ -20,25 +20,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use annals::journal::{Journal, Window};
-use annals::layout::Layout;
+use annals::journal::Window;
+use annals::layout::{AnnalsLayout, Layout, TableNames};
 use annals::{Clock, PersistenceId, Random, SystemClock};
 use annals_aws::DynamoDb;
-use annals_jvm::AnyLayout;
-use annals_testkit::store;
 use annals_testkit::tck::aftermath::Aftermath;
 use futures::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server;
-use report::{Met, Said, Told};
+use report::{Counts, Report, Reports};
 use writer::{TASK, Task, is_whole};
 
-/// Few enough for the writers to meet.
+/// Few enough for the writers to collide.
 const IDS: usize = 3;
-/// However slow the machine: what was not met by then is missing.
+/// The limit for a slow machine; what has not happened by then is a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How many violations are shown, and how much of each.
+/// How many violations are printed, and how much of each.
 const SHOWN: usize = 20;
 const SHOWN_CHARS: usize = 400;
 
@@ -46,11 +44,11 @@ fn id(index: usize) -> PersistenceId {
     format!("Cart|{index}").parse().unwrap()
 }
 
-fn settings(endpoint: &str, table: &str) -> AnyLayout {
-    AnyLayout {
-        journal_table: Some(table.parse().unwrap()),
-        ..server::settings(endpoint)
-    }
+fn layout(table: &str) -> AnnalsLayout {
+    AnnalsLayout::new(TableNames {
+        journal: Some(table.parse().unwrap()),
+        ..TableNames::default()
+    })
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -58,9 +56,9 @@ fn setting(name: &str, default: u64) -> u64 {
     set.map_or(default, |set| set.parse().expect("a setting is a number"))
 }
 
-/// What a run of so many seconds must have met. Less than it meets on a busy machine.
-fn least(seconds: u64) -> Met {
-    Met {
+/// What must happen in a run of so many seconds; less than on a busy machine.
+fn least(seconds: u64) -> Counts {
+    Counts {
         acked: 100 + 5 * seconds,
         refused: 20 + seconds,
         unknown: 1 + seconds / 20,
@@ -72,7 +70,7 @@ fn least(seconds: u64) -> Met {
     }
 }
 
-/// A writer that runs. Ends with its handle, also where it is stopped.
+/// A running writer. Killed when dropped, even if it is stopped.
 struct Running {
     process: std::process::Child,
     listener: Option<JoinHandle<()>>,
@@ -86,17 +84,17 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(task: &Task, told: &Arc<Mutex<Told>>) -> Self {
+    fn start(task: &Task, reports: &Arc<Mutex<Reports>>) -> Self {
         let child = "processes::writer::child_that_writes";
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", child, "--nocapture"])
+            .args(["--exact", child, "--ignored", "--nocapture"])
             .env(TASK, serde_json::to_string(task).unwrap())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (said, told) = (process.stdout.take().unwrap(), told.clone());
-        let listener = std::thread::spawn(move || listen(said, &told));
+        let (said, reports) = (process.stdout.take().unwrap(), reports.clone());
+        let listener = std::thread::spawn(move || listen(said, &reports));
         Self {
             process,
             listener: Some(listener),
@@ -107,7 +105,7 @@ impl Running {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// What was in the pipe when the process ended counts too.
+    /// Includes what was in the pipe when the process ended.
     fn heard_out(&mut self) -> ExitStatus {
         let status = self.process.wait().unwrap();
         self.listener.take().unwrap().join().unwrap();
@@ -119,49 +117,49 @@ impl Running {
     }
 }
 
-fn listen(said: ChildStdout, told: &Mutex<Told>) {
+fn listen(said: ChildStdout, reports: &Mutex<Reports>) {
     let mut lines = BufReader::new(said);
     let mut line = String::new();
     while lines.read_line(&mut line).unwrap() > 0 {
-        if let Some(said) = Said::from_line(&line) {
-            told.lock().unwrap().take(said);
+        if let Some(said) = Report::from_line(&line) {
+            reports.lock().unwrap().take(said);
         }
         line.clear();
     }
 }
 
-/// The writers, and what disturbs them.
+/// The writers and their disturbances.
 struct Parent {
-    told: Arc<Mutex<Told>>,
+    reports: Arc<Mutex<Reports>>,
     running: Vec<Running>,
-    /// What the next writer is to do.
+    /// The task of the next writer.
     next: Task,
     random: Random,
     clock: SystemClock,
 }
 
 impl Parent {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap()
+    fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap()
     }
 
     fn start(&mut self) -> Running {
         self.next.run += 1;
         self.next.seed = self.random.bits();
-        Running::start(&self.next, &self.told)
+        Running::start(&self.next, &self.reports)
     }
 
-    /// Disturbs the writers for so many seconds, and on until enough was met.
+    /// Disturbs the writers for so many seconds, and until enough has happened.
     async fn run(&mut self, seconds: u64) {
         let (begun, least) = (self.clock.monotonic(), least(seconds));
         let (long_enough, too_long) = (Duration::from_secs(seconds), PATIENCE);
         loop {
             let passed = self.clock.monotonic() - begun;
-            let is_met = self.told().met(self.running.len()).is_enough(&least);
+            let is_met = self.reports().met(self.running.len()).is_enough(&least);
             if is_met && passed >= long_enough || passed >= long_enough + too_long {
                 return;
             }
-            let is_broken = !self.told().record.violations.is_empty();
+            let is_broken = !self.reports().record.violations.is_empty();
             if is_broken || self.running.iter_mut().any(Running::is_over) {
                 return;
             }
@@ -182,21 +180,21 @@ impl Parent {
             self.running[which].signal(Signal::KILL);
             self.running[which].heard_out();
             self.running[which] = self.start();
-            self.told().met.kills += 1;
+            self.reports().met.kills += 1;
             return;
         }
         self.running[which].signal(Signal::STOP);
         match kind {
-            // Longer than a writer waits for an answer, or for all its tries.
+            // Longer than a writer waits for a response, or for all its retries.
             1..=3 => self.sleep_ms(200, 900).await,
             _ => self.sleep_ms(1, 100).await,
         }
         self.running[which].signal(Signal::CONT);
-        self.told().met.pauses += 1;
+        self.reports().met.pauses += 1;
     }
 
-    /// Tells all writers to stop, and hears them out; answers what they have said.
-    async fn stop(mut self) -> Told {
+    /// Stops all writers, and returns their reports.
+    async fn stop(mut self) -> Reports {
         for running in &mut self.running {
             drop(running.process.stdin.take());
         }
@@ -206,29 +204,27 @@ impl Parent {
                 self.clock.sleep(Duration::from_millis(10)).await;
             }
             if !running.is_over() {
-                self.told().record.violated("a writer hangs".to_owned());
+                self.reports().record.violated("a writer hangs".to_owned());
                 running.signal(Signal::KILL);
             }
             let status = running.heard_out();
             if !status.success() {
                 let what = format!("a writer ended by itself: {status}");
-                self.told().record.violated(what);
+                self.reports().record.violated(what);
             }
         }
-        let mut told = std::mem::replace(&mut *self.told(), Told::new());
-        told.check_passed_over();
-        told
+        let mut reports = std::mem::replace(&mut *self.reports(), Reports::new());
+        reports.check_passed_over();
+        reports
     }
 }
 
-/// Checks what a process sees that starts when all is over.
-async fn check(store: &Arc<DynamoDb>, table: &str, told: &mut Told, random: &Random) {
+/// Checks what a new process reads at the end.
+async fn check(store: &Arc<DynamoDb>, table: &str, reports: &mut Reports, random: &Random) {
     let open = async || {
         let clock = Arc::new(SystemClock::new());
-        let settings = settings("", table);
-        let store = store(store.clone(), clock, Random::seeded(0));
-        let opened = settings.journal(&store);
-        opened.await.unwrap()
+        let store = annals_testkit::store(store.clone(), clock, Random::seeded(0));
+        layout(table).journal(&store).await.unwrap()
     };
     for index in 0..IDS {
         let id = &id(index);
@@ -237,11 +233,11 @@ async fn check(store: &Arc<DynamoDb>, table: &str, told: &mut Told, random: &Ran
             if !is_whole(&event) {
                 let number = event.sequence_number;
                 let what = format!("id {index}: {number} is not as it was appended");
-                told.record.violated(what);
+                reports.record.violated(what);
             }
         }
         let aftermath = Aftermath { index, id, random };
-        aftermath.check(&mut told.record, open).await;
+        aftermath.check(&mut reports.record, open).await;
     }
 }
 
@@ -252,17 +248,16 @@ fn show(violations: &[String]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paused_and_killed_processes_keep_the_journals_promises() {
+async fn paused_and_killed_processes_keep_the_guarantees_of_the_journal() {
     let seed = setting("ANNALS_SEED", 1);
     let seconds = setting("ANNALS_PROCESSES_SECONDS", 0);
     let random = Random::seeded(seed);
     let endpoint = server::endpoint().await;
     let name = server::unique("processes");
-    let spec = settings(&endpoint, name.as_str());
-    let spec = spec.tables().unwrap().journal;
+    let spec = layout(name.as_str()).tables().unwrap().journal;
     server::with_table_at(&endpoint, spec, async |store, _| {
         let mut parent = Parent {
-            told: Arc::new(Mutex::new(Told::new())),
+            reports: Arc::new(Mutex::new(Reports::new())),
             running: Vec::new(),
             next: Task {
                 endpoint: endpoint.clone(),
@@ -278,13 +273,13 @@ async fn paused_and_killed_processes_keep_the_journals_promises() {
             parent.running.push(started);
         }
         parent.run(seconds).await;
-        let mut told = parent.stop().await;
-        check(&store, name.as_str(), &mut told, &random).await;
-        let (met, least) = (told.met(0), least(seconds));
+        let mut reports = parent.stop().await;
+        check(&store, name.as_str(), &mut reports, &random).await;
+        let (met, least) = (reports.met(0), least(seconds));
         println!("ANNALS_SEED={seed}: {met:?}");
-        let violations = &told.record.violations;
+        let violations = &reports.record.violations;
         assert!(violations.is_empty(), "{}", show(violations));
-        // A run that meets nothing proves nothing.
+        // A run in which nothing happens proves nothing.
         assert!(met.is_enough(&least), "{met:?}: {least:?}");
     })
     .await;

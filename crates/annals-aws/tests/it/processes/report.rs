@@ -1,16 +1,16 @@
-//! What a writer says on its standard output, a line each, and what comes of all that they say.
+//! The reports of writers: lines on standard output, and their combined record.
 
 use annals_testkit::tck::record::{Outcome, Record};
 use serde::{Deserialize, Serialize};
 
 use super::IDS;
 
-/// Tells a writer's lines from those of the test harness around it.
+/// Distinguishes the lines of a writer from those of the test harness.
 const PREFIX: &str = "said ";
 
-/// Before an attempt what is about to be done, after it how it ended. Ids go by their index.
+/// A report: before an attempt its intention, afterwards its outcome. Ids are indexes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Said {
+pub(super) enum Report {
     Begin {
         attempt: usize,
         id: usize,
@@ -25,7 +25,7 @@ pub(super) enum Said {
     Refused {
         attempt: usize,
     },
-    /// One try of an append ended in `Unavailable`.
+    /// One attempt of an append ended in `Unavailable`.
     Unanswered {
         attempt: usize,
     },
@@ -50,22 +50,21 @@ pub(super) enum Said {
     Violated(String),
 }
 
-impl Said {
+impl Report {
     pub(super) fn to_line(&self) -> String {
         format!("{PREFIX}{}\n", serde_json::to_string(self).unwrap())
     }
 
-    /// What a line says; `None` for one of the harness's own, and for the last of a writer that was
-    /// killed while it wrote.
+    /// Parses a line; `None` for one of the harness, and for an incomplete line of a killed writer.
     pub(super) fn from_line(line: &str) -> Option<Self> {
         let json = line.strip_suffix('\n')?.strip_prefix(PREFIX)?;
         Some(serde_json::from_str(json).unwrap())
     }
 }
 
-/// How often what the test is about has happened.
+/// Counts of what has happened.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Met {
+pub(super) struct Counts {
     pub(super) acked: u64,
     pub(super) refused: u64,
     pub(super) unknown: u64,
@@ -76,7 +75,7 @@ pub(super) struct Met {
     pub(super) kills: u64,
 }
 
-impl Met {
+impl Counts {
     pub(super) fn is_enough(&self, least: &Self) -> bool {
         let all = |met: &Self| {
             [
@@ -94,28 +93,28 @@ impl Met {
     }
 }
 
-/// What all writers have said.
-pub(super) struct Told {
+/// The reports of all writers.
+pub(super) struct Reports {
     pub(super) record: Record,
-    pub(super) met: Met,
-    /// Up to where each id must have been deleted, since readers did not find it.
+    pub(super) met: Counts,
+    /// Up to where each id must be deleted, because readers did not find it.
     passed_over: [u64; IDS],
 }
 
-impl Told {
+impl Reports {
     pub(super) fn new() -> Self {
         Self {
             record: Record::of(IDS, false),
-            met: Met::default(),
+            met: Counts::default(),
             passed_over: [0; IDS],
         }
     }
 
-    pub(super) fn take(&mut self, said: Said) {
+    pub(super) fn take(&mut self, said: Report) {
         let (record, met) = (&mut self.record, &mut self.met);
         let raise = |to: &mut u64, by: u64| *to = by.max(*to);
         match said {
-            Said::Begin {
+            Report::Begin {
                 attempt,
                 id,
                 count,
@@ -124,7 +123,7 @@ impl Told {
                 record.begin_as(attempt, id, count);
                 met.large += u64::from(is_large);
             }
-            Said::Acked {
+            Report::Acked {
                 attempt,
                 first,
                 last,
@@ -132,37 +131,37 @@ impl Told {
                 record.acked(attempt, first, last);
                 met.acked += 1;
             }
-            Said::Refused { attempt } => {
+            Report::Refused { attempt } => {
                 record.refused(attempt);
                 met.refused += 1;
             }
-            Said::Unanswered { .. } => met.unanswered += 1,
-            Said::Deleting { id, to } => raise(&mut record.deletion_tried[id], to),
-            Said::Deleted { id, to } => {
+            Report::Unanswered { .. } => met.unanswered += 1,
+            Report::Deleting { id, to } => raise(&mut record.deletion_tried[id], to),
+            Report::Deleted { id, to } => {
                 raise(&mut record.deleted[id], to);
                 met.deleted += 1;
             }
-            Said::Saw { id, read } => record.saw_labels(id, read),
-            Said::PassedOver { id, to } => raise(&mut self.passed_over[id], to),
-            Said::Violated(what) => record.violated(what),
+            Report::Saw { id, read } => record.saw_labels(id, read),
+            Report::PassedOver { id, to } => raise(&mut self.passed_over[id], to),
+            Report::Violated(what) => record.violated(what),
         }
     }
 
-    /// What was met so far, while so many appends may be under way.
-    pub(super) fn met(&self, under_way: usize) -> Met {
+    /// The counts so far; so many appends may be in flight.
+    pub(super) fn met(&self, under_way: usize) -> Counts {
         let outcomes = self.record.attempts.values().map(|begun| begun.outcome);
         let unknown = outcomes.filter(|outcome| *outcome == Outcome::Unknown);
-        Met {
+        Counts {
             unknown: unknown.count().saturating_sub(under_way) as u64,
             ..self.met
         }
     }
 
-    /// Everybody has said everything: what readers did not find was deleted.
+    /// All reports are in: events that readers did not find were deleted.
     pub(super) fn check_passed_over(&mut self) {
         for (id, to) in self.passed_over.into_iter().enumerate() {
             if to > self.record.deletion_tried[id] {
-                let what = format!("id {id}: a reader did not find {to}, which nobody deleted");
+                let what = format!("id {id}: a reader did not find {to}, which was not deleted");
                 self.record.violated(what);
             }
         }

@@ -1,4 +1,4 @@
-//! The child: a process that appends, reads and deletes, and says so, until it is told to stop.
+//! The child process: it appends, reads and deletes, and reports that, until it is stopped.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -7,20 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use annals::journal::{Append, AppendError, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::{Codec, Error, ErrorKind, Event, NewEvent, Random, SequenceNumber, SystemClock};
-use annals_aws::AwsClientSettings;
-use annals_aws::DynamoDb;
-use annals_jvm::AnyLayout;
-use annals_testkit::store;
+use annals_aws::{AwsSettings, DynamoDb};
 use annals_testkit::tck::record::{label, parse};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use super::report::Said;
-use super::{IDS, id, settings};
+use super::report::Report;
+use super::{IDS, id, layout};
 
-/// What a child is to do, as JSON. Where it is not set, the child has nothing to do.
+/// The environment variable with the task of a child, as JSON.
 pub(super) const TASK: &str = "ANNALS_PROCESSES_TASK";
-/// A process makes no more steps than this.
+/// The most steps of a process.
 const STEPS_MAX: usize = 100_000;
 /// Attempts are numbered across all processes.
 const ATTEMPTS_MAX: usize = 1_000_000;
@@ -39,35 +36,32 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Impatient, so that a pause in the middle of a request is a request without an answer.
-    fn settings(&self) -> AnyLayout {
-        AnyLayout {
-            aws_client_config: AwsClientSettings {
-                connection_timeout: 200,
-                request_timeout: 200,
-                client_execution_timeout: 500,
-                ..AwsClientSettings::default()
-            },
-            ..settings(&self.endpoint, &self.table)
-        }
+    /// Short timeouts, so that a pause cuts off a request.
+    fn settings(&self) -> AwsSettings {
+        let mut settings = AwsSettings::at(&self.endpoint);
+        let client = &mut settings.aws_client_config;
+        client.connection_timeout = 200;
+        client.request_timeout = 200;
+        client.client_execution_timeout = 500;
+        settings
     }
 
     async fn open(&self, random: &Random) -> Result<Journal, Error> {
-        let (settings, clock) = (self.settings(), Arc::new(SystemClock::new()));
-        let store = DynamoDb::open_local(&settings, clock.clone(), random.clone()).await?;
-        settings
-            .journal(&store(Arc::new(store), clock, random.clone()))
-            .await
+        let clock = Arc::new(SystemClock::new());
+        let items = DynamoDb::open_local(&self.settings(), clock.clone(), random.clone()).await?;
+        let store = annals_testkit::store(Arc::new(items), clock, random.clone());
+        layout(&self.table).journal(&store).await
     }
 }
 
-/// The child. Does nothing when the suite runs it as a test of its own.
+/// The child process.
+#[ignore = "the child process of another test"]
 #[tokio::test]
 async fn child_that_writes() {
     let Ok(task) = std::env::var(TASK) else {
         return;
     };
-    // The harness may have begun a line.
+    // The harness may have started a line.
     println!();
     let task: Task = serde_json::from_str(&task).unwrap();
     let random = Random::seeded(task.seed);
@@ -96,37 +90,37 @@ async fn child_that_writes() {
     }
 }
 
-/// Becomes true when whoever started this process closes its input, or ends.
+/// Becomes true when the parent process closes our input, or ends.
 pub(super) fn end_of_input() -> Arc<AtomicBool> {
     let is_over = Arc::new(AtomicBool::new(false));
-    let told = is_over.clone();
+    let reports = is_over.clone();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        told.store(true, Ordering::Relaxed);
+        reports.store(true, Ordering::Relaxed);
     });
     is_over
 }
 
-fn say(said: &Said) {
+fn say(said: &Report) {
     let mut out = std::io::stdout().lock();
     out.write_all(said.to_line().as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// An error that is not `Unavailable` is one too many.
+/// Panics on an error other than `Unavailable`.
 fn excuse(what: &str, error: &Error) {
     if error.kind() != ErrorKind::Unavailable {
-        say(&Said::Violated(format!("{what}: {error:?}")));
+        say(&Report::Violated(format!("{what}: {error:?}")));
     }
 }
 
-/// What a writer believes that has seen everything up to `n`.
+/// The expectation of a writer that has seen everything up to `n`.
 fn after(n: u64) -> Expected {
     SequenceNumber::new(n).map_or(Expected::Empty, Expected::Last)
 }
 
-/// The payload of an event: a label, and for a large one noise that the label alone decides, so
-/// that parts of different appends cannot pass for each other.
+/// The payload of an event: a label, and for a large one noise derived from the label, so that chunks
+/// of different appends differ.
 fn payload(label: String, is_large: bool) -> Vec<u8> {
     if !is_large {
         return label.into_bytes();
@@ -144,7 +138,7 @@ fn payload(label: String, is_large: bool) -> Vec<u8> {
         .collect()
 }
 
-/// Whether an event is as it was appended, in every byte.
+/// Whether an event equals the appended one, byte for byte.
 pub(super) fn is_whole(event: &Event) -> bool {
     let (attempt, place, count) = parse(event);
     let stored = &event.data.payload;
@@ -157,7 +151,7 @@ struct Writer {
     random: Random,
     /// The number of the next attempt.
     next: usize,
-    /// What it believes is last: nothing that was seen to be there goes away.
+    /// The last sequence number it has seen.
     believed: [u64; IDS],
 }
 
@@ -178,7 +172,7 @@ impl Writer {
         let is_large = self.random.below(250) == 0;
         let attempt = self.next;
         self.next += 1;
-        say(&Said::Begin {
+        say(&Report::Begin {
             attempt,
             id: index,
             count,
@@ -192,7 +186,7 @@ impl Writer {
         (attempt, append.token(self.journal.token()))
     }
 
-    /// Appends; what is not answered is now and then left at that, and else repeated.
+    /// Appends; after a lost response it sometimes gives up, and otherwise retries.
     async fn append(&mut self, index: usize, expected: Expected) {
         let (attempt, append) = self.draw(index);
         for _ in 0..1 + self.random.below(4) {
@@ -203,38 +197,38 @@ impl Writer {
             match outcome {
                 Ok(appended) => {
                     let (first, last) = (appended.first.get(), appended.last.get());
-                    say(&Said::Acked {
+                    say(&Report::Acked {
                         attempt,
                         first,
                         last,
                     });
                     if first <= self.believed[index] {
-                        let what = format!("append {attempt} stands before what was there");
-                        say(&Said::Violated(what));
+                        let what = format!("append {attempt} is before an existing event");
+                        say(&Report::Violated(what));
                     }
                     self.believed[index] = last;
                     return;
                 }
                 Err(AppendError::Conflict(conflict)) => {
-                    say(&Said::Refused { attempt });
+                    say(&Report::Refused { attempt });
                     return self.learn(index, expected, &conflict.found).await;
                 }
                 Err(error) => {
-                    say(&Said::Unanswered { attempt });
+                    say(&Report::Unanswered { attempt });
                     excuse("append", &error.into());
                 }
             }
         }
     }
 
-    /// Goes on from what a conflict shows, or looks what is last.
+    /// Continues from the conflict, or reads the last sequence number.
     async fn learn(&mut self, index: usize, expected: Expected, found: &[Event]) {
         saw(index, found);
         match (found.first(), found.last()) {
             (Some(first), Some(last)) if self.random.below(2) == 0 => {
                 if after(first.sequence_number.get() - 1) != expected {
                     let what = format!("found does not follow {expected}: {first:?}");
-                    say(&Said::Violated(what));
+                    say(&Report::Violated(what));
                 }
                 let last = last.sequence_number.get();
                 self.believed[index] = last.max(self.believed[index]);
@@ -243,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// Replays a window: from the first on, about the end, or anywhere.
+    /// Replays a window: from the start, near the end, or anywhere.
     async fn look(&mut self, index: usize) {
         let believed = self.believed[index];
         let from = match self.random.below(10) {
@@ -270,7 +264,7 @@ impl Writer {
         let end = to.min(believed);
         let passed_over = number(events.first()).map_or(end, |first| first - 1);
         if passed_over >= from {
-            say(&Said::PassedOver {
+            say(&Report::PassedOver {
                 id: index,
                 to: passed_over,
             });
@@ -278,7 +272,7 @@ impl Writer {
         let is_full = events.len() as u64 == REACH;
         if number(events.last()).is_some_and(|last| last < end && !is_full) {
             let what = format!("id {index}: the window {from} to {to} ends before {end}");
-            say(&Said::Violated(what));
+            say(&Report::Violated(what));
         }
     }
 
@@ -290,12 +284,12 @@ impl Writer {
         let believed = self.believed[index];
         if highest < believed {
             let what = format!("id {index}: the highest is {highest} and was {believed}");
-            say(&Said::Violated(what));
+            say(&Report::Violated(what));
         }
         self.believed[index] = highest;
     }
 
-    /// Deletes old events, or now and then nearly all.
+    /// Deletes old events, or sometimes nearly all.
     async fn delete(&mut self, index: usize) {
         let believed = self.believed[index];
         if believed == 0 {
@@ -305,11 +299,11 @@ impl Writer {
             0 => believed - self.random.below(believed.min(3)),
             _ => 1 + self.random.below(believed),
         };
-        say(&Said::Deleting { id: index, to });
+        say(&Report::Deleting { id: index, to });
         for _ in 0..1 + self.random.below(3) {
             let to_number = SequenceNumber::new(to).unwrap();
             match self.journal.delete_to(&id(index), to_number).await {
-                Ok(()) => return say(&Said::Deleted { id: index, to }),
+                Ok(()) => return say(&Report::Deleted { id: index, to }),
                 Err(error) => excuse("delete", &error),
             }
         }
@@ -322,12 +316,12 @@ fn saw(index: usize, events: &[Event]) {
         if !is_whole(event) {
             let number = event.sequence_number;
             let what = format!("id {index}: {number} is not as it was appended");
-            say(&Said::Violated(what));
+            say(&Report::Violated(what));
         }
         (event.sequence_number.get(), label(attempt, place, count))
     });
     let read: Vec<_> = read.collect();
     if !read.is_empty() {
-        say(&Said::Saw { id: index, read });
+        say(&Report::Saw { id: index, read });
     }
 }

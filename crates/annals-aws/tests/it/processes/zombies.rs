@@ -1,7 +1,7 @@
-//! Two processes host the same entities. One after the other is paused in the middle of whatever it
-//! does, while its twin goes on with the same entities; then it goes on too, with states that are
-//! old and requests that may have landed. Fenced by the store alone it loses no command: each one
-//! that was asked is acknowledged in the end, and in the journal once.
+//! Two processes host the same entities. In turn, one is paused at any point while the other continues
+//! with the same entities; then it continues too, with old states and requests that may have succeeded.
+//! Fenced by the store alone, no command is lost: each is acknowledged in the end, and is in the journal
+//! exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write as _};
@@ -15,11 +15,10 @@ use annals::entity::{
     AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Region, Stored, persist,
 };
 use annals::journal::Window;
-use annals::layout::Layout;
+use annals::layout::{AnnalsLayout, TableNames};
+use annals::store::Store;
 use annals::{Annals, PersistenceId, Random, SystemClock};
-use annals_aws::AwsClientSettings;
 use annals_aws::DynamoDb;
-use annals_jvm::AnyLayout;
 use futures::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -27,13 +26,13 @@ use serde::{Deserialize, Serialize};
 use super::writer::end_of_input;
 use crate::server;
 
-/// Few, so that both processes are at the same ones.
+/// Few, so that both processes use the same ones.
 const ACCOUNTS: usize = 3;
-/// Askers of each process, so that there are commands in every stage when it is paused.
+/// Concurrent clients of each process, so that commands are in every stage when it is paused.
 const ASKERS: usize = 4;
 /// How often a process is paused.
 const PAUSES: usize = 8;
-/// How many commands the other one has acknowledged before it goes on, and it itself thereafter.
+/// Commands the other process acknowledges before it is resumed, and it acknowledges afterwards.
 const MEANWHILE: usize = 25;
 const TASK: &str = "ANNALS_ZOMBIES_TASK";
 
@@ -69,43 +68,41 @@ impl Handle<Deposit> for Account {
     }
 }
 
-/// Impatient, so that a pause in the middle of a request may be a request without an answer; not so
-/// much that a busy machine answers none.
-fn settings(endpoint: &str, prefix: &str) -> AnyLayout {
-    AnyLayout {
-        journal_table: Some(format!("{prefix}-journal").parse().unwrap()),
-        snapshot_table: Some(format!("{prefix}-snapshot").parse().unwrap()),
-        state_table: Some(format!("{prefix}-state").parse().unwrap()),
-        aws_client_config: AwsClientSettings {
-            connection_timeout: 2_000,
-            request_timeout: 2_000,
-            client_execution_timeout: 10_000,
-            ..AwsClientSettings::default()
-        },
-        ..server::settings(endpoint)
-    }
-}
-
-async fn open(settings: &AnyLayout) -> Annals {
+/// Short timeouts, so that a pause may cut off a request; long enough for a busy machine.
+async fn open(endpoint: &str, prefix: &str) -> Annals {
+    let mut settings = server::settings(endpoint);
+    let client = &mut settings.aws_client_config;
+    client.connection_timeout = 2_000;
+    client.request_timeout = 2_000;
+    client.client_execution_timeout = 10_000;
+    let table = |name: &str| Some(format!("{prefix}-{name}").parse().unwrap());
+    let layout = AnnalsLayout::new(TableNames {
+        journal: table("journal"),
+        snapshot: table("snapshot"),
+        state: table("state"),
+    });
     let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
-    let store = DynamoDb::open_local(settings, clock, random).await.unwrap();
-    Annals::create(Arc::new(store), settings).await.unwrap()
+    let store = DynamoDb::open_local(&settings, clock, random)
+        .await
+        .unwrap();
+    Annals::create(Store::new(store), &layout).await.unwrap()
 }
 
-/// A line of its own, in one write: what the harness prints may stand before it.
+/// A whole line in one write: the harness may have started a line.
 fn say(what: &str) {
     let line = format!("\n{what}\n");
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// The child. Does nothing when the suite runs it as a test of its own.
+/// The child process.
+#[ignore = "the child process of another test"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_that_hosts_entities() {
     let Ok(task) = std::env::var(TASK) else {
         return;
     };
     let (endpoint, prefix, name): (String, String, String) = serde_json::from_str(&task).unwrap();
-    let annals = open(&settings(&endpoint, &prefix)).await;
+    let annals = open(&endpoint, &prefix).await;
     let of_all = EntitySettings::new().remember_commands(100_000);
     let region = annals.region::<Account>(of_all);
     let is_over = end_of_input();
@@ -116,7 +113,7 @@ async fn child_that_hosts_entities() {
     futures::future::try_join_all(askers).await.unwrap();
 }
 
-/// Asks one command after the other, each until it is acknowledged.
+/// Sends one command after the other, each until it is acknowledged.
 async fn ask_on(region: &Region<Account>, is_over: &AtomicBool, name: &str) {
     for n in 0.. {
         if is_over.load(Ordering::Relaxed) {
@@ -128,7 +125,7 @@ async fn ask_on(region: &Region<Account>, is_over: &AtomicBool, name: &str) {
             let asked = region.ask_once(&account, &command, Deposit(1 + n as u64));
             match asked.await {
                 Ok(_) => break,
-                // The command has an id: asking again is safe.
+                // The command has an id: sending it again is safe.
                 Err(AskError::InDoubt(_)) => {}
                 Err(error) if error.is_retryable() => {}
                 Err(error) => panic!("{error:?}"),
@@ -157,7 +154,7 @@ impl Host {
     fn start(task: &(String, String, String)) -> Self {
         let child = "processes::zombies::child_that_hosts_entities";
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", child, "--nocapture"])
+            .args(["--exact", child, "--ignored", "--nocapture"])
             .env(TASK, serde_json::to_string(task).unwrap())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -195,18 +192,18 @@ impl Host {
         told.insert(((*account).to_owned(), (*command).to_owned()));
     }
 
-    /// Hears it out until it has acknowledged so many more.
+    /// Reads its output until it has acknowledged so many more.
     fn hear_acknowledged(&mut self, more: usize) {
         let wanted = self.acknowledged.len() + more;
         while self.acknowledged.len() < wanted {
-            // However slow the machine: whoever says nothing for so long hangs.
+            // Even on a slow machine, so much silence means that it hangs.
             let line = self.said.recv_timeout(Duration::from_secs(60));
             let line = line.expect("a host that goes on");
             self.hear(&line);
         }
     }
 
-    /// Lets it finish what it asked.
+    /// Lets it finish its commands.
     fn stop(&mut self) {
         drop(self.process.stdin.take());
         while let Ok(line) = self.said.recv_timeout(Duration::from_secs(60)) {
@@ -220,10 +217,10 @@ impl Host {
 async fn a_zombie_loses_no_command() {
     let endpoint = server::endpoint().await;
     let prefix = server::unique("zombies").to_string();
-    let annals = open(&settings(&endpoint, &prefix)).await;
+    let annals = open(&endpoint, &prefix).await;
     let task = |name: &str| (endpoint.clone(), prefix.clone(), name.to_owned());
     let mut hosts = [Host::start(&task("a")), Host::start(&task("b"))];
-    // The server may live in this process: nothing here may keep it from answering.
+    // The server may run in this process: nothing here may block it.
     let hosts = tokio::task::spawn_blocking(move || {
         hosts
             .iter_mut()
@@ -235,7 +232,7 @@ async fn a_zombie_loses_no_command() {
                 _ => (other, one),
             };
             zombie.signal(Signal::STOP);
-            // What it says meanwhile, it said before.
+            // Output read meanwhile was written before.
             while let Ok(line) = zombie.said.try_recv() {
                 zombie.hear(&line);
             }
@@ -260,7 +257,7 @@ async fn a_zombie_loses_no_command() {
     assert_eq!(found, wanted, "every acknowledged command, and no other");
 }
 
-/// How often each command is in the journal; the balances are what the events say.
+/// Counts each command in the journal, and checks the balances against the events.
 async fn check(annals: &Annals) -> BTreeMap<(String, String), usize> {
     let mut found = BTreeMap::new();
     let executor = annals.executor::<Account>(EntitySettings::new());

@@ -68,8 +68,7 @@ impl Ingest {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let (log, store) = context.log(Purpose::Write).await?;
         let bar = progress::counter("records ingested");
-        let input = tokio::io::BufReader::new(tokio::io::stdin());
-        let mut lines = Lines::new(input, ProgressBar::hidden());
+        let mut lines = Lines::new(tokio::io::stdin(), ProgressBar::hidden());
         let (mut counts, mut batch) = (Counts::default(), Vec::new());
         // The records before a read error are ingested first.
         let ended = loop {
