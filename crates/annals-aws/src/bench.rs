@@ -19,6 +19,7 @@ use crate::error::{Verdict, verdict_of};
 use crate::items::{ALL_OLD, TOTAL};
 
 /// The SDK's own client.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct BareSdk(Client);
 

@@ -34,7 +34,7 @@ mod attributes;
 mod checksum;
 mod frame;
 #[cfg(feature = "hocon")]
-pub mod hocon;
+mod hocon;
 pub mod j5ik2o;
 mod message;
 mod rows;
@@ -43,4 +43,6 @@ pub mod settings;
 mod snapshot_items;
 mod writers;
 
+#[cfg(feature = "hocon")]
+pub use hocon::{Check, Imported, NotTaken, import as import_hocon};
 pub use settings::{AnyLayout, LayoutName};

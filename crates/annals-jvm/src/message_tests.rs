@@ -97,10 +97,10 @@ fn what_is_no_message_is_corrupt() {
     for (hex, what) in [
         ("", "lacks its payload"),
         ("1065", "lacks its payload"),
-        ("0a00", "serializer's number"),
+        ("0a00", "serializer id"),
         // No number; no bytes.
-        ("0a03120161", "serializer's number"),
-        ("0a020814", "serializer's number"),
+        ("0a03120161", "serializer id"),
+        ("0a020814", "serializer id"),
         ("0a0908141200", "does not parse"),
         ("0a07081412001a01ff", "not UTF-8"),
         ("0a040814120010ffffffffffffffffff01", "number=`-1`"),

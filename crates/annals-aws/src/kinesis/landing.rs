@@ -8,7 +8,7 @@ use annals::log::{Ingested, Log, Record};
 
 use super::record::without_data;
 
-/// The outcomes of some records.
+/// The outcomes of some records. See [`Pump`](super::Pump) for an example of what brings them.
 #[derive(Clone, Debug, Default)]
 pub struct Landing {
     /// Records that were stored.

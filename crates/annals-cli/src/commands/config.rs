@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Context;
 use crate::output::{Output, print_line, print_note};
 use crate::settings::Settings;
-use annals_jvm::hocon::{Imported, import};
+use annals_jvm::{Imported, import_hocon};
 
 /// Show or import settings.
 #[derive(Debug, Subcommand)]
@@ -40,7 +40,7 @@ impl Import {
     /// Prints TOML even if standard output is not a terminal, because the output is a settings file;
     /// one JSON object with `--json`.
     fn run(self, output: Output) -> Result<ExitCode> {
-        let imported = import(&self.file, self.section.as_deref(), check)?;
+        let imported = import_hocon(&self.file, self.section.as_deref(), check)?;
         let text = toml::to_string(&imported.settings).map_err(|e| unprintable(&e))?;
         let Imported {
             settings,

@@ -12,6 +12,8 @@ mod j5ik2o;
 mod keys;
 mod sections;
 #[cfg(test)]
+mod test_settings;
+#[cfg(test)]
 mod tests;
 mod values;
 
@@ -32,6 +34,8 @@ use self::keys::{
 use self::sections::{Place, Sections};
 
 /// What was found in a configuration.
+///
+/// See [`import_hocon`](crate::import_hocon) for an example.
 #[derive(Debug, Default)]
 pub struct Imported {
     /// The settings, as `annals.toml` has them.
@@ -40,7 +44,8 @@ pub struct Imported {
     pub not_taken: Vec<NotTaken>,
 }
 
-/// A key that is no setting.
+/// A key that is no setting. See [`import_hocon`](crate::import_hocon) for an
+/// example.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct NotTaken {
     /// Its full path.
@@ -50,11 +55,20 @@ pub struct NotTaken {
 }
 
 /// Says what is wrong with settings, if anything: the caller knows more of `annals.toml` than the
-/// settings of layouts.
+/// settings of layouts. See [`import_hocon`](crate::import_hocon) for an example.
 pub type Check = fn(&Table) -> Result<(), String>;
 
 /// The settings in a file: of the journal in `section`, or of the one that the file itself
 /// chooses.
+///
+/// ```
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let file = folder.path().join("application.conf");
+/// std::fs::write(&file, "dynamodb-journal.journal-table = orders").expect("a file");
+/// let imported = annals_jvm::import_hocon(&file, None, |_settings| Ok(()))?;
+/// assert_eq!(imported.settings["journal-table"].as_str(), Some("orders"));
+/// # Ok::<(), annals::Error>(())
+/// ```
 ///
 /// # Errors
 /// `Invalid` where the file cannot be read or understood, has no settings of the plugin, or

@@ -49,7 +49,7 @@ use annals::{Error, PersistenceId, Result};
 /// ```
 pub type J5ik2oJournal = RowJournal<J5ik2oRows>;
 
-/// The rows of the `j5ik2o` layout.
+/// The rows of the `j5ik2o` layout. See [`J5ik2oJournal`] for an example.
 #[derive(Clone, Debug)]
 pub struct J5ik2oRows {
     pub(super) base: Base,

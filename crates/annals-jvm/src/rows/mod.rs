@@ -58,7 +58,8 @@ use annals::layout::support::{Signatures, verify_scanned};
 use annals::verify::{FindingStream, Repairs};
 use annals::{PersistenceId, Result, SequenceNumber};
 
-/// A journal of one item per event, in a format.
+/// A journal of one item per event, in a format. See
+/// [`J5ik2oJournal`](crate::j5ik2o::J5ik2oJournal) for an example.
 #[derive(Clone, Debug)]
 pub struct RowJournal<F>(pub(crate) F);
 

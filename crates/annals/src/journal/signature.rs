@@ -57,7 +57,17 @@ impl Journal {
     }
 }
 
-/// Signatures as they are met, and the numbers in between of which nobody knows.
+/// Collects the signatures of a range, for layouts; numbers in between are of unknown appends.
+///
+/// ```
+/// use annals::SequenceNumber;
+/// use annals::layout::support::Signatures;
+///
+/// let number = |n| SequenceNumber::new(n).expect("not 0");
+/// let mut signatures = Signatures::from(number(1));
+/// signatures.meet(number(2), None);
+/// assert_eq!(signatures.until(number(5)).len(), 2);
+/// ```
 #[derive(Debug)]
 pub struct Signatures {
     all: Vec<Signature>,

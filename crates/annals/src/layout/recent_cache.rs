@@ -32,6 +32,14 @@ impl<K: Eq + Hash, V: Copy> Generations<K, V> {
 }
 
 /// Entries by key.
+///
+/// ```
+/// use annals::layout::support::Known;
+///
+/// let known = Known::default();
+/// known.update("Cart|42", |_| 7);
+/// assert_eq!(known.get(&"Cart|42"), Some(7));
+/// ```
 #[derive(Debug)]
 pub struct Known<K, V>(Mutex<Generations<K, V>>);
 

@@ -422,7 +422,7 @@ fn what_cannot_be_set_is_refused() {
     refused(journal("table-name = \"a b\""), "is the name of a table");
     refused(
         journal("columns-def.message-column-name = tags"),
-        "two columns have one name",
+        "two columns have the same name",
     );
     refused(journal("columns-def.message-column-name = type"), "of ours");
 }

@@ -85,7 +85,7 @@ async fn what_does_not_read_back_as_it_was_written_is_told() {
     let target = CopyEndpoint::new(journal);
     let (kind, message) = failure(&Copier::new(CopyEndpoint::from(&source.annals), target)).await;
     assert_eq!(kind, ErrorKind::Corrupt);
-    assert!(message.contains("does not read back"), "{message}");
+    assert!(message.contains("reads back differently"), "{message}");
     assert!(
         message.contains("number=`5`, differs=`metadata`"),
         "{message}"
