@@ -66,7 +66,7 @@ fn an_item_that_does_not_fit_the_table() {
         check(
             annals,
             item(4, 409_600).trim(),
-            "item is larger than the 409600 bytes a table takes",
+            "item is larger than the limit of 409600 bytes",
         );
         check(
             annals,

@@ -345,7 +345,7 @@ fn durable_state_has_revisions() {
         assert_eq!(found[0]["payload"], json!({"v": 2}));
         annals
             .run(&["state", "delete", "a", "--revision", "2"])
-            .fails(3, "decide again");
+            .fails(3, "reload it and write the next revision");
         annals.run(&["state", "delete", "a"]).ok();
         annals
             .run(&["state", "get", "a"])
