@@ -2,6 +2,11 @@
 //! back: a round ends when everything that is under way waits.
 //!
 //! Promises: no clocks; a test on one thread runs the same way every time.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "for tests: a panic is how they fail"
+)]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,9 @@
 //! Journals for tests: opened on any store, as a process that has just started opens them.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "for tests: a panic is how they fail"
+)]
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -28,6 +28,7 @@ use crate::store;
 use annals::items::{Items, TableName};
 use annals::journal::Journal;
 use annals::layout::Layout;
+use annals::store::Store;
 use annals::{Clock, Error, ManualClock, Random};
 use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;
@@ -249,6 +250,8 @@ pub struct Setup {
 impl Setup {
     /// Tables nobody else has, created.
     pub async fn new(items: Arc<dyn Items>, settings: AnyLayout) -> Result<Self, Error> {
+        // As everybody uses it: through the handle, which adds context to errors.
+        let items = Store::from_items(items).items().clone();
         let unique = Random::from_machine().bits();
         let name = |what: &str| -> Result<Option<TableName>, Error> {
             Ok(Some(format!("annals-tck-{what}-{unique:016x}").parse()?))

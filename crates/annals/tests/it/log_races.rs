@@ -279,10 +279,7 @@ async fn a_playback_without_an_index_reads_no_future_slots() {
     }
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let settings = settings();
-    let log = Log::open(
-        Store::from(counting.clone()).with_clock(clock.clone()),
-        &settings,
-    );
+    let log = Log::open(counting.clone().with_clock(clock.clone()), &settings);
     let log = log.await.unwrap();
     let start = Time::from_ms(clock.now_ms() - 3_000).unwrap();
     let requests = async |playback: Playback| {
