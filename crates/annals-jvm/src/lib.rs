@@ -45,4 +45,5 @@ mod writers;
 
 #[cfg(feature = "hocon")]
 pub use hocon::{Check, Imported, NotTaken, import as import_hocon};
+pub use rows::RowJournal;
 pub use settings::{AnyLayout, LayoutName};

@@ -59,7 +59,7 @@ pub(crate) struct AppendsRow {
 /// `report` with each line as it is known.
 ///
 /// # Errors
-/// As [`Embedded::open`] and [`Journal::append`], and `Invalid` where the folder exists.
+/// As [`Embedded::open`] and [`Journal::append`](annals::journal::Journal::append), and `Invalid` where the folder exists.
 pub(crate) async fn measure_journal(
     folder: &Path,
     plan: JournalPlan,

@@ -123,7 +123,7 @@ impl J5ik2oStates {
     }
 
     /// With your own resolvers, which get sequence number 0: a value has none.
-    /// [`States::of`](annals::state::States::of) makes durable state of it.
+    /// [`States::new`](annals::state::States::new) makes durable state of it.
     ///
     /// # Errors
     /// `Invalid` where the settings contradict each other.
