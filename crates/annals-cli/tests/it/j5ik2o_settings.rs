@@ -145,7 +145,7 @@ fn refuses_clashing_columns() {
         ),
         ("state", "payload", "writer", "an attribute of ours"),
         ("snapshot", "created", "schema", "an attribute of ours"),
-        ("journal", "deleted", "", "a column has a name"),
+        ("journal", "deleted", "", "set a name for every column"),
     ] {
         let text =
             format!("[j5ik2o.dynamo-db-{section}.columns-def]\n{column}-column-name = \"{name}\"");
