@@ -61,6 +61,9 @@ pub(crate) struct Assembly<C> {
     writers: Writers,
     queue: VecDeque<(Row, Asked)>,
     pending: Option<Pending>,
+    /// Deleted rows, one after the other, that no longer say which batch they were of: the plugin's
+    /// soft deletion puts a row anew, without our attributes.
+    deleted: Option<(u64, u64)>,
     /// The first number of the window that is not deleted.
     start: u64,
     /// Members of a batch before this number need not be met for it to count.
@@ -85,6 +88,7 @@ impl<C: RowCodec> Assembly<C> {
             writers: Writers::new(filter),
             queue: VecDeque::new(),
             pending: None,
+            deleted: None,
             start,
             // Where the last member proves the others, those before the window are not needed.
             low: if C::COUNTS_MEMBERS { low } else { start },
@@ -240,7 +244,9 @@ impl<C: RowCodec> Assembly<C> {
             true => met.len() as u64,
             false => 0,
         };
-        let wanted = end.saturating_sub(begin.max(low));
+        let is_deleted = |number: &u64| self.is_deleted(*number);
+        let deleted = (begin.max(low)..end).filter(is_deleted).count() as u64;
+        let wanted = end.saturating_sub(begin.max(low)).saturating_sub(deleted);
         let short = (row.is_end() && own < wanted).then_some((begin.max(low), row.number));
         // A foreign row inside of a batch says that it never becomes whole.
         let other = met
@@ -291,7 +297,8 @@ impl<C: RowCodec> Assembly<C> {
                 let members = pending.as_ref().filter(|pending| pending.end == end);
                 let members = members.map_or(&[][..], |pending| &pending.rows);
                 let mut met = members.iter().map(|row| row.number).peekable();
-                (begin.max(self.low)..end).find(|wanted| met.next_if_eq(wanted).is_none())
+                (begin.max(self.low)..end)
+                    .find(|wanted| met.next_if_eq(wanted).is_none() && !self.is_deleted(*wanted))
             }
             _ => None,
         };
@@ -356,9 +363,19 @@ impl<C: RowCodec> Assembly<C> {
             None => {
                 self.next = row.number + 1;
                 self.last_row = row.number;
+                self.deleted = Some(match self.deleted {
+                    Some((first, last)) if last + 1 == row.number => (first, row.number),
+                    _ => (row.number, row.number),
+                });
                 Ok(())
             }
         }
+    }
+
+    /// Whether a number was met as a deleted row that does not say its batch.
+    fn is_deleted(&self, number: u64) -> bool {
+        let deleted = self.deleted;
+        deleted.is_some_and(|(first, last)| (first..=last).contains(&number))
     }
 
     /// Begins anew after a row up to which everything is deleted.

@@ -338,3 +338,19 @@ fn events_of_an_older_writer_are_filtered() {
     let discarding = assembly.filtered(filter(ReplayFilterMode::RepairByDiscardOld));
     assert_eq!(run(discarding, &rows, &[]).0, [1, 2, 4]);
 }
+
+/// The plugin's soft deletion puts a row anew, without the attributes that name its batch.
+#[test]
+fn members_deleted_without_their_batch_are_not_missing() {
+    let deleted = |number| in_state(RowState::Deleted, row(number, None));
+    let rows = [
+        deleted(1),
+        deleted(2),
+        ours(3, Some((2, 3))),
+        ours(4, Some((3, 3))),
+    ];
+    let (counted, needs) = run(assembly(Closing, 1), &rows, &[]);
+    assert_eq!(counted, [3, 4]);
+    let is_deleted = |need: &Need| matches!(need, Need::Deleted(_));
+    assert!(needs.iter().all(is_deleted), "{needs:?}");
+}
