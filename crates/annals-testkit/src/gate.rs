@@ -52,7 +52,7 @@ impl Gate {
         })
     }
 
-    /// Sets what waits from now on.
+    /// Sets which requests wait from now on.
     pub fn hold(&self, hold: Hold) {
         *self.hold.lock().unwrap() = hold;
     }

@@ -100,7 +100,7 @@ pub struct AnyLayout {
     /// The durable state's table; empty: the layout's own name for it.
     #[serde(with = "empty_is_no_table")]
     pub state_table: Option<TableName>,
-    /// What journals that share a table are told apart by (layout `akka`).
+    /// Distinguishes journals that share a table (layout `akka`).
     pub journal_name: String,
     /// Over how many items the marks of an id are spread (layout `akka`). May be raised, never
     /// lowered.
