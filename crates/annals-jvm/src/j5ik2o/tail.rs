@@ -62,6 +62,27 @@ impl RowAppend for J5ik2oRows {
     }
 
     async fn after(&self, wanted: &Wanted<'_>) -> Result<After> {
+        // The marker and the rows are read at once. Rows that it counts as used and that were not
+        // found may have been stored and deleted between the two reads, our own among them. The
+        // marker was raised after they were stored, so a second look finds what is left of them.
+        match self.look_after(wanted).await? {
+            Some(after) => Ok(after),
+            None => {
+                let after = self.look_after(wanted).await?;
+                Ok(after.unwrap_or_else(|| After::Taken(Vec::new())))
+            }
+        }
+    }
+
+    async fn close(&self, id: &PersistenceId, member: &Row) -> Result<bool> {
+        self.close_batch(id, member).await
+    }
+}
+
+impl J5ik2oRows {
+    /// What comes after the expected event; `None` where the marker says that something was there,
+    /// and no row shows what.
+    async fn look_after(&self, wanted: &Wanted<'_>) -> Result<Option<After>> {
         let Wanted { id, last, .. } = *wanted;
         let range = Range {
             page: Some(PAGE),
@@ -87,7 +108,7 @@ impl RowAppend for J5ik2oRows {
             }
             members.push(row);
             if open.is_none() {
-                return self.after_append(wanted, members).await;
+                return self.after_append(wanted, members).await.map(Some);
             }
         }
         let before = match rows.before.take() {
@@ -109,26 +130,17 @@ impl RowAppend for J5ik2oRows {
             high: 0,
         };
         if open.is_none() && next <= used {
-            return Ok(match last < used {
-                true => After::Taken(Vec::new()),
-                false => After::Nothing(head(used + 1)),
-            });
+            return Ok((last >= used).then(|| After::Nothing(head(used + 1))));
         }
-        Ok(match (open, closing) {
+        Ok(Some(match (open, closing) {
             (Some(open), _) if next > open.end() => After::Dead(Box::new(open)),
             (Some(open), _) => After::Open(Box::new(open), head(next)),
             (None, Some(closing)) => After::Dead(Box::new(closing)),
             (None, None) if !is_there => After::Taken(Vec::new()),
             (None, None) => After::Nothing(head(next)),
-        })
+        }))
     }
 
-    async fn close(&self, id: &PersistenceId, member: &Row) -> Result<bool> {
-        self.close_batch(id, member).await
-    }
-}
-
-impl J5ik2oRows {
     /// The first append after the expected event is stored: ours, or another's.
     async fn after_append(&self, wanted: &Wanted<'_>, mut rows: Vec<Row>) -> Result<After> {
         let Some(end) = rows.last() else {
