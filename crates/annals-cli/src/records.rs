@@ -7,7 +7,7 @@ use annals::log::{EventId, Record, RecordPayload, Time};
 use annals::{Error, Result};
 use serde_json::Value as Json;
 
-use crate::{payload, wire};
+use crate::wire;
 
 /// The record in a line, of this source; at `now` if it has no time.
 pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
@@ -24,7 +24,7 @@ pub(crate) fn record(line: &[u8], source: &str, now: Time) -> Result<Record> {
         None | Some(Json::Null) => now,
         Some(Json::String(text)) => text.parse()?,
         // JSON may have a whole number as `7.0` as well.
-        Some(Json::Number(number)) => match payload::whole(&number) {
+        Some(Json::Number(number)) => match wire::integer(&number) {
             Some(whole) => whole.to_string().parse()?,
             None => number.to_string().parse()?,
         },

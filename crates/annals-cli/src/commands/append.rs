@@ -97,13 +97,13 @@ impl Append {
 
     fn snapshot(&self) -> Result<Option<Payload>> {
         let text = self.snapshot.as_deref();
-        let text = text.map(|text| payload::check_json(text, "the state"));
+        let text = text.map(|text| wire::check_json(text, "the state"));
         let text = text.transpose()?;
         Ok(text.map(|text| Payload::new(Codec::Json, text.to_owned())))
     }
 
     fn event(&self, text: &str, place: usize) -> Result<NewEvent> {
-        let bytes = payload::from_typed(&self.codec, text, format_args!("event {place}"))?;
+        let bytes = wire::from_typed(&self.codec, text, format_args!("event {place}"))?;
         let mut event = NewEvent::new(self.codec.clone(), bytes)
             .manifest(&self.manifest)
             .schema(self.schema);

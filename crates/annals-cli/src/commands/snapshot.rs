@@ -100,7 +100,7 @@ impl Snapshot {
                 manifest,
             } => {
                 let state = payload::given_or_piped(state, "the state")?;
-                let state = payload::from_typed(&Codec::Json, &state, "the state")?;
+                let state = wire::from_typed(&Codec::Json, &state, "the state")?;
                 let state = Payload::new(Codec::Json, state).manifest(manifest);
                 save(context, &persistence_id, at, state).await
             }

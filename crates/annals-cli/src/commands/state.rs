@@ -61,7 +61,7 @@ impl State {
                 manifest,
             } => {
                 let value = payload::given_or_piped(value, "the value")?;
-                let bytes = payload::from_typed(&codec, &value, "the value")?;
+                let bytes = wire::from_typed(&codec, &value, "the value")?;
                 let value = Payload::new(codec, bytes).manifest(manifest);
                 let value = NewState::from(value).tag(tag);
                 put(context, &persistence_id, revision, value).await

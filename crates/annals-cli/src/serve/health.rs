@@ -1,8 +1,8 @@
 //! Liveness, readiness and metrics.
 
-use super::call::Call;
+use super::http;
+use super::http::Call;
 use super::problem::{Answer, Problem};
-use super::response;
 use super::sweeper::report_lag;
 use super::tables::{self, Checked, Which};
 use crate::wire;
@@ -13,7 +13,7 @@ pub(super) async fn live(_: Call) -> Answer {
         status: "ok",
         log: None,
     };
-    Ok(response::json(&status))
+    Ok(http::json(&status))
 }
 
 /// `GET /readyz`: the store answers, its tables exist, and the server is not stopping. The log's
@@ -36,12 +36,12 @@ pub(super) async fn ready(Call { app, .. }: Call) -> Answer {
         status: "ready",
         log: Some(has_log),
     };
-    Ok(response::json(&status))
+    Ok(http::json(&status))
 }
 
 /// `GET /metrics`
 pub(super) async fn metrics(Call { app, .. }: Call) -> Answer {
     report_lag(&app).await;
     let media = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(response::bytes(media, app.metrics().render()))
+    Ok(http::bytes(media, app.metrics().render()))
 }

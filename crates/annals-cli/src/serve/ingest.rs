@@ -14,9 +14,9 @@ use hyper::header::{CACHE_CONTROL, EXPIRES, HeaderName, HeaderValue, PRAGMA, REF
 use hyper::{Method, Uri};
 use serde_json::{Map, Value as Json, json};
 
-use super::call::Call;
+use super::http::Call;
+use super::http::{self, LINES};
 use super::problem::{Answer, Kind, Problem};
-use super::response::{self, LINES};
 use crate::records::record;
 use crate::wire::{self, Count};
 
@@ -30,7 +30,7 @@ pub(super) async fn track(call: Call) -> Answer {
     if call.parts.method == Method::GET {
         store_request(&call).await?;
     }
-    let mut response = response::bytes("image/gif", PIXEL);
+    let mut response = http::bytes("image/gif", PIXEL);
     let headers = response.headers_mut();
     for (name, value) in [
         (
@@ -164,7 +164,7 @@ impl Report {
         let ours = |it: &&(u64, Error)| !is_conflict(it) && !is_of(ErrorKind::Invalid)(it);
         let failure = self.problems.iter().find(ours);
         if failure.is_none() && (self.problems.is_empty() || self.stored + self.present > 0) {
-            return Ok(response::json(&self.ingested()));
+            return Ok(http::json(&self.ingested()));
         }
         let detail = "no record was stored; see problems, by line";
         let problem = match failure {

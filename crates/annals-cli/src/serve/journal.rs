@@ -8,9 +8,9 @@ use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use serde_json::value::to_raw_value;
 
 use super::app::App;
-use super::call::{Call, header, parse, tag_number};
+use super::http::{Call, header, parse, tag_number};
 use super::problem::{Answer, Problem};
-use super::{response, sse, tail};
+use super::{http, sse, tail};
 use crate::wire;
 
 /// The header with the idempotency key.
@@ -54,7 +54,7 @@ pub(super) async fn append(call: Call) -> Answer {
         let appended = appended.map_err(|error| problem(error, expected))?;
         writer.tails().notify(&id);
         let body = wire::Appended::new(&id, &appended);
-        let mut response = response::tagged(appended.last, &body);
+        let mut response = http::tagged(appended.last, &body);
         *response.status_mut() = StatusCode::CREATED;
         Ok(response)
     };
@@ -142,12 +142,12 @@ pub(super) async fn events(call: Call) -> Answer {
     let journal = app.annals().await?.journal();
     let events = journal.replay(&id, window);
     let events = events.map_ok(|event| wire::line(&wire::StoredEvent::new(&event)));
-    if let Some(response) = response::some_lines(events).await? {
+    if let Some(response) = http::some_lines(events).await? {
         return Ok(response);
     }
     // An empty window of an id with events is a response; an id without events is absent.
     match journal.highest(&id).await? {
-        Some(_) => Ok(response::no_lines()),
+        Some(_) => Ok(http::no_lines()),
         None => Err(no_events(&id)),
     }
 }
@@ -174,10 +174,7 @@ pub(super) async fn highest(call: Call) -> Answer {
     let id = call.id()?;
     let highest = call.app.annals().await?.journal().highest(&id).await?;
     let highest = highest.ok_or_else(|| no_events(&id))?;
-    Ok(response::tagged(
-        highest,
-        &wire::Position::new(&id, highest),
-    ))
+    Ok(http::tagged(highest, &wire::Position::new(&id, highest)))
 }
 
 /// `DELETE /v1/journal/{id}/events?to=N`
@@ -188,7 +185,7 @@ pub(super) async fn delete(call: Call) -> Answer {
     let writer = call.app.clone();
     let write = async move {
         writer.annals().await?.journal().delete_to(&id, to).await?;
-        Ok(response::json(&wire::DeletedTo::new(&id, to)))
+        Ok(http::json(&wire::DeletedTo::new(&id, to)))
     };
     call.app.finish(write).await
 }
@@ -202,7 +199,7 @@ pub(super) async fn purge(call: Call) -> Answer {
         // One that failed may have removed some of it.
         writer.tails().notify_purge(&id);
         purged?;
-        Ok(response::json(&wire::Purged::new(&id)))
+        Ok(http::json(&wire::Purged::new(&id)))
     };
     call.app.finish(write).await
 }
@@ -220,7 +217,7 @@ pub(super) async fn last_snapshot(call: Call) -> Answer {
         .await?;
     let found = found
         .ok_or_else(|| Problem::absent(format!("the last append has no snapshot. id=`{id}`")))?;
-    Ok(response::json(&wire::Snapshot::new(&found)))
+    Ok(http::json(&wire::Snapshot::new(&found)))
 }
 
 /// `GET /v1/journal`: all ids, or a page of them.
@@ -240,5 +237,5 @@ pub(super) async fn ids(call: Call) -> Answer {
             ids.take(limit.unwrap_or(usize::MAX)).boxed()
         }
     };
-    response::lines(ids.map_ok(|id| wire::line(&wire::Id::new(&id)))).await
+    http::lines(ids.map_ok(|id| wire::line(&wire::Id::new(&id)))).await
 }

@@ -8,9 +8,9 @@ use annals::{Error, Result};
 use futures::stream::{self, Stream};
 use futures::{StreamExt, TryStreamExt};
 
-use super::call::Call;
+use super::http::Call;
 use super::problem::{Answer, Problem};
-use super::{response, sse};
+use super::{http, sse};
 use crate::wire;
 
 /// `GET /v1/log`: what the log holds, and how far it is swept.
@@ -18,7 +18,7 @@ pub(super) async fn stats(call: Call) -> Answer {
     call.no_params()?;
     let log = call.app.log().await?;
     let stats = log.stats().await?;
-    Ok(response::json(&wire::LogStats::new(&stats)))
+    Ok(http::json(&wire::LogStats::new(&stats)))
 }
 
 /// `POST /v1/log/sweep`: moves buffered records into slots, now.
@@ -29,7 +29,7 @@ pub(super) async fn sweep(call: Call) -> Answer {
         let report = writer.log().await?.sweep().await;
         match report.failure.clone() {
             Some(failure) => Err(failure.into()),
-            None => Ok(response::json(&wire::Swept::new(&report))),
+            None => Ok(http::json(&wire::Swept::new(&report))),
         }
     };
     call.app.finish(write).await
@@ -58,7 +58,7 @@ pub(super) async fn pump(call: Call) -> Answer {
             Some(failure) => {
                 Err(Problem::from(failure.clone()).with(|it| it.report = Some(pumped)))
             }
-            None => Ok(response::json(&pumped)),
+            None => Ok(http::json(&pumped)),
         }
     };
     call.app.finish(write).await
@@ -72,7 +72,7 @@ pub(super) async fn link(call: Call) -> Answer {
     let writer = call.app.clone();
     let write = async move {
         let report = writer.log().await?.link(span).await?;
-        Ok(response::json(&wire::Linked::new(&report)))
+        Ok(http::json(&wire::Linked::new(&report)))
     };
     call.app.finish(write).await
 }
@@ -88,7 +88,7 @@ pub(super) async fn set_back(call: Call) -> Answer {
         let log = writer.log().await?;
         let is_set_back = log.set_back_horizon(to).await?;
         let horizon = wire::Horizon::new(log.horizon().await?, is_set_back);
-        Ok(response::json(&horizon))
+        Ok(http::json(&horizon))
     };
     call.app.finish(write).await
 }
@@ -98,7 +98,7 @@ pub(super) async fn dead_letters(call: Call) -> Answer {
     call.no_params()?;
     let records = call.app.log().await?.dead_letters();
     let lines = records.map_ok(|aside| wire::line(&wire::DeadLetter::new(&aside)));
-    response::lines(Box::pin(lines)).await
+    http::lines(Box::pin(lines)).await
 }
 
 /// `DELETE /v1/log/aside/{name}`: deletes one of them, for good.
@@ -107,7 +107,7 @@ pub(super) async fn forget(call: Call) -> Answer {
     let (name, writer) = (call.segment(3)?.into_owned(), call.app.clone());
     let write = async move {
         writer.log().await?.delete_dead_letter(&name).await?;
-        Ok(response::json(&wire::Forgotten { name }))
+        Ok(http::json(&wire::Forgotten { name }))
     };
     call.app.finish(write).await
 }
@@ -149,8 +149,8 @@ pub(super) async fn playback(call: Call) -> Answer {
         let lines = events.map_ok(|event| wire::line(&wire::LogEvent::new(&event)));
         let lines = Box::pin(lines);
         return match follows {
-            true => Ok(response::lines_at_once(lines)),
-            false => response::lines(lines).await,
+            true => Ok(http::lines_at_once(lines)),
+            false => http::lines(lines).await,
         };
     }
     let frames = events.map_ok(|event| {

@@ -8,9 +8,9 @@
 mod admission;
 mod app;
 mod auth;
-mod call;
 mod connections;
 mod health;
+mod http;
 mod ingest;
 mod journal;
 mod log;
@@ -18,7 +18,6 @@ mod metrics;
 mod openapi;
 mod otlp;
 mod problem;
-mod response;
 mod router;
 mod snapshots;
 mod sse;

@@ -14,21 +14,16 @@ use annals::{Error, Result, SystemClock};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::HeaderMap;
 use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
+use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Handle;
-use tracing::Span;
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
@@ -41,8 +36,6 @@ pub(crate) const FINISH_TIME: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The path of a collector for spans.
 const TRACES_PATH: &str = "v1/traces";
-/// The header with the caller's own span.
-const TRACE_PARENT: &str = "traceparent";
 /// The prefix of our modules.
 const OURS: &str = "annals";
 /// The service name, if the environment sets one.
@@ -120,16 +113,6 @@ impl Otlp {
             _ => tracing::warn!("the last spans may be lost"),
         }
     }
-}
-
-/// Makes a span a child of the caller's, if the request names one.
-pub(super) fn adopt(span: &Span, headers: &HeaderMap) {
-    if span.is_disabled() || !headers.contains_key(TRACE_PARENT) {
-        return;
-    }
-    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-    // Fails where spans are only printed; those have no remote parent.
-    let _ = span.set_parent(parent);
 }
 
 /// Sends over this runtime's connections, from any thread.

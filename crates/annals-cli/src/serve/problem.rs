@@ -14,7 +14,7 @@ use annals::{Error, ErrorKind};
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
-use super::response::{self, Response};
+use super::http::{self, Response};
 use crate::wire;
 
 /// The media type of every error.
@@ -131,7 +131,7 @@ impl Problem {
     }
 
     pub(super) fn into_response(self) -> Response {
-        let mut response = response::bytes(PROBLEM_JSON, self.body());
+        let mut response = http::bytes(PROBLEM_JSON, self.body());
         *response.status_mut() = self.0.status;
         response.headers_mut().extend(self.0.headers);
         response.extensions_mut().insert(self.0.kind);

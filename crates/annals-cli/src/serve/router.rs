@@ -17,21 +17,24 @@ use std::sync::{Arc, PoisonError, RwLock};
 use annals::{Error, Result};
 use futures::FutureExt;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ALLOW, HeaderValue};
+use hyper::header::{ALLOW, HeaderMap, HeaderValue};
 use hyper::service::{HttpService, service_fn};
 use hyper::{Request, StatusCode};
 use metrics::{Counter, Histogram};
-use tracing::Instrument;
+use opentelemetry::propagation::TextMapPropagator;
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::field::Empty;
+use tracing::{Instrument, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::admission::Limits;
 use super::app::App;
-use super::call::Call;
+use super::http::Call;
+use super::http::{Body, Response};
 use super::metrics::{REFUSED, REQUESTS, SECONDS};
 use super::openapi::{self, operations as doc};
-use super::otlp;
 use super::problem::{Answer, Kind, Problem};
-use super::response::{Body, Response};
 use super::{health, ingest, journal, log, snapshots, state, tables, verify};
 
 const LIVE: &str = "/healthz";
@@ -41,6 +44,9 @@ const UNGUARDED: [&str; 2] = [LIVE, "/readyz"];
 const NO_PATH: &str = "none";
 /// The trace target with a line for each request.
 const REQUEST_LINES: &str = "annals::requests";
+
+/// The header with the caller's own span.
+const TRACE_PARENT: &str = "traceparent";
 
 /// One route.
 pub(super) struct Route {
@@ -268,7 +274,7 @@ impl Router {
             http.response.status_code = Empty,
             error.type = Empty,
         );
-        otlp::adopt(&span, request.headers());
+        adopt(&span, request.headers());
         // A panic drops the request and all that it held, so nothing half done is seen again.
         let handled = AssertUnwindSafe(self.handle(path, request)).catch_unwind();
         let answer = handled.instrument(span.clone()).await;
@@ -325,6 +331,16 @@ impl Router {
             Problem::unavailable("too many requests are in flight, or too many bytes of them")
         })
     }
+}
+
+/// Makes a span a child of the caller's, if the request names one.
+fn adopt(span: &Span, headers: &HeaderMap) {
+    if span.is_disabled() || !headers.contains_key(TRACE_PARENT) {
+        return;
+    }
+    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+    // Fails where spans are only printed; those have no remote parent.
+    let _ = span.set_parent(parent);
 }
 
 /// A bug. The panic's own message goes to the traces.

@@ -5,9 +5,9 @@ use annals::{ErrorKind, PersistenceId};
 use futures::StreamExt;
 
 use super::app::App;
-use super::call::{Call, parse};
+use super::http;
+use super::http::{Call, parse};
 use super::problem::{Answer, Problem};
-use super::response;
 use crate::wire;
 
 /// The bounds in the query.
@@ -32,7 +32,7 @@ pub(super) async fn save(call: Call) -> Answer {
     let write = async move {
         let snapshots = writer.annals().await?.snapshots();
         snapshots.save(&id, at, state).await?;
-        Ok(response::json(&wire::Position::new(&id, at)))
+        Ok(http::json(&wire::Position::new(&id, at)))
     };
     app.finish(write).await
 }
@@ -53,7 +53,7 @@ async fn load(app: &App, id: &PersistenceId, criteria: Criteria) -> Answer {
     let found = app.annals().await?.snapshots().load(id, criteria).await?;
     let absent = || Problem::absent(format!("there is no such snapshot. id=`{id}`"));
     let found: Snapshot = found.ok_or_else(absent)?;
-    Ok(response::json(&wire::Snapshot::new(&found)))
+    Ok(http::json(&wire::Snapshot::new(&found)))
 }
 
 /// `GET /v1/snapshots/{id}`: newest first. One that does not decode is reported in the traces and left
@@ -71,7 +71,7 @@ pub(super) async fn list(call: Call) -> Answer {
             Err(error) => Some(Err(error)),
         })
     });
-    response::lines(readable).await
+    http::lines(readable).await
 }
 
 /// `DELETE /v1/snapshots/{id}`: all of them, or those within the bounds.
@@ -92,7 +92,7 @@ async fn remove(app: App, id: PersistenceId, criteria: Criteria) -> Answer {
     let write = async move {
         let snapshots = writer.annals().await?.snapshots();
         snapshots.delete(&id, criteria).await?;
-        Ok(response::json(&wire::Deleted::new(&id)))
+        Ok(http::json(&wire::Deleted::new(&id)))
     };
     app.finish(write).await
 }

@@ -16,9 +16,9 @@ use futures::stream::{self, Stream, TryStreamExt};
 use hyper::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::call::header;
+use super::http::header;
+use super::http::{Response, streamed};
 use super::problem::{Answer, Problem};
-use super::response::{Response, streamed};
 
 /// The media type of server-sent events.
 const EVENT_STREAM: &str = "text/event-stream";

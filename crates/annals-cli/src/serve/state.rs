@@ -8,9 +8,9 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap, IF_MATCH, IF_NONE_MATCH};
 
-use super::call::{Call, Params, header, parse, tag_number};
+use super::http;
+use super::http::{Call, Params, header, parse, tag_number};
 use super::problem::{Answer, Kind, Problem};
-use super::response;
 use crate::wire::{self, Count};
 
 /// `GET /v1/state/{id}`
@@ -35,13 +35,13 @@ pub(super) async fn get(call: Call) -> Answer {
         tags.any(|known| known == "*" || known.trim_start_matches("W/") == tag)
     });
     if is_known {
-        let mut unchanged = response::bytes("application/json", Bytes::new());
+        let mut unchanged = http::bytes("application/json", Bytes::new());
         unchanged.headers_mut().remove(CONTENT_TYPE);
         *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(response::with_tag(state.revision, unchanged));
+        return Ok(http::with_tag(state.revision, unchanged));
     }
     let body = wire::State::new(&state, value);
-    Ok(response::tagged(state.revision, &body))
+    Ok(http::tagged(state.revision, &body))
 }
 
 /// The revision that a write becomes, however it is named.
@@ -86,7 +86,7 @@ pub(super) async fn put(call: Call) -> Answer {
         let written = states.upsert(&id, revision, value).await;
         written.map_err(problem)?;
         let body = wire::Revision::new(&id, revision);
-        Ok(response::tagged(revision, &body))
+        Ok(http::tagged(revision, &body))
     };
     app.finish(write).await
 }
@@ -99,7 +99,7 @@ pub(super) async fn delete(call: Call) -> Answer {
     let write = async move {
         let states = writer.annals().await?.states()?;
         states.delete(&id, revision).await.map_err(problem)?;
-        Ok(response::json(&wire::Deleted::new(&id)))
+        Ok(http::json(&wire::Deleted::new(&id)))
     };
     call.app.finish(write).await
 }

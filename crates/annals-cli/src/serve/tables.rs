@@ -9,9 +9,9 @@ use annals::layout::Hint;
 use annals::log::{self, LogTables};
 
 use super::app::App;
-use super::call::Call;
+use super::http;
+use super::http::Call;
 use super::problem::Answer;
-use super::response;
 use crate::commands::tables::{compare, create_missing};
 use crate::wire;
 
@@ -55,7 +55,7 @@ pub(super) async fn check(call: Call) -> Answer {
             tables.push(table.table().checked(&hints, None));
         }
     }
-    Ok(response::json(&wire::Tables { tables }))
+    Ok(http::json(&wire::Tables { tables }))
 }
 
 /// A table as it should be, and as the store has it.
@@ -104,7 +104,7 @@ pub(super) async fn create(call: Call) -> Answer {
             // The index of a new table is complete, and is marked so.
             writer.log().await?.complete_index().await?;
         }
-        Ok(response::json(&wire::Tables { tables }))
+        Ok(http::json(&wire::Tables { tables }))
     };
     call.app.finish(write).await
 }

@@ -10,9 +10,9 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 
 use super::app::App;
-use super::call::Call;
+use super::http;
+use super::http::Call;
 use super::problem::Answer;
-use super::response;
 use crate::findings::{Found, Sources};
 use crate::wire;
 
@@ -38,7 +38,7 @@ async fn of_one(app: App, id: PersistenceId, how: Verify) -> Answer {
     let found: Vec<Vec<Finding>> = found.try_collect().await?;
     let findings = found.iter().flatten().map(wire::Finding::new).collect();
     let persistence_id = id.as_str();
-    Ok(response::json(&wire::Findings {
+    Ok(http::json(&wire::Findings {
         persistence_id,
         findings,
     }))
@@ -48,7 +48,7 @@ async fn of_one(app: App, id: PersistenceId, how: Verify) -> Answer {
 pub(super) async fn all_findings(call: Call) -> Answer {
     call.no_params()?;
     let found = found(&call.app, None, Verify::Check).await?;
-    response::lines(finding_lines(found)).await
+    http::lines(finding_lines(found)).await
 }
 
 /// `POST /v1/repair`: the same, and repairs what is safe to repair.
@@ -77,7 +77,7 @@ pub(super) async fn repair_all(call: Call) -> Answer {
         });
         next.transpose().map(|line| (line, receive))
     });
-    response::lines(lines.boxed()).await
+    http::lines(lines.boxed()).await
 }
 
 fn finding_lines(found: Found) -> BoxStream<'static, Result<String>> {

@@ -124,7 +124,7 @@ impl RowDelete for AkkaRows {
             self.raise_high(id, to).await?;
         }
         self.put_low(id, to + 1, to).await?;
-        self.base.heads.forget(id);
+        self.base.forget(id);
         Ok(())
     }
 

@@ -87,7 +87,7 @@ impl RowDelete for J5ik2oRows {
             high: to,
         };
         self.raise_marker(id, markers, tail.markers).await?;
-        self.base.heads.forget(id);
+        self.base.forget(id);
         let item = self.item(&NewRow {
             id,
             number: skip.to,

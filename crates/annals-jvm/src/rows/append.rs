@@ -78,7 +78,7 @@ async fn append_anywhere<F: RowAppend>(
     id: &PersistenceId,
     stamped: &Stamped,
 ) -> Result<Ended> {
-    let known = format.base().heads.get(id).map(|head| head.last);
+    let known = format.base().head(id).map(|head| head.last);
     let mut last = match known {
         Some(known) => known,
         None => format.tail(id).await?.append_after,
@@ -102,7 +102,7 @@ async fn append_anywhere<F: RowAppend>(
 /// Appends after the event that is expected, if that is last.
 async fn append_after<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Result<Ended> {
     let Wanted { id, last, stamped } = *wanted;
-    let known = format.base().heads.get(id);
+    let known = format.base().head(id);
     let mut known = known.filter(|head| head.last == last);
     for _ in 0..TRIES_MAX {
         let head = match known.take() {

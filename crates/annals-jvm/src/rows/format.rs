@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
+use quick_cache::sync::Cache;
 
 use super::last_event::{After, Wanted};
 use super::replay::Replay;
@@ -12,12 +13,15 @@ use super::verify::{Checker, FoundMarkers, LeftBatch, VerifyRow};
 use crate::settings::AnyLayout;
 use annals::items::{Condition, Item, TableSpec, Write, WriteError};
 use annals::journal::{IdStream, Skip, Window};
-use annals::layout::support::{Known, ScannedEntry};
+use annals::layout::support::ScannedEntry;
 use annals::store::Store;
 use annals::{Error, Event, PersistenceId, Result, Token};
 
 /// Rows in the order of their numbers.
 pub(crate) type RowStream = BoxStream<'static, Result<Row>>;
+
+/// How many ids have their end in memory.
+const HEADS_MAX: usize = 100_000;
 
 /// How a conditional put ended.
 #[derive(Debug)]
@@ -33,7 +37,9 @@ pub(crate) struct Base {
     pub(crate) store: Store,
     pub(crate) table: Arc<TableSpec>,
     pub(crate) settings: Arc<AnyLayout>,
-    pub(crate) heads: Arc<Known<PersistenceId, Head>>,
+    /// The ends of histories that this process has written or read. One that is out of date is
+    /// harmless: the put is refused.
+    heads: Arc<Cache<PersistenceId, Head>>,
 }
 
 impl Base {
@@ -42,20 +48,30 @@ impl Base {
             store: store.clone(),
             table: Arc::new(table),
             settings: Arc::new(settings.clone()),
-            heads: Arc::default(),
+            heads: Arc::new(Cache::new(HEADS_MAX)),
         }
     }
 
     /// Remembers where an id's history ends. Never goes back.
     pub(crate) fn learn(&self, id: &PersistenceId, head: Head) {
-        self.heads.update(id.clone(), |known| match known {
-            Some(known) if known.next > head.next => known,
+        let head = match self.head(id) {
+            Some(known) if known.next > head.next => return,
             Some(known) => Head {
                 high: head.high.max(known.high),
                 ..head
             },
             None => head,
-        });
+        };
+        self.heads.insert(id.clone(), head);
+    }
+
+    /// Where an id's history ends, as far as this process knows.
+    pub(crate) fn head(&self, id: &PersistenceId) -> Option<Head> {
+        self.heads.get(id)
+    }
+
+    pub(crate) fn forget(&self, id: &PersistenceId) {
+        self.heads.remove(id);
     }
 
     pub(crate) async fn put(&self, item: Item, condition: Condition) -> Result<Put> {

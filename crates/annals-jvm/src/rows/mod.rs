@@ -132,7 +132,7 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
 
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
         self.0.purge(id).await?;
-        self.0.base().heads.forget(id);
+        self.0.base().forget(id);
         Ok(())
     }
 

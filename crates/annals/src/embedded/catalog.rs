@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 
-use super::{MIB, errors, key_codec};
+use super::{MIB, codec, errors};
 use crate::items::check::{check_spec, missing_table, table_exists};
 use crate::items::{
     IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
@@ -115,11 +115,11 @@ impl Catalog {
         for tree in [&self.trees.items, &self.trees.entries] {
             let mut from = Some(0);
             while let Some(start) = from {
-                let Some(entry) = tree.range(key_codec::from_table(start)).next() else {
+                let Some(entry) = tree.range(codec::from_table(start)).next() else {
                     break;
                 };
                 let key = entry.key()?;
-                let number = key_codec::table_of(&key).unwrap_or(start);
+                let number = codec::table_of(&key).unwrap_or(start);
                 if !exists(number) {
                     self.remove_all(tree, number)?;
                 }
@@ -132,7 +132,7 @@ impl Catalog {
     /// Removes every key of a table, a batch at a time. Not synced: what a crash brings back is
     /// removed at the next open.
     fn remove_all(&self, tree: &Keyspace, number: u32) -> fjall::Result<()> {
-        let range = key_codec::all(&key_codec::items_prefix(number));
+        let range = codec::all(&codec::items_prefix(number));
         let mut keys = tree.range(range);
         loop {
             let mut batch = self.db.batch();

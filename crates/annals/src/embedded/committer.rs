@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Table};
 use super::folder::Folder;
-use super::{errors, item_codec, key_codec};
+use super::{codec, errors};
 use crate::items::check::missing_table;
 use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError};
 use crate::{Error, Result};
@@ -61,10 +61,10 @@ pub(super) fn entry_keys(table: &Table, key: &Slice, item: &Item) -> Result<Vec<
     let indexes = table.spec.indexes().iter().zip(0..);
     let keys = indexes.map(|(index, number)| {
         let entry = index.key.key_of(item)?;
-        let prefix = key_codec::entries_prefix(table.number, number);
+        let prefix = codec::entries_prefix(table.number, number);
         Ok(entry.map(|entry| {
-            let entry = key_codec::entry_bytes(&entry, key);
-            key_codec::prefixed(prefix, &entry).into()
+            let entry = codec::entry_bytes(&entry, key);
+            codec::prefixed(prefix, &entry).into()
         }))
     });
     keys.collect()
@@ -230,7 +230,7 @@ impl<'a> Group<'a> {
             Condition::Always => true,
             Condition::Absent => existing.is_none(),
             Condition::Equals(..) => {
-                let item = existing.as_deref().map(item_codec::decode).transpose()?;
+                let item = existing.as_deref().map(codec::decode_item).transpose()?;
                 condition.holds(item.as_ref())
             }
         };
@@ -267,16 +267,16 @@ impl<'a> Group<'a> {
         let decoded = old
             .as_deref()
             .filter(|_| has_indexes)
-            .map(item_codec::decode);
+            .map(codec::decode_item);
         let decoded = decoded.transpose()?;
         let cost = match (&decoded, &old, &new) {
             (_, None, Some(new)) => new.cost,
             (Some(old), _, new) => {
-                let new = new.as_ref().map(|new| item_codec::decode(&new.bytes));
+                let new = new.as_ref().map(|new| codec::decode_item(&new.bytes));
                 Cost::of_write(&table.spec, Some(old), new.transpose()?.as_ref())
             }
             (None, old, new) => {
-                let old_size = old.as_deref().map(item_codec::stored_size).transpose()?;
+                let old_size = old.as_deref().map(codec::stored_size).transpose()?;
                 Cost::of_sizes(old_size, new.as_ref().map(|new| new.size))
             }
         };
@@ -350,11 +350,8 @@ fn commit(committer: &Committer, writes: HashMap<EngineKey, Option<Slice>>) -> R
 }
 
 fn refusal(change: &Change, existing: Option<Slice>) -> Result<WriteError> {
-    let item = existing.as_deref().map(item_codec::decode).transpose()?;
-    let old_size = existing
-        .as_deref()
-        .map(item_codec::stored_size)
-        .transpose()?;
+    let item = existing.as_deref().map(codec::decode_item).transpose()?;
+    let old_size = existing.as_deref().map(codec::stored_size).transpose()?;
     let sizes = Cost::of_sizes(old_size, change.new.as_ref().map(|new| new.size));
     Ok(WriteError::Refused {
         existing: item.map(Box::new),

@@ -6,12 +6,11 @@
 //! damage in its journal is lost (`integrity.rs`): keep backups. Nothing here knows about events.
 
 mod catalog;
+mod codec;
 mod committer;
 mod errors;
 mod folder;
 mod integrity;
-mod item_codec;
-mod key_codec;
 mod reads;
 
 use std::fmt;
@@ -44,7 +43,7 @@ const MIB: u64 = 1024 * 1024;
 /// An item as the engine stores it.
 #[doc(hidden)]
 pub fn stored_bytes(item: &Item) -> Vec<u8> {
-    item_codec::encode(item, item_size(item))
+    codec::encode_item(item, item_size(item))
 }
 
 /// A store in a folder.
@@ -281,7 +280,7 @@ fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
         _ => Cost::of_write(&table.spec, None, Some(item)),
     };
     let new = NewItem {
-        bytes: Slice::from(item_codec::encode(item, checked.size)),
+        bytes: Slice::from(codec::encode_item(item, checked.size)),
         size: checked.size,
         entry_keys: committer::entry_keys(table, &key, item)?,
         cost,
@@ -294,7 +293,7 @@ fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
 
 /// The key in the engine: the table's number, then the key.
 fn stored_key(table: &Table, key: &Key) -> Slice {
-    key_codec::with_key(key_codec::items_prefix(table.number), key).into()
+    codec::with_key(codec::items_prefix(table.number), key).into()
 }
 
 fn delete_change(table: &Table, key: &Key) -> Change {

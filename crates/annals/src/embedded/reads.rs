@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use fjall::{Keyspace, Readable, Snapshot};
 
 use super::catalog::{Table, Trees};
-use super::key_codec::{self, KeyRange};
-use super::{Engine, errors, item_codec, stored_key};
+use super::codec::{self, KeyRange};
+use super::{Engine, errors, stored_key};
 use crate::items::check::{CheckedQuery, check_cursor, check_query};
 use crate::items::{
     Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder, Query, Scan,
@@ -25,9 +25,9 @@ pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
         }
         let stored = snapshot.get(&engine.catalog.trees.items, stored_key(table, key));
         let stored = stored.map_err(errors::on_read)?;
-        let size = stored.as_deref().map(item_codec::stored_size).transpose()?;
+        let size = stored.as_deref().map(codec::stored_size).transpose()?;
         cost += Cost::of_read(size.unwrap_or(0), Consistency::Strong);
-        read.insert(key, stored.as_deref().map(item_codec::decode).transpose()?);
+        read.insert(key, stored.as_deref().map(codec::decode_item).transpose()?);
     }
     cost.requests = Cost::get_requests(read.len());
     let items = match keys {
@@ -44,14 +44,14 @@ pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
 pub(super) fn query(engine: &Engine, table: &Table, query: &Query) -> Result<Page> {
     let spec = &table.spec;
     let checked = check_query(spec, query)?;
-    let mut range = key_codec::query_range(&query.partition, &query.range);
+    let mut range = codec::query_range(&query.partition, &query.range);
     if let Some(cursor) = &query.after {
         let (entry, key) = check_cursor(spec, checked.schema, cursor)?;
         let last = match &query.index {
-            None => key_codec::key_bytes(&key),
-            Some(_) => key_codec::entry_bytes(&entry, &stored_key(table, &key)),
+            None => codec::key_bytes(&key),
+            Some(_) => codec::entry_bytes(&entry, &stored_key(table, &key)),
         };
-        range = key_codec::resume(range, last, query.direction);
+        range = codec::resume(range, last, query.direction);
     }
     let read = QueryRead {
         snapshot: engine.db.snapshot(),
@@ -90,7 +90,7 @@ impl QueryRead<'_> {
         prefix: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let range = key_codec::inside(prefix, self.range.clone());
+        let range = codec::inside(prefix, self.range.clone());
         let mut entries = self.snapshot.range(keyspace, range);
         loop {
             let next = match self.query.direction {
@@ -108,9 +108,9 @@ impl QueryRead<'_> {
 
     fn items(&self) -> Result<PageBuilder> {
         let mut page = PageBuilder::new(self.query.limit);
-        let prefix = key_codec::items_prefix(self.table.number);
+        let prefix = codec::items_prefix(self.table.number);
         self.each(&self.trees.items, &prefix, |bytes| {
-            Ok(page.offer(item_codec::decode(bytes)?))
+            Ok(page.offer(codec::decode_item(bytes)?))
         })?;
         Ok(page)
     }
@@ -120,12 +120,12 @@ impl QueryRead<'_> {
         let mut numbers = spec.indexes().iter().zip(0..);
         let number = numbers.find_map(|(other, number)| (other == index).then_some(number));
         let number = number.unwrap_or(u8::MAX);
-        let prefix = key_codec::entries_prefix(self.table.number, number);
+        let prefix = codec::entries_prefix(self.table.number, number);
         let mut page = PageBuilder::new(self.query.limit);
         self.each(&self.trees.entries, &prefix, |item_key| {
             let bytes = self.snapshot.get(&self.trees.items, item_key);
             let bytes = bytes.map_err(errors::on_read)?;
-            let item = bytes.as_deref().map(item_codec::decode).transpose()?;
+            let item = bytes.as_deref().map(codec::decode_item).transpose()?;
             match item.and_then(|item| index_entry(spec, index, item)) {
                 Some(entry) => Ok(page.offer(entry)),
                 None => Err(Error::corrupt(
@@ -141,20 +141,20 @@ impl QueryRead<'_> {
 
 pub(super) fn scan(engine: &Engine, table: &Table, scan: &Scan) -> Result<Page> {
     let spec = &table.spec;
-    let mut range = key_codec::segment_range(scan.segment);
+    let mut range = codec::segment_range(scan.segment);
     if let Some(cursor) = &scan.after {
         let (key, _) = check_cursor(spec, spec.key(), cursor)?;
-        range = key_codec::resume(range, key_codec::key_bytes(&key), Direction::Ascending);
+        range = codec::resume(range, codec::key_bytes(&key), Direction::Ascending);
     }
     let mut page = PageBuilder::new(scan.limit);
-    let range = key_codec::inside(&key_codec::items_prefix(table.number), range);
+    let range = codec::inside(&codec::items_prefix(table.number), range);
     for entry in engine
         .db
         .snapshot()
         .range(&engine.catalog.trees.items, range)
     {
         let bytes = entry.value().map_err(errors::on_read)?;
-        if !page.offer(item_codec::decode(&bytes)?) {
+        if !page.offer(codec::decode_item(&bytes)?) {
             break;
         }
     }

@@ -11,7 +11,6 @@ mod json;
 mod number;
 mod pages;
 mod read;
-mod size;
 mod table;
 mod value;
 mod write;
@@ -29,13 +28,12 @@ pub use check::{
     Checked, CheckedQuery, check_condition, check_item, check_key, check_query, check_scan,
     check_writes, missing_table, table_exists,
 };
-pub use cost::Cost;
+pub use cost::{Cost, item_size, value_size};
 pub use item::{Item, Key, KeyPart};
 pub use json::{item_from_json, item_to_json};
 pub use number::Number;
 pub use pages::{ItemStream, PageStream, query_all, query_pages, scan_all, scan_pages};
 pub use read::{Consistency, Cursor, Direction, Got, Page, Query, Scan, Segment, SortRange};
-pub use size::{item_size, value_size};
 pub use table::{
     Billing, IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
 };

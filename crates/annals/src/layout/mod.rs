@@ -6,7 +6,6 @@
 
 mod annals;
 mod hints;
-mod recent_cache;
 pub mod support;
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Helpers for authors of layouts: collecting findings, listing ids, caching, recognising appends.
+//! Helpers for authors of layouts: collecting findings, listing ids, recognising appends.
 //!
 //! Applications need none of this.
 
@@ -9,7 +9,6 @@ use futures::{Stream, TryStreamExt};
 
 use crate::{IdStream, PersistenceId, Result};
 
-pub use super::recent_cache::*;
 pub use crate::journal::signature::Signatures;
 pub use crate::journal::verify_scanned;
 pub use crate::verify::report::{

@@ -1,10 +1,16 @@
-//! Counters of store calls.
+//! Counters of store calls, and the same as metrics.
+//!
+//! Guarantees: all figures of a call are added at once, when it has ended.
 
 use std::ops::{Add, AddAssign, Sub};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use metrics::Counter;
+
+use crate::Result;
 #[cfg(doc)]
 use crate::items::Items;
-use crate::items::{Cost, Item, item_size};
+use crate::items::{Cost, Item, Page, WriteError, item_size};
 
 /// The operations of a store.
 ///
@@ -211,7 +217,7 @@ impl Counts {
         self.0.into_iter().fold(Count::default(), Add::add)
     }
 
-    pub(super) fn add(&mut self, verb: Verb, count: Count) {
+    fn add(&mut self, verb: Verb, count: Count) {
         if let Some(counted) = self.0.get_mut(verb as usize) {
             *counted += count;
         }
@@ -227,5 +233,130 @@ impl Sub for Counts {
             *count = *count - earlier;
         }
         self
+    }
+}
+
+/// The counters of a store, and the handles of its metrics.
+pub(super) struct Tally {
+    counted: Mutex<Counted>,
+    meters: Meters,
+}
+
+#[derive(Default)]
+struct Counted {
+    counts: Counts,
+    /// A half read unit that the metrics do not include yet.
+    has_half: bool,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Self {
+            counted: Mutex::default(),
+            meters: Meters::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    pub(super) fn take_counts(&self) -> Counts {
+        std::mem::take(&mut self.lock().counts)
+    }
+
+    pub(super) fn add(&self, verb: Verb, count: Count) {
+        let read_units = {
+            let mut counted = self.lock();
+            counted.counts.add(verb, count);
+            let halves = count.cost.read_half_units + u64::from(counted.has_half);
+            counted.has_half = halves % 2 == 1;
+            halves / 2
+        };
+        self.meters.add(verb, count, read_units);
+    }
+
+    pub(super) fn add_conditional(
+        &self,
+        verb: Verb,
+        result: &Result<Cost, WriteError>,
+        bytes: u64,
+    ) {
+        let count = match result {
+            Ok(cost) => Count::call(*cost).wrote(bytes),
+            Err(WriteError::Refused { existing, cost }) => Count {
+                refused: 1,
+                ..Count::call(*cost).read(existing.as_deref())
+            },
+            Err(WriteError::Failed(_)) => Count::failure(Cost::request()),
+        };
+        self.add(verb, count);
+    }
+
+    pub(super) fn add_page(&self, verb: Verb, result: &Result<Page>) {
+        let count = match result {
+            Ok(page) => Count::call(page.cost).read(&page.items),
+            Err(_) => Count::failure(Cost::request()),
+        };
+        self.add(verb, count);
+    }
+
+    pub(super) fn add_tables<T>(&self, result: &Result<T>) {
+        let count = match result {
+            Ok(_) => Count::call(Cost::request()),
+            Err(_) => Count::failure(Cost::request()),
+        };
+        self.add(Verb::Tables, count);
+    }
+}
+
+/// The metric of requests, by `verb`.
+pub const REQUESTS: &str = "annals_requests_total";
+/// The metric of write units.
+pub const WRITE_UNITS: &str = "annals_write_units_total";
+/// The metric of read units.
+pub const READ_UNITS: &str = "annals_read_units_total";
+/// The metric of refused conditional writes.
+pub const REFUSED: &str = "annals_refused_total";
+/// The metric of failed calls.
+pub const FAILED: &str = "annals_failed_total";
+
+/// The handles into the `metrics` crate, looked up once.
+struct Meters {
+    requests: [Counter; Verb::ALL.len()],
+    write_units: Counter,
+    read_units: Counter,
+    refused: Counter,
+    failed: Counter,
+}
+
+impl Meters {
+    fn new() -> Self {
+        metrics::describe_counter!(REQUESTS, "requests to the store of items");
+        metrics::describe_counter!(WRITE_UNITS, "write units consumed");
+        metrics::describe_counter!(READ_UNITS, "read units consumed");
+        metrics::describe_counter!(REFUSED, "writes whose condition did not hold");
+        metrics::describe_counter!(FAILED, "calls to the store that failed");
+        Self {
+            requests: Verb::ALL.map(|verb| metrics::counter!(REQUESTS, "verb" => verb.name())),
+            write_units: metrics::counter!(WRITE_UNITS),
+            read_units: metrics::counter!(READ_UNITS),
+            refused: metrics::counter!(REFUSED),
+            failed: metrics::counter!(FAILED),
+        }
+    }
+
+    fn add(&self, verb: Verb, count: Count, read_units: u64) {
+        if let Some(requests) = self.requests.get(verb as usize) {
+            requests.increment(count.cost.requests);
+        }
+        self.write_units.increment(count.cost.write_units);
+        self.read_units.increment(read_units);
+        self.refused.increment(count.refused);
+        self.failed.increment(count.failed);
     }
 }

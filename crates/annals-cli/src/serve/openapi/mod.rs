@@ -14,9 +14,9 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 
-use super::call::Call;
+use super::http;
+use super::http::Call;
 use super::problem::Answer;
-use super::response;
 use super::router::{ROUTES, Route};
 use crate::wire;
 
@@ -24,7 +24,7 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
 
 /// `GET /openapi.json`
 pub(super) async fn get(_: Call) -> Answer {
-    Ok(response::bytes("application/json", DOCUMENT.as_str()))
+    Ok(http::bytes("application/json", DOCUMENT.as_str()))
 }
 
 /// The problems that every operation may have.
@@ -81,7 +81,7 @@ impl Operation {
 
     /// Succeeds with JSON lines, or also with server-sent events.
     fn lines(self, description: &str, media: &[&str]) -> Self {
-        let media = [response::LINES].iter().chain(media);
+        let media = [http::LINES].iter().chain(media);
         let media = media.map(|media| ((*media).to_owned(), json!({"schema": {"type": "string"}})));
         let content: Map<String, Json> = media.collect();
         let response = json!({"description": description, "content": content});

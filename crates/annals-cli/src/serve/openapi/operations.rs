@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{Operation, content, etag, in_header, parameter, query, reference};
-use crate::serve::response::LINES;
+use crate::serve::http::LINES;
 use crate::wire;
 
 const EVENT_STREAM: &str = "text/event-stream";

@@ -58,12 +58,6 @@ pub(super) struct Chunk {
 pub(super) type ParseChunk = fn(&str) -> Option<(PersistenceId, ChunkOwner)>;
 
 impl ChunkedTable {
-    /// The start of a write with this timestamp.
-    pub(super) fn begin(&self, time_ms: u64) -> WriteStart {
-        let monotonic = self.store.clock().monotonic();
-        WriteStart { monotonic, time_ms }
-    }
-
     /// Whether the chunks of a write may be old enough for a sweep.
     fn is_late(&self, start: WriteStart) -> bool {
         let passed = self
@@ -84,15 +78,18 @@ impl ChunkedTable {
         Ok(())
     }
 
-    /// Writes chunks, before the item that refers to them.
-    pub(super) async fn write(&self, chunks: &[Item], start: WriteStart) -> Result<()> {
+    /// Writes chunks, before the item that refers to them; returns when that began. `time_ms` is the
+    /// time in the chunks.
+    pub(super) async fn write(&self, chunks: &[Item], time_ms: u64) -> Result<WriteStart> {
+        let monotonic = self.store.clock().monotonic();
+        let start = WriteStart { monotonic, time_ms };
         self.put_all(chunks.to_vec()).await?;
         if !chunks.is_empty() && self.is_late(start) {
             return Err(Error::unavailable(
                 "writing a large payload took too long; try again",
             ));
         }
-        Ok(())
+        Ok(start)
     }
 
     /// Writes the chunks of a completed write again if they may have been swept: because the write

@@ -222,7 +222,7 @@ pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result
             journal.store.write(&journal.table, writes).await?;
         }
     }
-    journal.heads.forget(id);
+    journal.forget(id);
     Ok(())
 }
 

@@ -9,9 +9,9 @@ use minicbor::Decoder;
 use minicbor::data::Type;
 
 use super::body::{Body, BodyBytes, ChunkSummary, ItemForm, WriteSet};
+use super::body::{Encoded, Out, Read, read_frame, write_frame};
 use super::chunks::ParseChunk;
-use super::commit_codec::{read_codec, write_codec};
-use super::frame::{Encoded, Out, Read, read_frame, write_frame};
+use super::commit::{read_codec, write_codec};
 use super::keys::{self, ChunkOwner};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Condition, Item, Key, Value};

@@ -1,28 +1,31 @@
 //! The journal on the `annals` layout: one immutable item per append.
 //!
-//! Guarantees: the conditional put of a commit, whose key must be free, provides order, fencing and
-//! atomicity. A commit that ends at v has one successor key, which starts at v + 1. Used keys are
-//! never freed: a deletion leaves a tombstone. Relies on the store's conditional puts and strongly
-//! consistent reads.
+//! An append is one conditional put of one commit, under a key that must be free: that provides order,
+//! fencing and atomicity. A commit that ends at v has one successor key, which starts at v + 1.
+//!
+//! Guarantees: a commit is only put after the end of another, so there are no gaps. Used keys are
+//! never freed or overwritten: a deletion leaves a tombstone. A refusal because of our own earlier
+//! success is recognised by the token. Relies on unique tokens, and on the store's conditional puts
+//! and strongly consistent reads.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
+use quick_cache::sync::Cache;
 use tokio::sync::OnceCell;
 
-use super::body::Body;
+use super::body::WriteSet;
 use super::chunks::ChunkedTable;
-use super::commit::Commit;
-use super::keys::{self, Bucket, Span};
+use super::commit::{Commit, Header};
+use super::keys::{self, Span};
 use super::{deletion, replay, skip, table_record, verify};
-use crate::items::{Cursor, Item, Scan, TableSpec, Value};
+use crate::items::{Condition, Cursor, Scan, TableSpec, WriteError};
 use crate::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
-    Skip, Stamped, Verify, Window, verify_scanned,
+    AppendError, Appended, Conflict, EventStream, Expected, Finding, IdStream, JournalLayout,
+    Signature, Skip, Stamped, Verify, Window, verify_scanned,
 };
-use crate::layout::recent_cache::Known;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::verify::{FindingStream, Repairs};
@@ -31,28 +34,8 @@ use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 /// How many items are read at once for a page of ids.
 const IDS_PAGE_ITEMS: u32 = 256;
 
-/// The last sequence numbers that this process has written or read. Each ends a commit that is in the
-/// journal, and commits never leave it, so a successor may be put without a read. A number that is
-/// out of date is harmless: the put is refused.
-#[derive(Debug, Default)]
-pub(super) struct Heads(Known<PersistenceId, SequenceNumber>);
-
-impl Heads {
-    pub(super) fn get(&self, id: &PersistenceId) -> Option<SequenceNumber> {
-        self.0.get(id)
-    }
-
-    pub(super) fn forget(&self, id: &PersistenceId) {
-        self.0.forget(id);
-    }
-
-    /// Remembers that a commit ends here. The highest is kept.
-    pub(super) fn learn(&self, id: &PersistenceId, last: SequenceNumber) {
-        self.0.update(id.clone(), |known| {
-            known.map_or(last, |known| known.max(last))
-        });
-    }
-}
+/// How many ids have their last sequence number in memory.
+const HEADS_MAX: usize = 100_000;
 
 /// A journal of the `annals` layout.
 #[derive(Clone, Debug)]
@@ -60,7 +43,10 @@ pub(super) struct AnnalsJournal {
     pub(super) store: Store,
     pub(super) table: Arc<TableSpec>,
     pub(super) span: Span,
-    pub(super) heads: Arc<Heads>,
+    /// The last sequence numbers that this process has written or read. Each ends a commit that is
+    /// in the journal, and commits never leave it, so a successor may be put without a read. A number
+    /// that is out of date is harmless: the put is refused.
+    heads: Arc<Cache<PersistenceId, SequenceNumber>>,
     recorded: Arc<OnceCell<()>>,
 }
 
@@ -72,7 +58,7 @@ impl AnnalsJournal {
             store,
             table,
             span,
-            heads: Arc::default(),
+            heads: Arc::new(Cache::new(HEADS_MAX)),
             recorded: Arc::new(OnceCell::new_with(is_recorded.then_some(()))),
         })
     }
@@ -91,71 +77,204 @@ impl AnnalsJournal {
         }
     }
 
-    pub(super) fn commit_of(&self, id: &PersistenceId, item: &Item) -> Result<Commit> {
-        Commit::from_item(item, id, self.span)
+    /// The last sequence number of an id, as far as this process knows.
+    pub(super) fn known_last(&self, id: &PersistenceId) -> Option<SequenceNumber> {
+        self.heads.get(id)
     }
 
-    /// The item of the commit that starts at a sequence number.
-    pub(super) async fn item_at(
-        &self,
-        id: &PersistenceId,
-        first: SequenceNumber,
-    ) -> Result<Option<Item>> {
-        let key = keys::commit(id, first, self.span);
-        let found = self.store.get(&self.table, vec![key]).await?.items;
-        Ok(found.into_iter().next().flatten())
-    }
-
-    /// The commit that starts at a sequence number.
-    pub(super) async fn commit_at(
-        &self,
-        id: &PersistenceId,
-        first: SequenceNumber,
-    ) -> Result<Option<Commit>> {
-        let item = self.item_at(id, first).await?;
-        item.map(|item| self.commit_of(id, &item)).transpose()
-    }
-
-    /// The ids that a scan finds. The first commit of an id is never removed, only emptied, so each
-    /// id has exactly one.
-    fn ids_in(&self, scan: Scan) -> IdStream {
-        let all = self.store.scan_all(&self.table, scan);
-        let ids = all.try_filter_map(move |item| {
-            let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
-            let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);
-            let id = match partition.and_then(keys::parse_commits) {
-                Some((id, Bucket(0))) => Some(id),
-                _ => None,
-            };
-            std::future::ready(Ok(id))
-        });
-        Box::pin(ids)
-    }
-
-    /// The events of a commit, with its chunks; `None` if they were deleted in the meantime.
-    pub(super) async fn events_of(&self, mut commit: Commit) -> Result<Option<Vec<Event>>> {
-        if let Some(summary) = commit.chunk_summary() {
-            let table = self.chunked_table();
-            let joined = table.join(summary, commit.chunk_keys()).await?;
-            let Some(body) = joined else {
-                return self.check_deleted(&commit).await.map(|()| None);
-            };
-            commit.stored.body = Body::Inline(body);
-        }
-        commit.events().map(Some)
-    }
-
-    /// Checks that a commit without its chunks was deleted in the meantime: a deletion writes the
-    /// tombstone before it deletes the chunks.
-    async fn check_deleted(&self, commit: &Commit) -> Result<()> {
-        let (id, first) = (&commit.id, commit.first);
-        match self.commit_at(id, first).await? {
-            Some(now) if now.is_deleted() => Ok(()),
-            _ => Err(Error::corrupt("a chunk of a commit is missing or damaged")
-                .fact("id", id)
-                .fact("number", first)),
+    /// Remembers that a commit ends here. The highest is kept.
+    pub(super) fn learn(&self, id: &PersistenceId, last: SequenceNumber) {
+        let known = self.heads.get(id);
+        if known.is_none_or(|known| known < last) {
+            self.heads.insert(id.clone(), last);
         }
     }
+
+    pub(super) fn forget(&self, id: &PersistenceId) {
+        self.heads.remove(id);
+    }
+}
+
+/// Attempts to append after the last event while other writers are faster.
+const ANY_ATTEMPTS_MAX: usize = 32;
+
+/// The result of putting a commit.
+enum Put {
+    Done(Appended),
+    /// The key is taken, by this commit if it was read.
+    Taken(Option<Box<Commit>>),
+}
+
+impl AnnalsJournal {
+    pub(super) async fn append_expecting(
+        &self,
+        id: &PersistenceId,
+        expected: Expected,
+        stamped: &Stamped,
+    ) -> Result<Appended, AppendError> {
+        self.record().await?;
+        let put = match expected {
+            Expected::Empty => self.put_after(id, None, stamped).await?,
+            Expected::Last(number) => self.put_after_checked(id, number, stamped).await?,
+            Expected::Any => self.put_after_last(id, stamped).await?,
+        };
+        match put {
+            Put::Done(appended) => {
+                self.learn(id, appended.last);
+                Ok(appended)
+            }
+            Put::Taken(existing) => {
+                let found = match existing {
+                    Some(existing) => {
+                        self.learn(id, existing.last()?);
+                        self.events_of(*existing).await?.unwrap_or_default()
+                    }
+                    None => Vec::new(),
+                };
+                Err(AppendError::Conflict(Box::new(Conflict {
+                    id: id.clone(),
+                    expected,
+                    found: directly_after(expected, found),
+                })))
+            }
+        }
+    }
+
+    /// Puts after a sequence number, if it is known or found to end a commit.
+    async fn put_after_checked(
+        &self,
+        id: &PersistenceId,
+        number: SequenceNumber,
+        stamped: &Stamped,
+    ) -> Result<Put> {
+        if self.known_last(id) != Some(number) {
+            match self.covering(id, number).await? {
+                Some(commit) if commit.last()? == number => {}
+                // In the middle of a commit, or after the end.
+                other => return Ok(Put::Taken(other.map(Box::new))),
+            }
+        }
+        self.put_after(id, Some(number), stamped).await
+    }
+
+    /// Puts after the last event. If one commit was missed, the refusal returns it; if more were
+    /// missed, the end is searched.
+    async fn put_after_last(&self, id: &PersistenceId, stamped: &Stamped) -> Result<Put> {
+        let mut last = match self.known_last(id) {
+            Some(known) => Some(known),
+            None => self.find_highest(id).await?,
+        };
+        for lag in 0..ANY_ATTEMPTS_MAX {
+            match self.put_after(id, last, stamped).await? {
+                Put::Done(appended) => return Ok(Put::Done(appended)),
+                Put::Taken(Some(existing)) => {
+                    let end = existing.last()?;
+                    self.learn(id, end);
+                    last = match lag {
+                        0 => Some(end),
+                        _ => self.find_highest(id).await?,
+                    };
+                }
+                Put::Taken(None) => break,
+            }
+        }
+        Ok(Put::Taken(None))
+    }
+
+    async fn put_after(
+        &self,
+        id: &PersistenceId,
+        last: Option<SequenceNumber>,
+        stamped: &Stamped,
+    ) -> Result<Put> {
+        let (table, commit) = (self.chunked_table(), commit_after(id, last, stamped)?);
+        let (first, last) = (commit.first, commit.last()?);
+        let (WriteSet { item, mut chunks }, has_snapshot) = commit.write(self.span)?;
+        let written = match chunks.is_empty() {
+            true => None,
+            false => Some(table.write(&chunks, stamped.time_ms).await?),
+        };
+        match self.store.put(&self.table, item, Condition::Absent).await {
+            Ok(_) => {
+                if let Some(start) = written {
+                    table.rewrite_if_late(&chunks, start, false).await?;
+                }
+                Ok(Put::Done(Appended {
+                    first,
+                    last,
+                    time_ms: stamped.time_ms,
+                    has_snapshot,
+                }))
+            }
+            Err(WriteError::Failed(error)) => Err(error),
+            Err(WriteError::Refused { existing, .. }) => {
+                let existing = existing.ok_or_else(|| {
+                    Error::unavailable(
+                        "the store refused a commit without an existing item; try again",
+                    )
+                })?;
+                let existing = self.commit_of(id, &existing)?;
+                let kept = existing.chunk_keys();
+                table.remove_refused(&chunks, &kept).await;
+                if existing.token() != stamped.token {
+                    return Ok(Put::Taken(Some(Box::new(existing))));
+                }
+                // Our own: its response was lost.
+                chunks.retain(|chunk| {
+                    self.table
+                        .key_of(chunk)
+                        .is_ok_and(|key| kept.contains(&key))
+                });
+                if let Some(start) = written {
+                    table.rewrite_if_late(&chunks, start, false).await?;
+                }
+                Ok(Put::Done(Appended {
+                    first,
+                    last: existing.last()?,
+                    time_ms: existing.stored.header.time_ms,
+                    has_snapshot: existing.stored.header.snapshot.is_some(),
+                }))
+            }
+        }
+    }
+}
+
+fn commit_after(
+    id: &PersistenceId,
+    last: Option<SequenceNumber>,
+    stamped: &Stamped,
+) -> Result<Commit> {
+    let first = last.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next);
+    let count = stamped.append.events.len() as u64;
+    let used_up =
+        || Error::invalid("there are no more sequence numbers for this id").fact("id", id);
+    let first = first.ok_or_else(used_up)?;
+    first.plus(count.saturating_sub(1)).ok_or_else(used_up)?;
+    let header = Header {
+        count,
+        time_ms: stamped.time_ms,
+        token: stamped.token,
+        gone: 0,
+        low: None,
+        causation: stamped.append.causation.clone(),
+        correlation: stamped.append.correlation.clone(),
+        snapshot: stamped.append.snapshot.clone(),
+    };
+    Commit::of_events(id, first, header, &stamped.append.events)
+}
+
+/// The found events, if they begin directly after the expected sequence number.
+fn directly_after(expected: Expected, mut found: Vec<Event>) -> Vec<Event> {
+    let next = match expected {
+        Expected::Empty => Some(SequenceNumber::FIRST),
+        Expected::Last(number) => number.next(),
+        Expected::Any => None,
+    };
+    found.retain(|event| next.is_some_and(|next| event.sequence_number >= next));
+    if found.first().map(|event| event.sequence_number) != next {
+        found.clear();
+    }
+    found
 }
 
 #[async_trait]

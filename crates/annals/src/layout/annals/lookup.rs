@@ -3,20 +3,87 @@
 //! Guarantees: the highest sequence number takes one request with a hint, or for an id in its first
 //! bucket; otherwise about twice the logarithm of the number of buckets. The search only ends after
 //! the successor's bucket was read without finding it, so a wrong hint, or a bucket that a long
-//! commit spans, costs requests and never gives a wrong result. Relies on `append.rs`: all earlier
+//! commit spans, costs requests and never gives a wrong result. Relies on appends: all earlier
 //! sequence numbers are used.
 
 use futures::TryStreamExt;
 
+use super::body::Body;
 use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
-use crate::items::{KeyPart, Query, SortRange};
-use crate::journal::Signature;
+use crate::items::{Item, KeyPart, Query, Scan, SortRange, Value};
 use crate::journal::signature::Signatures;
-use crate::{PersistenceId, Result, SequenceNumber};
+use crate::journal::{IdStream, Signature};
+use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 impl AnnalsJournal {
+    pub(super) fn commit_of(&self, id: &PersistenceId, item: &Item) -> Result<Commit> {
+        Commit::from_item(item, id, self.span)
+    }
+
+    /// The item of the commit that starts at a sequence number.
+    pub(super) async fn item_at(
+        &self,
+        id: &PersistenceId,
+        first: SequenceNumber,
+    ) -> Result<Option<Item>> {
+        let key = keys::commit(id, first, self.span);
+        let found = self.store.get(&self.table, vec![key]).await?.items;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// The commit that starts at a sequence number.
+    pub(super) async fn commit_at(
+        &self,
+        id: &PersistenceId,
+        first: SequenceNumber,
+    ) -> Result<Option<Commit>> {
+        let item = self.item_at(id, first).await?;
+        item.map(|item| self.commit_of(id, &item)).transpose()
+    }
+
+    /// The ids that a scan finds. The first commit of an id is never removed, only emptied, so each
+    /// id has exactly one.
+    pub(super) fn ids_in(&self, scan: Scan) -> IdStream {
+        let all = self.store.scan_all(&self.table, scan);
+        let ids = all.try_filter_map(move |item| {
+            let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
+            let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);
+            let id = match partition.and_then(keys::parse_commits) {
+                Some((id, Bucket(0))) => Some(id),
+                _ => None,
+            };
+            std::future::ready(Ok(id))
+        });
+        Box::pin(ids)
+    }
+
+    /// The events of a commit, with its chunks; `None` if they were deleted in the meantime.
+    pub(super) async fn events_of(&self, mut commit: Commit) -> Result<Option<Vec<Event>>> {
+        if let Some(summary) = commit.chunk_summary() {
+            let table = self.chunked_table();
+            let joined = table.join(summary, commit.chunk_keys()).await?;
+            let Some(body) = joined else {
+                return self.check_deleted(&commit).await.map(|()| None);
+            };
+            commit.stored.body = Body::Inline(body);
+        }
+        commit.events().map(Some)
+    }
+
+    /// Checks that a commit without its chunks was deleted in the meantime: a deletion writes the
+    /// tombstone before it deletes the chunks.
+    async fn check_deleted(&self, commit: &Commit) -> Result<()> {
+        let (id, first) = (&commit.id, commit.first);
+        match self.commit_at(id, first).await? {
+            Some(now) if now.is_deleted() => Ok(()),
+            _ => Err(Error::corrupt("a chunk of a commit is missing or damaged")
+                .fact("id", id)
+                .fact("number", first)),
+        }
+    }
+
     /// The last commit of a bucket that starts at or before a sequence number.
     async fn last_in(
         &self,
@@ -118,7 +185,7 @@ impl AnnalsJournal {
 
     /// The highest sequence number, and the commit that ends there if it was read.
     async fn search(&self, id: &PersistenceId) -> Result<Option<(SequenceNumber, Option<Commit>)>> {
-        let mut last = self.heads.get(id);
+        let mut last = self.known_last(id);
         let mut newest: Option<Commit> = None;
         let mut seen: Option<Bucket> = None;
         let mut empty: Option<Bucket> = None;
@@ -148,7 +215,7 @@ impl AnnalsJournal {
         let Some(last) = last else {
             return Ok(None);
         };
-        self.heads.learn(id, last);
+        self.learn(id, last);
         let ends_there = |commit: &Commit| commit.last().is_ok_and(|end| end == last);
         Ok(Some((last, newest.filter(ends_there))))
     }

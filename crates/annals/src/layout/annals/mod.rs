@@ -1,14 +1,11 @@
 //! The `annals` layout: one immutable item per append. `docs/format.md` describes the bytes.
 
-mod append;
 mod body;
 mod chunks;
 mod commit;
-mod commit_codec;
 mod deletion;
 mod envelope;
 mod envelope_store;
-mod frame;
 mod journal;
 mod keys;
 mod lookup;

@@ -154,7 +154,7 @@ impl Reader {
         // Do not cache again what was only read from the cache: a purge may have changed it.
         let is_seen = !was_known || self.next != Some(self.window.from);
         if let Some(last) = last.flatten().filter(|_| is_seen) {
-            self.journal.heads.learn(&self.id, last);
+            self.journal.learn(&self.id, last);
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Reader {
     fn is_at_boundary(&self) -> bool {
         match SequenceNumber::new(self.window.from.get() - 1) {
             None => true,
-            before => self.journal.heads.get(&self.id) == before,
+            before => self.journal.known_last(&self.id) == before,
         }
     }
 

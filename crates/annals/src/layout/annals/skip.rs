@@ -6,7 +6,7 @@
 
 use super::body::Body;
 use super::commit::{COMMIT_EVENTS_MAX, Commit};
-use super::commit_codec::{Header, StoredCommit};
+use super::commit::{Header, StoredCommit};
 use super::deletion;
 use super::journal::AnnalsJournal;
 use crate::items::{Condition, WriteError};
@@ -73,6 +73,6 @@ async fn skip_some(
             }
         }
     }
-    journal.heads.learn(id, end);
+    journal.learn(id, end);
     Ok(end)
 }

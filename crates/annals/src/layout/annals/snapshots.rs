@@ -162,9 +162,8 @@ fn matches(envelope: &Envelope, criteria: &Criteria) -> bool {
 impl SnapshotLayout for AnnalsSnapshots {
     async fn save(&self, snapshot: Snapshot) -> Result<()> {
         let token = Token::draw(self.table.store.random());
-        let start = self.table.begin(snapshot.time_ms);
         let WriteSet { item, chunks } = Envelope::of_snapshot(&snapshot, token)?.write()?;
-        self.table.write(&chunks, start).await?;
+        let start = self.table.write(&chunks, snapshot.time_ms).await?;
         let (existing, is_repeated) = self.replace(item).await?;
         // Between two attempts it may have been stored, then replaced or deleted with its chunks.
         self.table

@@ -112,9 +112,8 @@ impl StateLayout for AnnalsStates {
 
     async fn put_over(&self, state: State, before: Revision) -> Result<(), StateError> {
         let token = Token::draw(self.table.store.random());
-        let start = self.table.begin(state.time_ms);
         let WriteSet { item, chunks } = Envelope::of_state(&state, token)?.write()?;
-        self.table.write(&chunks, start).await?;
+        let start = self.table.write(&chunks, state.time_ms).await?;
         let write = ValueWrite {
             before,
             token,

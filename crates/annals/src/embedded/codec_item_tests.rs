@@ -24,8 +24,8 @@ fn samples() -> Vec<Item> {
 fn every_type_decodes_unchanged() {
     for item in samples() {
         let size = item_size(&item);
-        let bytes = encode(&item, size);
-        assert_eq!(decode(&bytes).unwrap(), item);
+        let bytes = encode_item(&item, size);
+        assert_eq!(decode_item(&bytes).unwrap(), item);
         assert_eq!(stored_size(&bytes).unwrap(), size);
     }
 }
@@ -34,25 +34,25 @@ fn every_type_decodes_unchanged() {
 fn damaged_bytes_are_corrupt_and_never_a_panic() {
     let random = Random::seeded(3);
     for item in samples() {
-        let bytes = encode(&item, item_size(&item));
+        let bytes = encode_item(&item, item_size(&item));
         for cut in 0..bytes.len() {
-            let error = decode(&bytes[..cut]).unwrap_err();
+            let error = decode_item(&bytes[..cut]).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "{cut}");
         }
         for _ in 0..2_000 {
             let mut damaged = bytes.clone();
             let at = random.below(damaged.len() as u64) as usize;
             damaged[at] = random.bits() as u8;
-            let _ = decode(&damaged);
+            let _ = decode_item(&damaged);
         }
     }
 }
 
 #[test]
 fn a_newer_format_is_refused() {
-    let mut bytes = encode(&Item::new().with("a", "b"), 2);
+    let mut bytes = encode_item(&Item::new().with("a", "b"), 2);
     bytes[0] = 2;
-    let error = decode(&bytes).unwrap_err();
+    let error = decode_item(&bytes).unwrap_err();
     assert!(error.to_string().contains("update annals"), "{error}");
 }
 
@@ -67,9 +67,9 @@ fn the_bytes_of_items_never_change() {
             .map(|two| u8::from_str_radix(two, 16).unwrap())
             .collect();
         let item = item(json);
-        assert_eq!(decode(&bytes).unwrap(), item);
+        assert_eq!(decode_item(&bytes).unwrap(), item);
         assert_eq!(
-            encode(&item, item_size(&item)),
+            encode_item(&item, item_size(&item)),
             bytes,
             "{}",
             item_to_json(&item)
