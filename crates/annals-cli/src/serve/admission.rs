@@ -1,24 +1,37 @@
-//! Admission: how much the server takes on at once, and what becomes of it.
+//! Admission: who may call, and how much the server takes on at once.
 //!
+//! - [`Guard`]: a token, or loopback only.
 //! - [`Limits`]: how much of everything.
 //! - [`InFlight`]: requests and the bytes of their bodies, never more than the limits.
 //! - [`AppendQueue`]: appends without an expectation to the same id, one after the other.
 //! - [`DetachedWrites`]: writes of disconnected clients, finished all the same.
 //!
-//! Promises: a write that was begun is finished, and a shutdown waits for it; it stays in flight
-//! until it ends, so that nobody makes room by hanging up.
+//! Promises: remote clients need a token, unless `--insecure` is given; tokens are compared in
+//! constant time and never printed. Without a token a request must name a loopback host, so that a
+//! page in a browser cannot reach the server under a name of its own (DNS rebinding), and one that
+//! changes something must not come from a page of another site, as browsers declare it. A write that
+//! was begun is finished, and a shutdown waits for it; it stays in flight until it ends, so that a
+//! client does not make room by disconnecting.
 
+use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use annals::PersistenceId;
+use annals::{Error, PersistenceId, Result};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::{Method, StatusCode};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
+
+use super::problem::{Kind, Problem};
 
 /// How many ids can have a queue of their own; some share one by chance.
 const QUEUES: usize = 4_096;
@@ -240,106 +253,123 @@ impl<T: Send + 'static> Drop for Finishing<T> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::sync::oneshot;
+/// The fewest bytes of a token: too many to guess.
+const TOKEN_BYTES_MIN: usize = 16;
+/// Browsers name the site that a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-    fn two_requests_of_ten_bytes() -> InFlight {
-        InFlight::new(&Limits {
-            requests: 2,
-            body_bytes: 10,
-            bodies_bytes: 10,
-            ..Limits::default()
+/// What a request needs to be let in.
+#[derive(Clone)]
+pub(crate) enum Guard {
+    /// A loopback name in `Host`.
+    Loopback,
+    /// The token with this hash.
+    Token([u8; 32]),
+    /// Nothing.
+    Open,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "Loopback",
+            Self::Token(_) => "Token",
+            Self::Open => "Open",
         })
     }
+}
 
-    #[test]
-    fn requests_over_the_limit_are_refused() {
-        let all = two_requests_of_ten_bytes();
-        let (one, two) = (all.admit(0), all.admit(0));
-        assert!(one.is_some() && two.is_some());
-        assert!(all.admit(0).is_none());
-        assert!(all.admit(0).is_none(), "a refused request takes no permit");
-        drop(one);
-        assert!(all.admit(0).is_some());
+impl Guard {
+    /// The guard of a server at this address.
+    ///
+    /// # Errors
+    /// `Invalid` where remote clients would need no token, or the token is too short.
+    pub(crate) fn new(address: SocketAddr, token: Option<&str>, is_insecure: bool) -> Result<Self> {
+        match token.map(str::trim) {
+            Some(token) if token.len() < TOKEN_BYTES_MIN => Err(Error::invalid(format!(
+                "a token has at least {TOKEN_BYTES_MIN} bytes; make one with `openssl rand -hex 32`"
+            ))),
+            Some(token) => Ok(Self::Token(hash(token.as_bytes()))),
+            None if is_insecure => Ok(Self::Open),
+            None if address.ip().is_loopback() => Ok(Self::Loopback),
+            None => Err(Error::invalid(format!(
+                "remote clients need a token: set --token-file or ANNALS_TOKEN, or pass --insecure. listen=`{address}`"
+            ))),
+        }
     }
 
-    #[test]
-    fn bytes_over_the_limit_are_refused() {
-        let all = two_requests_of_ten_bytes();
-        let most = all.admit(9);
-        assert!(most.is_some());
-        assert!(all.admit(2).is_none());
-        assert!(all.admit(1).is_some());
-        drop(most);
-        assert!(all.admit(10).is_some());
-    }
-
-    #[test]
-    fn one_body_within_its_limit_fits() {
-        let limits = Limits {
-            body_bytes: 100,
-            bodies_bytes: 10,
-            ..Limits::default()
-        };
-        assert!(InFlight::new(&limits).admit(100).is_some());
-    }
-
-    #[test]
-    fn a_detached_write_is_counted_over_the_limit() {
-        let all = two_requests_of_ten_bytes();
-        let (one, two) = (all.admit(10), all.admit(0));
-        let kept = all.take(10);
-        drop((one, two));
-        assert!(all.admit(1).is_none(), "its bytes are still there");
-        let other = all.admit(0);
-        assert!(other.is_some() && all.admit(0).is_none());
-        drop(kept);
-        assert!(all.admit(10).is_some());
-    }
-
-    #[tokio::test]
-    async fn the_write_of_a_disconnected_client_is_finished_and_in_flight_until_then() {
-        let in_flight = InFlight::new(&Limits {
-            requests: 1,
-            ..Limits::default()
-        });
-        let detached = DetachedWrites::new(in_flight.clone());
-        let (go, gone) = oneshot::channel::<()>();
-        let (done, is_done) = oneshot::channel();
-        let write = async move {
-            gone.await.unwrap();
-            done.send(7).unwrap();
-        };
-        let permit = in_flight.admit(0).unwrap();
-        let mut finishing = Finishing::new(write, &detached);
-        assert!(futures::poll!(&mut finishing).is_pending());
-        assert!(detached.tasks.is_empty(), "no task while it is connected");
-        drop((finishing, permit));
-        assert!(in_flight.admit(0).is_none(), "it is still in flight");
-        go.send(()).unwrap();
-        detached.finish().await;
-        assert_eq!(is_done.await.unwrap(), 7);
-        assert!(in_flight.admit(0).is_some());
-    }
-
-    #[tokio::test]
-    async fn a_detached_write_keeps_the_bytes_of_its_body() {
-        let in_flight = two_requests_of_ten_bytes();
-        let detached = DetachedWrites::new(in_flight.clone());
-        let permit = in_flight.admit(10).unwrap();
-        let write = std::future::pending::<()>();
-        let answering = permit.hold(async { drop(Finishing::new(write, &detached)) });
-        answering.await;
-        assert!(in_flight.admit(1).is_none());
-        assert!(in_flight.admit(0).is_some());
-    }
-
-    #[tokio::test]
-    async fn a_finished_write_leaves_no_task() {
-        let detached = DetachedWrites::new(two_requests_of_ten_bytes());
-        assert_eq!(Finishing::new(async { 7 }, &detached).await, 7);
-        assert!(detached.tasks.is_empty());
+    /// Lets a request in, or not.
+    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+        match self {
+            // A page of another site does not know the token.
+            Self::Open | Self::Loopback if !method.is_safe() && is_cross_site(headers) => {
+                Err(Problem::new(
+                    StatusCode::FORBIDDEN,
+                    Kind::Unauthorized,
+                    "without a token, pages of other sites may not change anything; check the headers Origin and Sec-Fetch-Site",
+                ))
+            }
+            Self::Open => Ok(()),
+            Self::Token(wanted) => match bearer(headers) {
+                Some(given) if bool::from(hash(given).ct_eq(wanted)) => Ok(()),
+                Some(_) => Err(Problem::unauthorized("wrong token")),
+                None => Err(Problem::unauthorized(
+                    "send the token: `Authorization: Bearer TOKEN`",
+                )),
+            },
+            Self::Loopback if names_loopback(headers) => Ok(()),
+            Self::Loopback => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                Kind::Unauthorized,
+                "without a token, only loopback names such as localhost are answered; check the header Host",
+            )),
+        }
     }
 }
+
+fn hash(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked("bearer ".len())?;
+    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+    is_bearer.then_some(token.trim_ascii())
+}
+
+/// Whether the request comes from a page of another site. Older browsers send the page's origin
+/// alone, and programs neither.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get(SEC_FETCH_SITE) {
+        return site != "same-origin" && site != "none";
+    }
+    let Some(origin) = headers.get(ORIGIN) else {
+        return false;
+    };
+    let authority = origin.to_str().ok().and_then(|it| it.split_once("://"));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    authority
+        .zip(host)
+        .is_none_or(|((_, authority), host)| !authority.eq_ignore_ascii_case(host))
+}
+
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else {
+        return false;
+    };
+    // `name`, `name:port`, `[v6]` or `[v6]:port`.
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let address: Option<IpAddr> = name.parse().ok();
+    address.map_or_else(
+        || name.eq_ignore_ascii_case("localhost"),
+        |address| address.is_loopback(),
+    )
+}
+
+#[cfg(test)]
+#[path = "admission_tests.rs"]
+mod tests;

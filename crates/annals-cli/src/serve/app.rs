@@ -14,8 +14,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{AppendQueue, DetachedWrites, Finishing, InFlight, Limits};
-use super::auth::Guard;
+use super::admission::{AppendQueue, DetachedWrites, Finishing, Guard, InFlight, Limits};
 use super::metrics;
 use super::problem::Answer;
 use super::sweeper::Horizon;

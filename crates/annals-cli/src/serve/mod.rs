@@ -1,13 +1,12 @@
 //! The HTTP server: everything the command line does to events, for programs in any language.
 //!
 //! Promises: an acknowledged write is durable, and the write of a disconnected client is finished; an
-//! error says what to do, as `application/problem+json`; safe by default (see `auth` and `admission`).
+//! error says what to do, as `application/problem+json`; safe by default (see `admission`).
 //! Trusts: the library with every rule about events.
 //! Never: keeps anything that a restart would lose.
 
 mod admission;
 mod app;
-mod auth;
 mod connections;
 mod health;
 mod http;
@@ -27,8 +26,7 @@ mod tables;
 mod tail;
 mod verify;
 
-pub(crate) use admission::Limits;
+pub(crate) use admission::{Guard, Limits};
 pub(crate) use app::App;
-pub(crate) use auth::Guard;
 pub(crate) use connections::run;
 pub(crate) use otlp::Otlp;

@@ -13,6 +13,7 @@
 //! nothing after it reads the engine.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +21,6 @@ use fjall::{Database, OwnedWriteBatch, PersistMode, Slice};
 use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Table};
-use super::folder::Folder;
 use super::{codec, errors};
 use crate::items::check::missing_table;
 use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError};
@@ -95,7 +95,8 @@ impl Tally {
 pub(super) struct Committer {
     pub(super) db: Database,
     pub(super) catalog: Arc<Catalog>,
-    pub(super) folder: Arc<Folder>,
+    /// For its free space.
+    pub(super) folder: PathBuf,
     pub(super) reserve_bytes: u64,
     pub(super) tally: Arc<Tally>,
 }
@@ -134,13 +135,26 @@ impl Committer {
     }
 
     fn create(&self, spec: TableSpec) -> Result<()> {
-        self.has_space(self.folder.free_bytes()?, 0)?;
+        self.has_space(self.free_bytes()?, 0)?;
         self.catalog.create(spec)
+    }
+
+    /// Free bytes on the disk.
+    fn free_bytes(&self) -> Result<u64> {
+        let path = &self.folder;
+        let stat = rustix::fs::statvfs(path).map_err(|cause| {
+            errors::on_folder(
+                cause.into(),
+                "read the free space of the disk",
+                path.display(),
+            )
+        })?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
     fn has_space(&self, free_bytes: u64, wanted: usize) -> Result<()> {
         if free_bytes < self.reserve_bytes.saturating_add(wanted as u64) {
-            return Err(errors::disk_full(&self.folder.path().display()));
+            return Err(errors::disk_full(&self.folder.display()));
         }
         Ok(())
     }
@@ -201,7 +215,7 @@ impl<'a> Group<'a> {
         let committer = self.committer;
         let free = self
             .free_bytes
-            .get_or_insert_with(|| committer.folder.free_bytes());
+            .get_or_insert_with(|| committer.free_bytes());
         committer.has_space(free.clone()?, self.bytes + bytes)
     }
 

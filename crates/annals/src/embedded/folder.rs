@@ -146,18 +146,6 @@ impl Folder {
         };
         write().map_err(|cause| errors::on_folder(cause, "close the store", self.path.display()))
     }
-
-    /// Free bytes on the disk.
-    pub(super) fn free_bytes(&self) -> Result<u64> {
-        let stat = rustix::fs::statvfs(&self.path).map_err(|cause| {
-            errors::on_folder(
-                cause.into(),
-                "read the free space of the disk",
-                self.path.display(),
-            )
-        })?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-    }
 }
 
 /// Creates the folder and its parents, durably.

@@ -81,7 +81,7 @@ pub struct Embedded {
 struct Engine {
     catalog: Arc<Catalog>,
     db: Database,
-    folder: Arc<Folder>,
+    folder: Folder,
 }
 
 /// How well group commit works: changes and the groups they shared.
@@ -122,7 +122,7 @@ impl Embedded {
     /// `Unavailable` if another process has it open; `Invalid` if the folder cannot be used, is not a
     /// store, or was written by a newer version; `Corrupt` if its files are damaged.
     pub fn open(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
-        let folder = Arc::new(Folder::open(folder)?);
+        let folder = Folder::open(folder)?;
         let failed = |error| errors::on_open(error, folder.path());
         integrity::check(&folder.engine())?;
         let db = Database::builder(folder.engine())
@@ -137,7 +137,7 @@ impl Embedded {
         let committer = Committer {
             db: db.clone(),
             catalog: catalog.clone(),
-            folder: folder.clone(),
+            folder: folder.path().to_owned(),
             reserve_bytes: settings.reserve_mib.saturating_mul(MIB),
             tally: tally.clone(),
         };

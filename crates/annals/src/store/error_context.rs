@@ -5,7 +5,7 @@
 //! ever shown.
 
 use crate::Error;
-use crate::items::{Item, Key, Query, SortRange, TableName, TableSpec, Write, WriteError};
+use crate::items::{Key, Query, SortRange, TableName, TableSpec, Write, WriteError};
 
 /// Maximum keys shown.
 const KEYS_MAX: usize = 3;
@@ -84,8 +84,8 @@ impl<'a> ErrorContext<'a> {
         }
     }
 
-    pub(super) fn put(table: &'a TableSpec, item: &Item) -> Self {
-        let key = table.key().key_of(item).ok().flatten();
+    /// The context of a put, after it failed; `None` if the item has no valid key.
+    pub(super) fn put(table: &'a TableSpec, key: Option<Key>) -> Self {
         Self {
             subject: Subject::Keys(FirstKeys {
                 count: key.iter().len(),

@@ -261,11 +261,11 @@ impl Items for Observed {
         condition: Condition,
     ) -> Result<Cost, WriteError> {
         let bytes = bytes_of(&item);
-        let context = ErrorContext::put(table, &item);
+        let key = table.key().key_of(&item).ok().flatten();
         let call = self.inner.put(table, item, condition);
         let result = in_span("put", table.name(), call, kind_of_write).await;
         self.tally.add_conditional(Verb::Put, &result, bytes);
-        result.map_err(|error| context.annotate_write(error))
+        result.map_err(|error| ErrorContext::put(table, key).annotate_write(error))
     }
 
     async fn delete(
