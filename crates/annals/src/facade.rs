@@ -1,8 +1,6 @@
 //! The facade: journal, snapshots, durable state, entities and log on one store.
 
-use std::sync::Arc;
-
-use crate::entity::{Entity, EntitySettings, Executor, Host, Region, durable};
+use crate::entity::{Entity, EntitySettings, Executor, Host, Region, Shared, durable};
 use crate::journal::Journal;
 use crate::layout::{AnnalsLayout, Layout};
 use crate::log::Log;
@@ -117,9 +115,8 @@ impl Annals {
         Host {
             journal: self.journal.clone(),
             snapshots: self.snapshots.clone(),
-            clock: self.store.clock().clone(),
-            recoveries: settings.recoveries(),
-            settings: Arc::new(settings),
+            shared: Shared::new(self.store.clock(), &settings),
+            settings,
         }
     }
 
@@ -139,9 +136,8 @@ impl Annals {
     ) -> Result<durable::Host<E>> {
         Ok(durable::Host {
             states: self.states()?.clone(),
-            clock: self.store.clock().clone(),
-            recoveries: settings.recoveries(),
-            settings: Arc::new(settings),
+            shared: Shared::new(self.store.clock(), &settings),
+            settings,
         })
     }
 

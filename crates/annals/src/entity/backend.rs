@@ -2,7 +2,7 @@
 //! durable values.
 //!
 //! Regions and executors are written once, on these traits. [`Host`](super::Host) implements them
-//! for events, [`durable::Host`](super::durable::Host) for values.
+//! for events in a journal, [`durable::Host`](super::durable::Host) for durable values in states.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,8 +12,34 @@ use tokio::sync::Semaphore;
 
 use super::effect::AfterCommand;
 use super::settings::Residency;
-use super::{AskError, Once};
+use super::{AskError, EntitySettings, Once};
 use crate::{Clock, PersistenceId, Result};
+
+/// Stores entities of type `E`: a journal their events, states their values.
+pub(crate) trait Storage<E> {
+    type Backend: Backend<State = E>;
+}
+
+/// What the entities of one type share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) residency: Residency,
+    /// Limits concurrent recoveries.
+    pub(super) recoveries: Semaphore,
+}
+
+impl Shared {
+    pub(crate) fn new<E>(clock: &Arc<dyn Clock>, settings: &EntitySettings<E>) -> Self {
+        let residency = settings.residency.clone();
+        let most = residency.max_recoveries.min(Semaphore::MAX_PERMITS);
+        Self {
+            clock: clock.clone(),
+            residency,
+            recoveries: Semaphore::new(most),
+        }
+    }
+}
 
 /// Loads and maintains the entities of one type.
 pub(crate) trait Backend: Sized + Send + Sync + 'static {
@@ -25,12 +51,7 @@ pub(crate) trait Backend: Sized + Send + Sync + 'static {
     /// The name of the entity type.
     const TYPE: &'static str;
 
-    fn clock(&self) -> &Arc<dyn Clock>;
-
-    fn residency(&self) -> &Residency;
-
-    /// Limits concurrent recoveries.
-    fn recoveries(&self) -> &Semaphore;
+    fn shared(&self) -> &Shared;
 
     fn state(loaded: &Self::Loaded) -> &Self::State;
 
@@ -102,21 +123,12 @@ pub(crate) struct Completed<R> {
     pub(super) after: AfterCommand,
 }
 
+/// What the caller of a command gets.
+pub(super) type Answer<B, C> =
+    Result<Once<<B as Execute<C>>::Reply>, AskError<<B as Execute<C>>::Error>>;
+
 /// Load an entity, within the limit of concurrent recoveries.
 pub(super) async fn load<B: Backend>(backend: &B, id: &PersistenceId) -> Result<B::Loaded> {
-    let _permit = backend.recoveries().acquire().await;
+    let _permit = backend.shared().recoveries.acquire().await;
     backend.load(id).await
-}
-
-/// Load an entity, execute one command, and drop the entity.
-pub(super) async fn execute_once_loaded<B: Execute<C>, C>(
-    backend: &B,
-    id: &str,
-    request: Request<'_, C>,
-) -> Result<Once<B::Reply>, AskError<B::Error>> {
-    let mut loaded = load(backend, &B::persistence_id(id)?).await?;
-    let completed = backend.execute(&mut loaded, request).await?;
-    backend.maintain_safely(&mut loaded).await;
-    // `passivate` and `stop` mean nothing here: the entity leaves memory anyway.
-    Ok(completed.reply)
 }

@@ -3,14 +3,24 @@
 //!
 //! Guarantees: the same as a region's, at the cost of one recovery per command.
 
+#![expect(
+    private_bounds,
+    reason = "sealed: entities are stored in a journal or in states"
+)]
+
 use std::fmt;
 use std::sync::Arc;
 
-use super::backend::{Backend, CommandIds, Request, execute_once_loaded, load};
-use super::{AskError, Entity, Handle, Host, Once};
+use super::backend::{Answer, Backend, CommandIds, Execute, Request, Storage, load};
+use super::{AskError, Entity, Handle, Once};
+use crate::Result;
+use crate::journal::Journal;
 
 /// Executes commands on entities that are loaded for each command. Made by
 /// [`Annals::executor`](crate::Annals::executor).
+///
+/// `S` is where the entities are stored: event-sourced ones in a [`Journal`], durable values in
+/// [`States`](crate::state::States), as [`durable::Executor`](super::durable::Executor).
 ///
 /// ```
 /// # use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist};
@@ -48,39 +58,13 @@ use super::{AskError, Entity, Handle, Host, Once};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Executor<E> {
-    host: Host<E>,
+pub struct Executor<E, S: Storage<E> = Journal> {
+    backend: Arc<S::Backend>,
     correlation: Option<Arc<str>>,
 }
 
-impl<E> Clone for Executor<E> {
-    fn clone(&self) -> Self {
-        Self {
-            host: self.host.clone(),
-            correlation: self.correlation.clone(),
-        }
-    }
-}
-
+/// Commands of event-sourced entities.
 impl<E: Entity> Executor<E> {
-    pub(crate) fn new(host: Host<E>) -> Self {
-        Self {
-            host,
-            correlation: None,
-        }
-    }
-
-    /// The same executor with a correlation id for its commands: handlers can read it, and it is
-    /// stored with the events. See [`Region::with_correlation`](super::Region::with_correlation)
-    /// for an example.
-    #[must_use]
-    pub fn with_correlation(&self, id: impl Into<Arc<str>>) -> Self {
-        Self {
-            host: self.host.clone(),
-            correlation: Some(id.into()),
-        }
-    }
-
     /// Send a command to an entity and return its reply.
     ///
     /// # Errors
@@ -111,32 +95,66 @@ impl<E: Entity> Executor<E> {
     {
         self.run(id, Some(command_id), &command).await
     }
+}
 
-    async fn run<C>(
-        &self,
-        id: &str,
-        command_id: Option<&str>,
-        command: &C,
-    ) -> Result<Once<E::Reply>, AskError<E::Error>>
-    where
-        E: Handle<C>,
-        C: Sync,
-    {
-        let ids = &CommandIds::new(command_id, self.correlation.as_ref());
-        execute_once_loaded(&self.host, id, Request { command, ids }).await
+/// Entities and durable values alike.
+impl<E, S: Storage<E>> Executor<E, S> {
+    pub(crate) fn new(backend: S::Backend) -> Self {
+        Self {
+            backend: Arc::new(backend),
+            correlation: None,
+        }
+    }
+
+    /// The same executor with a correlation id for its commands: handlers can read it, and it is
+    /// stored with the events. Durable values have no place to store it. See
+    /// [`Region::with_correlation`](super::Region::with_correlation) for an example.
+    #[must_use]
+    pub fn with_correlation(&self, id: impl Into<Arc<str>>) -> Self {
+        Self {
+            correlation: Some(id.into()),
+            ..self.clone()
+        }
     }
 
     /// Read the current state.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn view<R>(&self, id: &str, view: impl FnOnce(&E) -> R) -> crate::Result<R> {
-        let loaded = load(&self.host, &Host::<E>::persistence_id(id)?).await?;
-        Ok(view(&loaded.state))
+    pub async fn view<R>(&self, id: &str, view: impl FnOnce(&E) -> R) -> Result<R> {
+        let loaded = load(&*self.backend, &S::Backend::persistence_id(id)?).await?;
+        Ok(view(S::Backend::state(&loaded)))
+    }
+
+    pub(super) async fn run<C>(
+        &self,
+        id: &str,
+        command_id: Option<&str>,
+        command: &C,
+    ) -> Answer<S::Backend, C>
+    where
+        S::Backend: Execute<C>,
+    {
+        let ids = &CommandIds::new(command_id, self.correlation.as_ref());
+        let mut loaded = load(&*self.backend, &S::Backend::persistence_id(id)?).await?;
+        let request = Request { command, ids };
+        let completed = self.backend.execute(&mut loaded, request).await?;
+        self.backend.maintain_safely(&mut loaded).await;
+        // `passivate` and `stop` mean nothing here: the entity leaves memory anyway.
+        Ok(completed.reply)
     }
 }
 
-impl<E> fmt::Debug for Executor<E> {
+impl<E, S: Storage<E>> Clone for Executor<E, S> {
+    fn clone(&self) -> Self {
+        Self {
+            backend: self.backend.clone(),
+            correlation: self.correlation.clone(),
+        }
+    }
+}
+
+impl<E, S: Storage<E>> fmt::Debug for Executor<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executor")
             .field("correlation", &self.correlation)

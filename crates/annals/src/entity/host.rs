@@ -6,19 +6,15 @@
 //! next command. A failing snapshot or deletion is logged and retried later; no command fails because
 //! of it. Events are deleted only up to a snapshot that was saved and is kept.
 
-use std::sync::Arc;
-
 use futures::StreamExt;
-use tokio::sync::Semaphore;
 
-use super::backend::{Backend, CommandIds, Completed, Execute, Request};
+use super::backend::{Backend, CommandIds, Completed, Execute, Request, Shared, Storage};
 use super::effect::{Labelled, Write};
 use super::loaded::Loaded;
-use super::settings::{Residency, Shared};
-use super::{AskError, Cx, Entity, Handle};
+use super::{AskError, Cx, Entity, EntitySettings, Handle};
 use crate::journal::{Append, AppendError, Expected, Journal};
 use crate::snapshot::{Criteria, SnapshotPosition, Snapshots};
-use crate::{Clock, Error, ErrorKind, PersistenceId, Result, SequenceNumber};
+use crate::{Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 
 /// How often an append is repeated after its response was lost.
 const APPEND_RETRIES: u32 = 3;
@@ -27,21 +23,12 @@ const APPEND_RETRIES: u32 = 3;
 pub(crate) struct Host<E> {
     pub(crate) journal: Journal,
     pub(crate) snapshots: Snapshots,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Shared<E>,
-    pub(crate) recoveries: Arc<Semaphore>,
+    pub(crate) shared: Shared,
+    pub(crate) settings: EntitySettings<E>,
 }
 
-impl<E> Clone for Host<E> {
-    fn clone(&self) -> Self {
-        Self {
-            journal: self.journal.clone(),
-            snapshots: self.snapshots.clone(),
-            clock: self.clock.clone(),
-            settings: self.settings.clone(),
-            recoveries: self.recoveries.clone(),
-        }
-    }
+impl<E: Entity> Storage<E> for Journal {
+    type Backend = Host<E>;
 }
 
 impl<E: Entity> Backend for Host<E> {
@@ -50,20 +37,12 @@ impl<E: Entity> Backend for Host<E> {
 
     const TYPE: &'static str = E::TYPE;
 
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    fn residency(&self) -> &Residency {
-        &self.settings.residency
+    fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     fn state(loaded: &Loaded<E>) -> &E {
         &loaded.state
-    }
-
-    fn recoveries(&self) -> &Semaphore {
-        &self.recoveries
     }
 
     async fn load(&self, id: &PersistenceId) -> Result<Loaded<E>> {
@@ -105,7 +84,7 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
                 id: &loaded.id,
                 last: loaded.last,
                 is_new: loaded.last == 0,
-                now_ms: self.clock.now_ms(),
+                now_ms: self.shared.clock.now_ms(),
                 command_id: ids.command.as_deref(),
                 correlation_id: ids.correlation.as_deref(),
             };

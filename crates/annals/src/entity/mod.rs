@@ -81,6 +81,7 @@ mod variant;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
+pub(crate) use backend::Shared;
 pub use context::Cx;
 pub use effect::{Effect, none, persist, persist_all, reply};
 pub use error::{AskError, Problem};

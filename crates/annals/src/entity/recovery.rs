@@ -196,7 +196,7 @@ impl<E: Entity> Host<E> {
             return Ok(());
         }
         // Counts as a recovery: it is as much work for the store.
-        let _permit = self.recoveries.acquire().await;
+        let _permit = self.shared.recoveries.acquire().await;
         match loaded.is_poisoned {
             true => *loaded = self.recover(&loaded.id).await?,
             false => self.catch_up_or_recover(loaded).await?,

@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use super::Entity;
 use super::evolution::EventReader;
 use crate::{NewEvent, Result};
@@ -111,12 +109,6 @@ impl<E> EntitySettings<E> {
     pub fn max_concurrent_recoveries(mut self, recoveries: usize) -> Self {
         self.residency.max_recoveries = recoveries.max(1);
         self
-    }
-
-    /// The limit of concurrent recoveries.
-    pub(crate) fn recoveries(&self) -> Arc<Semaphore> {
-        let most = self.residency.max_recoveries.min(Semaphore::MAX_PERMITS);
-        Arc::new(Semaphore::new(most))
     }
 }
 
@@ -233,8 +225,6 @@ impl<E> fmt::Debug for EntitySettings<E> {
             .finish_non_exhaustive()
     }
 }
-
-pub(crate) type Shared<E> = Arc<EntitySettings<E>>;
 
 type IsDue<E> = Arc<dyn Fn(&E, u64) -> bool + Send + Sync>;
 

@@ -4,35 +4,22 @@
 //! command is decided again. If it is unknown whether a write succeeded, the caller gets
 //! [`AskError::InDoubt`] and the value is read again before the next command.
 
-use std::sync::Arc;
-
-use tokio::sync::Semaphore;
-
 use super::model::Change;
 use super::{Entity, Handle};
-use crate::entity::backend::{Backend, Completed, Execute, Request};
-use crate::entity::settings::{Residency, Shared};
-use crate::entity::{AskError, Cx};
+use crate::entity::backend::{Backend, Completed, Execute, Request, Shared, Storage};
+use crate::entity::{AskError, Cx, EntitySettings};
 use crate::state::{NewState, Revision, StateError, States};
-use crate::{Clock, Error, ErrorKind, PersistenceId, Result};
+use crate::{Error, ErrorKind, PersistenceId, Result};
 
 /// The state store of one entity type.
 pub(crate) struct Host<E> {
     pub(crate) states: States,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Shared<E>,
-    pub(crate) recoveries: Arc<Semaphore>,
+    pub(crate) shared: Shared,
+    pub(crate) settings: EntitySettings<E>,
 }
 
-impl<E> Clone for Host<E> {
-    fn clone(&self) -> Self {
-        Self {
-            states: self.states.clone(),
-            clock: self.clock.clone(),
-            settings: self.settings.clone(),
-            recoveries: self.recoveries.clone(),
-        }
-    }
+impl<E: Entity> Storage<E> for States {
+    type Backend = Host<E>;
 }
 
 /// A value in memory, and its revision.
@@ -54,16 +41,8 @@ impl<E: Entity> Backend for Host<E> {
 
     const TYPE: &'static str = E::TYPE;
 
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    fn residency(&self) -> &Residency {
-        &self.settings.residency
-    }
-
-    fn recoveries(&self) -> &Semaphore {
-        &self.recoveries
+    fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     fn state(loaded: &Loaded<E>) -> &E {
@@ -91,7 +70,7 @@ impl<E: Entity> Backend for Host<E> {
 
     async fn refresh(&self, loaded: &mut Loaded<E>) -> Result<()> {
         if loaded.is_stale {
-            let _permit = self.recoveries.acquire().await;
+            let _permit = self.shared.recoveries.acquire().await;
             *loaded = self.load(&loaded.id).await?;
         }
         Ok(())
@@ -115,7 +94,7 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
                 id: &loaded.id,
                 last: loaded.revision,
                 is_new: !loaded.is_stored,
-                now_ms: self.clock.now_ms(),
+                now_ms: self.shared.clock.now_ms(),
                 command_id: request.ids.command.as_deref(),
                 correlation_id: request.ids.correlation.as_deref(),
             };

@@ -32,7 +32,7 @@ pub(super) struct Overloaded;
 type Shard<B> = HashMap<PersistenceId, Arc<Mailbox<B>>>;
 
 /// The entities in memory.
-pub(crate) struct Directory<B: Backend> {
+pub(super) struct Directory<B: Backend> {
     pub(super) backend: B,
     /// The runtime of the region: the caller's may shut down before its command is done.
     runtime: Handle,
@@ -45,8 +45,8 @@ pub(crate) struct Directory<B: Backend> {
 
 impl<B: Backend> Directory<B> {
     /// Start with no entities. Must be called inside a tokio runtime.
-    pub(in crate::entity) fn start(backend: B) -> Arc<Self> {
-        let every = backend.residency().passivate_after / IDLE_CHECKS;
+    pub(super) fn start(backend: B) -> Arc<Self> {
+        let every = backend.shared().residency.passivate_after / IDLE_CHECKS;
         let directory = Arc::new(Self {
             runtime: Handle::current(),
             idle_changed: Notify::new(),
@@ -56,7 +56,7 @@ impl<B: Backend> Directory<B> {
             backend,
         });
         let watched = Arc::downgrade(&directory);
-        let clock = directory.backend.clock().clone();
+        let clock = directory.backend.shared().clock.clone();
         tokio::spawn(async move {
             loop {
                 clock.passes(every.max(Duration::from_millis(1))).await;
@@ -69,7 +69,7 @@ impl<B: Backend> Directory<B> {
         directory
     }
 
-    pub(in crate::entity) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
@@ -83,7 +83,7 @@ impl<B: Backend> Directory<B> {
     }
 
     /// Send a command to an entity, loading it if needed.
-    pub(in crate::entity) async fn ask<C>(
+    pub(super) async fn ask<C>(
         self: &Arc<Self>,
         id: &str,
         ids: CommandIds,
@@ -106,7 +106,7 @@ impl<B: Backend> Directory<B> {
     }
 
     /// Read the state, after all queued commands.
-    pub(in crate::entity) async fn view<R: Send + 'static>(
+    pub(super) async fn view<R: Send + 'static>(
         self: &Arc<Self>,
         id: &str,
         view: impl FnOnce(&B::State) -> R + Send + 'static,
@@ -127,13 +127,13 @@ impl<B: Backend> Directory<B> {
         id: &PersistenceId,
         mut job: Box<dyn Job<B>>,
     ) -> Result<(), Overloaded> {
-        let most = self.backend.residency().mailbox;
+        let most = self.backend.shared().residency.mailbox;
         for _ in 0..ATTEMPTS {
             let Some(mailbox) = self.mailbox(id) else {
                 self.make_room()?;
                 continue;
             };
-            mailbox.used(self.backend.clock().monotonic());
+            mailbox.used(self.backend.shared().clock.monotonic());
             job = match mailbox.enqueue(job, most) {
                 Enqueued::Queued => return Ok(()),
                 Enqueued::Start(loaded) => {
@@ -154,7 +154,7 @@ impl<B: Backend> Directory<B> {
         if let Some(mailbox) = shard.get(id) {
             return Some(mailbox.clone());
         }
-        let most = self.backend.residency().max_resident;
+        let most = self.backend.shared().residency.max_resident;
         let counted = self
             .count
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
@@ -203,8 +203,8 @@ impl<B: Backend> Directory<B> {
 
     /// Passivate entities that have been idle for long enough.
     fn passivate_idle(&self) {
-        let since = self.backend.residency().passivate_after;
-        let now = self.backend.clock().monotonic();
+        let since = self.backend.shared().residency.passivate_after;
+        let now = self.backend.shared().clock.monotonic();
         for (used, mailbox) in self.idle() {
             if now.saturating_sub(Duration::from_millis(used)) >= since {
                 self.remove_idle(&mailbox, false);
@@ -215,7 +215,7 @@ impl<B: Backend> Directory<B> {
     /// Passivate the entities that have been idle for the longest.
     fn make_room(&self) -> Result<(), Overloaded> {
         let mut idle = self.idle();
-        let evicted = (self.backend.residency().max_resident / EVICTED_FRACTION).max(1);
+        let evicted = (self.backend.shared().residency.max_resident / EVICTED_FRACTION).max(1);
         if evicted < idle.len() {
             idle.select_nth_unstable_by_key(evicted - 1, |(used, _)| *used);
             idle.truncate(evicted);
@@ -230,7 +230,7 @@ impl<B: Backend> Directory<B> {
     }
 
     /// Wait until every entity has handled its queue and left memory.
-    pub(in crate::entity) async fn passivate_all(&self) {
+    pub(super) async fn passivate_all(&self) {
         loop {
             let changed = self.idle_changed.notified();
             tokio::pin!(changed);

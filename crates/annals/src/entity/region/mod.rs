@@ -8,6 +8,11 @@
 //! its own entity a recovery and affects no other.
 //! Correctness across processes does not depend on this: the store's conditional append decides.
 
+#![expect(
+    private_bounds,
+    reason = "sealed: entities are stored in a journal or in states"
+)]
+
 mod directory;
 mod mailbox;
 mod worker;
@@ -15,12 +20,16 @@ mod worker;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use self::directory::Directory;
-use super::backend::CommandIds;
-use super::{AskError, Entity, Handle, Host, Once};
+use self::directory::Directory;
+use super::backend::{Answer, CommandIds, Execute, Storage};
+use super::{AskError, Entity, Handle, Once};
 use crate::Result;
+use crate::journal::Journal;
 
 /// Entities in memory. Made by [`Annals::region`](crate::Annals::region); clones share the entities.
+///
+/// `S` is where the entities are stored: event-sourced ones in a [`Journal`], durable values in
+/// [`States`](crate::state::States), as [`durable::Region`](super::durable::Region).
 ///
 /// ```
 /// # use annals::entity::{Cx, Effect, Entity, EntityEvent, Handle, Stored, persist};
@@ -59,30 +68,58 @@ use crate::Result;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Region<E: Entity> {
-    directory: Arc<Directory<Host<E>>>,
+pub struct Region<E, S: Storage<E> = Journal> {
+    directory: Arc<Directory<S::Backend>>,
     correlation: Option<Arc<str>>,
 }
 
-impl<E: Entity> Clone for Region<E> {
-    fn clone(&self) -> Self {
-        Self {
-            directory: self.directory.clone(),
-            correlation: self.correlation.clone(),
-        }
+/// Commands of event-sourced entities.
+impl<E: Entity> Region<E> {
+    /// Send a command to an entity and return its reply. The entity is loaded if needed.
+    ///
+    /// # Errors
+    /// [`AskError::Rejected`] if the entity rejects the command, [`AskError::Overloaded`] if too many
+    /// are queued; the others if the store fails.
+    pub async fn ask<C>(&self, id: &str, command: C) -> Result<E::Reply, AskError<E::Error>>
+    where
+        E: Handle<C>,
+        C: Send + Sync + 'static,
+    {
+        self.run(id, None, command).await?.reply()
+    }
+
+    /// Send a command that is handled at most once: a command id that is still remembered is not
+    /// handled again. Set how long with
+    /// [`remember_commands`](super::EntitySettings::remember_commands).
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub async fn ask_once<C>(
+        &self,
+        id: &str,
+        command_id: &str,
+        command: C,
+    ) -> Result<Once<E::Reply>, AskError<E::Error>>
+    where
+        E: Handle<C>,
+        C: Send + Sync + 'static,
+    {
+        self.run(id, Some(command_id), command).await
     }
 }
 
-impl<E: Entity> Region<E> {
-    pub(crate) fn start(host: Host<E>) -> Self {
+/// Entities and durable values alike.
+impl<E, S: Storage<E>> Region<E, S> {
+    pub(crate) fn start(backend: S::Backend) -> Self {
         Self {
-            directory: Directory::start(host),
+            directory: Directory::start(backend),
             correlation: None,
         }
     }
 
     /// The same region with a correlation id for its commands: handlers can read it
-    /// ([`Cx::correlation_id`](super::Cx::correlation_id)), and it is stored with the events.
+    /// ([`Cx::correlation_id`](super::Cx::correlation_id)), and it is stored with the events. Durable
+    /// values have no place to store it.
     ///
     /// ```
     /// # use annals::entity::{Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Stored, persist};
@@ -123,43 +160,9 @@ impl<E: Entity> Region<E> {
     #[must_use]
     pub fn with_correlation(&self, id: impl Into<Arc<str>>) -> Self {
         Self {
-            directory: self.directory.clone(),
             correlation: Some(id.into()),
+            ..self.clone()
         }
-    }
-
-    /// Send a command to an entity and return its reply. The entity is loaded if needed.
-    ///
-    /// # Errors
-    /// [`AskError::Rejected`] if the entity rejects the command, [`AskError::Overloaded`] if too many
-    /// are queued; the others if the store fails.
-    pub async fn ask<C>(&self, id: &str, command: C) -> Result<E::Reply, AskError<E::Error>>
-    where
-        E: Handle<C>,
-        C: Send + Sync + 'static,
-    {
-        let ids = CommandIds::new(None, self.correlation.as_ref());
-        self.directory.ask(id, ids, command).await?.reply()
-    }
-
-    /// Send a command that is handled at most once: a command id that is still remembered is not
-    /// handled again. Set how long with
-    /// [`remember_commands`](super::EntitySettings::remember_commands).
-    ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
-    pub async fn ask_once<C>(
-        &self,
-        id: &str,
-        command_id: &str,
-        command: C,
-    ) -> Result<Once<E::Reply>, AskError<E::Error>>
-    where
-        E: Handle<C>,
-        C: Send + Sync + 'static,
-    {
-        let ids = CommandIds::new(Some(command_id), self.correlation.as_ref());
-        self.directory.ask(id, ids, command).await
     }
 
     /// Read the state, after all queued commands.
@@ -183,9 +186,32 @@ impl<E: Entity> Region<E> {
     pub async fn passivate_all(&self) {
         self.directory.passivate_all().await;
     }
+
+    pub(super) async fn run<C>(
+        &self,
+        id: &str,
+        command_id: Option<&str>,
+        command: C,
+    ) -> Answer<S::Backend, C>
+    where
+        S::Backend: Execute<C>,
+        C: Send + Sync + 'static,
+    {
+        let ids = CommandIds::new(command_id, self.correlation.as_ref());
+        self.directory.ask(id, ids, command).await
+    }
 }
 
-impl<E: Entity> fmt::Debug for Region<E> {
+impl<E, S: Storage<E>> Clone for Region<E, S> {
+    fn clone(&self) -> Self {
+        Self {
+            directory: self.directory.clone(),
+            correlation: self.correlation.clone(),
+        }
+    }
+}
+
+impl<E, S: Storage<E>> fmt::Debug for Region<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region")
             .field("resident", &self.resident())

@@ -100,7 +100,7 @@ async fn run<B: Backend>(
         }
     };
     let after = job.run(host, &mut loaded, &before_reply).await;
-    mailbox.used(host.clock().monotonic());
+    mailbox.used(host.shared().clock.monotonic());
     (Some(loaded), after)
 }
 
