@@ -12,6 +12,7 @@ use std::sync::Arc;
 use fjall::{Database, KeyspaceCreateOptions, PersistMode, Slice};
 use tokio::sync::{mpsc, oneshot};
 
+use super::engine_call::off_thread;
 use annals::embedded::Embedded;
 use annals::items::{Condition, Item, Items, KeyAttribute, KeySchema, TableSpec};
 use annals::settings::EmbeddedSettings;
@@ -150,11 +151,7 @@ pub(super) fn engine_ungrouped(path: &Path) -> Result<Contender> {
             batch.insert(&keyspace, number.to_be_bytes(), payload.as_slice());
             batch.commit()
         };
-        async move {
-            let done = tokio::task::spawn_blocking(put).await;
-            let done = done.map_err(|e| Error::unavailable("a put was cut off").because(e))?;
-            done.map_err(|e| Error::unavailable("the bare engine failed").because(e))
-        }
+        off_thread(put)
     }))
 }
 

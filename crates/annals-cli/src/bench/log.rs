@@ -17,6 +17,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use futures::TryStreamExt;
 use serde_json::json;
 
+use super::engine_call::{broken, off_thread};
 use super::memory::Stretch;
 use super::{Payload, in_folder};
 use annals::embedded::{Embedded, stored_bytes};
@@ -252,19 +253,6 @@ struct Bare {
     buffer: Keyspace,
     events: Keyspace,
     by_time: Keyspace,
-}
-
-fn broken(cause: fjall::Error) -> Error {
-    Error::unavailable("the bare engine failed").because(cause)
-}
-
-/// The engine may wait for the disk, so its calls leave the caller's thread.
-async fn off_thread<T: Send + 'static>(
-    call: impl FnOnce() -> fjall::Result<T> + Send + 'static,
-) -> Result<T> {
-    let called = tokio::task::spawn_blocking(call).await;
-    let called = called.map_err(|e| Error::unavailable("a call was cut off").because(e))?;
-    called.map_err(broken)
 }
 
 impl Bare {

@@ -8,6 +8,7 @@
 
 mod contenders;
 mod dynamodb;
+mod engine_call;
 mod entities;
 mod journal;
 mod load;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use futures::{StreamExt, TryStreamExt};
 
+use super::engine_call::{broken, off_thread};
 use super::journal::EVENT_BYTES;
 use super::memory::{Stretch, peak_kib};
 use super::{Payload, race};
@@ -260,19 +261,6 @@ struct Bare {
     keyspace: Keyspace,
     values: u64,
     bytes: u64,
-}
-
-fn broken(cause: fjall::Error) -> Error {
-    Error::unavailable("the bare engine failed").because(cause)
-}
-
-/// The engine may wait for the disk, so its calls leave the caller's thread.
-async fn off_thread<T: Send + 'static>(
-    call: impl FnOnce() -> fjall::Result<T> + Send + 'static,
-) -> Result<T> {
-    let called = tokio::task::spawn_blocking(call).await;
-    let called = called.map_err(|e| Error::unavailable("a call was cut off").because(e))?;
-    called.map_err(broken)
 }
 
 impl Bare {
