@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use annals::journal::{Append as Appending, Expected};
+use annals::journal::{Append as Appending, Expected, IdempotencyKey};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
 
 use super::{Context, Purpose};
@@ -23,6 +23,9 @@ pub(crate) struct Append {
     /// Fail unless the last sequence number is N (0: no events yet)
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
+    /// A key for this append: repeated with the same key, it is stored once
+    #[arg(long, value_name = "K")]
+    idempotency_key: Option<IdempotencyKey>,
     /// The manifest of the events: the name of their type
     #[arg(long, value_name = "M", default_value = "")]
     manifest: String,
@@ -63,6 +66,7 @@ impl Append {
             causation: self.causation.clone(),
             correlation: self.correlation.clone(),
             snapshot: self.snapshot()?,
+            idempotency_key: self.idempotency_key.clone(),
             ..Appending::of(events)
         };
         let (journal, store) = context.journal(Purpose::Write).await?;

@@ -124,6 +124,20 @@ fn what_is_known_of_events_is_replayed_where_there_is_any() {
 }
 
 #[test]
+fn an_append_repeated_with_its_key_is_stored_once() {
+    with_five(|annals| {
+        let append =
+            |event| annals.run(&["append", "Cart|1", "--idempotency-key", "order-7", event]);
+        for _ in 0..2 {
+            assert_eq!(numbers(&append("{}").ok().json()), [6]);
+        }
+        append("[]").fails(3, "use a new key for new events");
+        let highest = annals.run(&["highest", "Cart|1"]).ok().json();
+        assert_eq!(numbers(&highest), [6]);
+    });
+}
+
+#[test]
 fn an_append_that_expects_something_else_is_a_conflict() {
     with_five(|annals| {
         for expect in ["0", "3", "4", "6", "1000000"] {
