@@ -10,13 +10,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Value, Write, WriteError,
-};
-use annals::{Error, Result};
+use annals::Error;
+use annals::items::{Item, Items, Value};
+use annals::store::Verb;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
+
+use crate::hooked::{Answered, Call, Hook, Hooked};
 
 /// How often others get a turn before everything is taken to wait.
 const TURNS: usize = 500;
@@ -35,9 +35,11 @@ pub enum Hold {
 }
 
 /// A store whose requests wait at a gate.
+pub type Gate = Hooked<GateHook>;
+
+/// The gate of a [`Gate`].
 #[derive(Debug)]
-pub struct Gate {
-    inner: Arc<dyn Items>,
+pub struct GateHook {
     hold: Mutex<Hold>,
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
 }
@@ -45,13 +47,15 @@ pub struct Gate {
 impl Gate {
     /// In front of a store; holds nothing yet.
     pub fn new(inner: &Arc<dyn Items>) -> Arc<Self> {
-        Arc::new(Self {
-            inner: inner.clone(),
+        let gate = GateHook {
             hold: Mutex::new(Hold::Nothing),
             waiting: Mutex::default(),
-        })
+        };
+        Arc::new(Self::over(inner.clone(), gate))
     }
+}
 
+impl GateHook {
     /// Sets which requests wait from now on.
     pub fn hold(&self, hold: Hold) {
         *self.hold.lock().unwrap() = hold;
@@ -115,66 +119,23 @@ fn number_of(item: &Item) -> Option<u64> {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl Items for Gate {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        self.pass().await;
-        self.inner.get(table, keys).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.pass().await;
-        let number = number_of(&item);
-        let hold = *self.hold.lock().unwrap();
-        if number.is_some_and(|number| hold == Hold::Put(number)) {
+impl Hook for GateHook {
+    async fn call(&self, inner: &dyn Items, call: Call<'_>) -> Answered {
+        if call.verb() != Verb::Tables {
+            self.pass().await;
+        }
+        let number = match &call {
+            Call::Put(_, item, _) => number_of(item),
+            _ => None,
+        };
+        let hold = Some(*self.hold.lock().unwrap());
+        if number.map(Hold::Put) == hold {
             self.wait().await;
         }
-        let answer = self.inner.put(table, item, condition).await;
-        match number.is_some_and(|number| hold == Hold::Answer(number)) {
-            true => Err(WriteError::Failed(Error::unavailable("the answer is lost"))),
+        let answer = call.send(inner).await;
+        match number.map(Hold::Answer) == hold {
+            true => Err(Error::unavailable("the answer is lost").into()),
             false => answer,
         }
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.pass().await;
-        self.inner.delete(table, key, condition).await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        self.pass().await;
-        self.inner.write(table, writes).await
-    }
-
-    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.pass().await;
-        self.inner.query(table, query).await
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.pass().await;
-        self.inner.scan(table, scan).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        self.inner.create_table(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        self.inner.describe_table(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        self.inner.drop_table(name).await
     }
 }

@@ -11,11 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, Scope,
-    TableName, TableSpec, Write, WriteError,
-};
+use crate::hooked::{Answered, Call, Hook, Hooked};
+use annals::items::{Items, Key, Query, Scope, TableName, TableSpec, Write};
 use annals::memory::Memory;
+use annals::store::Verb;
 use annals::{Random, Result};
 
 /// How late indexes are.
@@ -50,7 +49,7 @@ use annals::{Random, Result};
 pub enum Lag {
     /// By up to so many later calls, by chance.
     Calls(u64, Random),
-    /// Until [`Lagging::catch_up`].
+    /// Until [`LagHook::catch_up`].
     Held,
 }
 
@@ -93,9 +92,11 @@ struct Late {
 /// # Ok(())
 /// # }
 /// ```
+pub type Lagging = Hooked<LagHook>;
+
+/// What makes the indexes of a [`Lagging`] store late.
 #[derive(Debug)]
-pub struct Lagging {
-    inner: Arc<dyn Items>,
+pub struct LagHook {
     /// What the indexes know.
     past: Memory,
     lag: Lag,
@@ -105,14 +106,16 @@ pub struct Lagging {
 impl Lagging {
     /// Over a store that has no tables yet.
     pub fn new(inner: Arc<dyn Items>, lag: Lag) -> Self {
-        Self {
-            inner,
+        let hook = LagHook {
             past: Memory::new(),
             lag,
             late: Mutex::default(),
-        }
+        };
+        Self::over(inner, hook)
     }
+}
 
+impl LagHook {
     fn late(&self) -> MutexGuard<'_, Late> {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,7 +129,11 @@ impl Lagging {
     }
 
     /// Notes a write that landed.
-    fn note(&self, table: &TableSpec, key: Key, write: Write) {
+    fn note(&self, table: &TableSpec, write: Write) -> Result<()> {
+        let key = match &write {
+            Write::Put(item) => table.key_of(item)?,
+            Write::Delete(key) => key.clone(),
+        };
         let mut late = self.late();
         let Late {
             calls,
@@ -147,10 +154,11 @@ impl Lagging {
         *due = drawn.max(*due);
         *count += 1;
         writes.insert((*due, *count), (spec, write));
+        Ok(())
     }
 
     /// A call: what is due by it arrives.
-    async fn call(&self) -> Result<()> {
+    async fn tick(&self) -> Result<()> {
         let now = {
             let mut late = self.late();
             late.calls += 1;
@@ -177,95 +185,47 @@ impl Lagging {
         Ok(())
     }
 
-    /// Whether a query asks a global index.
-    fn asks_late(table: &TableSpec, query: &Query) -> bool {
-        let index = query.index.as_ref();
-        let index = index.and_then(|name| table.index(name).ok());
-        index.is_some_and(|index| index.scope == Scope::Global)
+    /// Forgets the late writes of a table that is gone.
+    fn forget(&self, name: &TableName) {
+        let mut late = self.late();
+        late.writes.retain(|_, (table, _)| table.name() != name);
+        late.due.retain(|(table, _), _| table != name);
+        late.specs.remove(name);
     }
 }
 
 #[async_trait]
-impl Items for Lagging {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        self.call().await?;
-        self.inner.get(table, keys).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.call().await?;
-        let cost = self.inner.put(table, item.clone(), condition).await?;
-        self.note(table, table.key_of(&item)?, Write::Put(item));
-        Ok(cost)
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.call().await?;
-        let cost = self.inner.delete(table, key.clone(), condition).await?;
-        self.note(table, key.clone(), Write::Delete(key));
-        Ok(cost)
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let call = self.call().await;
-        call.map_err(|cause| BatchError {
-            remaining: writes.clone(),
-            cost: Cost::default(),
-            cause,
-        })?;
-        let cost = self.inner.write(table, writes.clone()).await?;
-        for write in writes {
-            let key = match &write {
-                Write::Put(item) => table.key_of(item),
-                Write::Delete(key) => Ok(key.clone()),
-            };
-            if let Ok(key) = key {
-                self.note(table, key, write);
+impl Hook for LagHook {
+    async fn call(&self, inner: &dyn Items, call: Call<'_>) -> Answered {
+        if call.verb() != Verb::Tables {
+            self.tick().await?;
+        }
+        if matches!(&call, Call::Query(table, query) if asks_late(table, query)) {
+            return call.send(&self.past).await;
+        }
+        let answer = call.clone().send(inner).await?;
+        match call {
+            Call::Put(table, item, _) => self.note(table, Write::Put(item))?,
+            Call::Delete(table, key, _) => self.note(table, Write::Delete(key))?,
+            Call::Write(table, writes) => {
+                for write in writes {
+                    self.note(table, write)?;
+                }
             }
+            Call::DropTable(name) => {
+                self.forget(name);
+                self.past.drop_table(name).await?;
+            }
+            Call::CreateTable(spec, billing) => self.past.create_table(spec, billing).await?,
+            Call::Get(..) | Call::Query(..) | Call::Scan(..) | Call::DescribeTable(_) => {}
         }
-        Ok(cost)
+        Ok(answer)
     }
+}
 
-    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        self.call().await?;
-        match Self::asks_late(table, &query) {
-            true => self.past.query(table, query).await,
-            false => self.inner.query(table, query).await,
-        }
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        self.call().await?;
-        self.inner.scan(table, scan).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        self.inner.create_table(spec, billing).await?;
-        self.past.create_table(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        self.inner.describe_table(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        {
-            let mut late = self.late();
-            late.writes.retain(|_, (table, _)| table.name() != name);
-            late.due.retain(|(table, _), _| table != name);
-            late.specs.remove(name);
-        }
-        self.past.drop_table(name).await?;
-        self.inner.drop_table(name).await
-    }
+/// Whether a query asks a global index.
+fn asks_late(table: &TableSpec, query: &Query) -> bool {
+    let index = query.index.as_ref();
+    let index = index.and_then(|name| table.index(name).ok());
+    index.is_some_and(|index| index.scope == Scope::Global)
 }

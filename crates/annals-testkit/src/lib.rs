@@ -4,6 +4,7 @@
 //! ```text
 //! conformance   what every store must do
 //! tck           what journals, snapshots, state and the log must do on every layout and store
+//! hooked        a decorator: every call goes through a hook that a test writes
 //! faulty        a decorator: faults by seed or by script
 //! lagging       a decorator: global indexes that answer late
 //! gate          a decorator: calls wait until the test lets them go on
@@ -15,6 +16,7 @@
 pub mod conformance;
 pub mod faulty;
 pub mod gate;
+pub mod hooked;
 pub mod journals;
 pub mod lagging;
 pub mod tck;

@@ -274,7 +274,7 @@ async fn endless(events: u64, segments: u32) -> Log {
     };
     let clock = Arc::new(ManualClock::at_ms(endless::START_MS));
     let store = Store::new(Endless::new(events)).with_clock(clock);
-    Log::open(&store, &settings).await.unwrap()
+    Log::create(&store, &settings).await.unwrap()
 }
 
 async fn peak_of_endless_sweep(events: u64, segments: u32) -> usize {

@@ -11,24 +11,21 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError,
-};
+use annals::items::Items;
 use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::state::{StateError, States};
+use annals::store::Verb;
 use annals::{Codec, ManualClock, Payload, PersistenceId, Random};
 use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;
 use annals_jvm::settings::StoredRevision;
+use annals_testkit::hooked::{Answered, Call, Hook, Hooked};
 use annals_testkit::store;
 use async_trait::async_trait;
 
 /// A store in which each request waits for its turn.
-#[derive(Debug)]
 pub(crate) struct Stepped {
-    memory: Arc<Memory>,
     /// Whether every put is made twice, as clients do whose first answer was lost.
     repeats: bool,
     /// Draws how many steps each request takes; one where there is none.
@@ -36,20 +33,15 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    pub(crate) fn new(memory: &Arc<Memory>, repeats: bool) -> Self {
-        Self {
-            memory: memory.clone(),
-            repeats,
-            slow: None,
-        }
+    pub(crate) fn new(memory: &Arc<Memory>, repeats: bool) -> Hooked<Self> {
+        let slow = None;
+        Hooked::over(memory.clone(), Self { repeats, slow })
     }
 
     /// One whose requests take some steps each, so that those made at once do not end at once.
-    pub(crate) fn slow(memory: &Arc<Memory>, random: Random) -> Self {
-        Self {
-            slow: Some(random),
-            ..Self::new(memory, false)
-        }
+    pub(crate) fn slow(memory: &Arc<Memory>, random: Random) -> Hooked<Self> {
+        let (repeats, slow) = (false, Some(random));
+        Hooked::over(memory.clone(), Self { repeats, slow })
     }
 
     /// Gives way.
@@ -69,60 +61,15 @@ impl Stepped {
 }
 
 #[async_trait]
-impl Items for Stepped {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        self.step().await;
-        self.memory.get(table, keys).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.step().await;
-        if self.repeats {
-            let lost = self.memory.put(table, item.clone(), condition.clone());
-            let _ = lost.await;
+impl Hook for Stepped {
+    async fn call(&self, inner: &dyn Items, call: Call<'_>) -> Answered {
+        if !matches!(call.verb(), Verb::Scan | Verb::Tables) {
+            self.step().await;
         }
-        self.memory.put(table, item, condition).await
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.step().await;
-        self.memory.delete(table, key, condition).await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        self.step().await;
-        self.memory.write(table, writes).await
-    }
-
-    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
-        self.step().await;
-        self.memory.query(table, query).await
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        self.memory.scan(table, scan).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
-        self.memory.create_table(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        self.memory.describe_table(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
-        self.memory.drop_table(name).await
+        if self.repeats && call.verb() == Verb::Put {
+            let _ = call.clone().send(inner).await;
+        }
+        call.send(inner).await
     }
 }
 

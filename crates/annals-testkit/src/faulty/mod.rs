@@ -11,17 +11,14 @@
 mod plan;
 mod script;
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError, check_writes,
-};
+use crate::hooked::{Answer, Answered, Call, Failure, Hook, Hooked};
+use annals::items::{BatchError, Items, Write, check_writes};
 use annals::store::Verb;
 use annals::{Error, ErrorKind, Random, Result};
 use plan::{Fault, Plan, Side};
@@ -53,9 +50,11 @@ pub use plan::Faults;
 /// # Ok(())
 /// # }
 /// ```
+pub type Faulty = Hooked<FaultHook>;
+
+/// What befalls the calls of a [`Faulty`] store.
 #[derive(Debug)]
-pub struct Faulty {
-    inner: Arc<dyn Items>,
+pub struct FaultHook {
     random: Random,
     faults: Faults,
     /// Counts lives and deaths: even while alive, odd while crashed.
@@ -67,16 +66,18 @@ pub struct Faulty {
 impl Faulty {
     /// The store `inner` with faults drawn from `random`.
     pub fn new(inner: Arc<dyn Items>, random: Random, faults: Faults) -> Self {
-        Self {
-            inner,
+        let hook = FaultHook {
             random,
             faults,
             life: AtomicU64::new(0),
             is_frozen: watch::Sender::new(false),
             script: Script::default(),
-        }
+        };
+        Self::over(inner, hook)
     }
+}
 
+impl FaultHook {
     /// Crashes now: calls under way lose their answers, later ones fail, until [`revive`].
     ///
     /// [`revive`]: Self::revive
@@ -133,7 +134,7 @@ impl Faulty {
                 tokio::task::yield_now().await;
             }
         }
-        if plan.freezes_at == side && *self.is_frozen.borrow() {
+        if plan.freezes_at == Some(side) && *self.is_frozen.borrow() {
             let mut is_frozen = self.is_frozen.subscribe();
             // An error would mean that the sender is gone, which is `self`.
             let _ = is_frozen.wait_for(|is_frozen| !is_frozen).await;
@@ -143,7 +144,10 @@ impl Faulty {
     /// Begins a call: what befalls it, and in which life.
     async fn before(&self, verb: Verb) -> Result<(Plan, u64)> {
         let life = self.alive()?;
-        let mut plan = Plan::draw(self.faults, &self.random);
+        let mut plan = match verb {
+            Verb::Tables => Plan::NONE,
+            _ => Plan::draw(self.faults, &self.random),
+        };
         if let Some(said) = self.script.next(verb) {
             plan.fault = said;
         }
@@ -177,45 +181,12 @@ impl Faulty {
         }
     }
 
-    async fn through<T, E: From<Error>>(
-        &self,
-        verb: Verb,
-        call: impl Future<Output = Result<T, E>> + Send,
-    ) -> Result<T, E> {
-        let (plan, life) = self.before(verb).await?;
-        let answer = call.await;
-        self.after(verb, plan, life).await?;
-        answer
-    }
-
-    /// A call about tables: nothing is drawn for it.
-    async fn about_tables<T>(&self, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
-        self.alive()?;
-        let fault = self.script.next(Verb::Tables).flatten();
-        self.script.pass(Verb::Tables, Side::Before).await;
-        if let Some(Fault::Said(kind)) = fault {
-            return Err(said(kind));
-        }
-        let answer = call.await;
-        self.script.pass(Verb::Tables, Side::After).await;
-        match fault {
-            Some(Fault::LostAnswer) => Err(lost()),
-            _ => answer,
-        }
-    }
-
-    /// Divides a batch into what is written and what is handed back, which is at least one.
-    fn divide(&self, writes: Vec<Write>) -> (Vec<Write>, Vec<Write>) {
+    /// Removes some writes of a batch, at least one, and returns them.
+    fn divide(&self, writes: &mut Vec<Write>) -> Vec<Write> {
         let spared = self.random.below(writes.len() as u64);
-        let (mut written, mut left) = (Vec::new(), Vec::new());
-        for (i, write) in (0u64..).zip(writes) {
-            if i == spared || self.random.below(2) == 0 {
-                left.push(write);
-            } else {
-                written.push(write);
-            }
-        }
-        (written, left)
+        let mut at = 0..;
+        let is_left = |_: &mut Write| at.next() == Some(spared) || self.random.below(2) == 0;
+        writes.extract_if(.., is_left).collect()
     }
 }
 
@@ -232,87 +203,34 @@ fn crashed() -> Error {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl Items for Faulty {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> Result<Got> {
-        let verb = Verb::Get;
-        self.through(verb, self.inner.get(table, keys)).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        let verb = Verb::Put;
-        self.through(verb, self.inner.put(table, item, condition))
-            .await
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        let verb = Verb::Delete;
-        self.through(verb, self.inner.delete(table, key, condition))
-            .await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let failed = |remaining, cost, cause| BatchError {
-            remaining,
-            cost,
-            cause,
-        };
-        let (plan, life) = match self.before(Verb::Write).await {
-            Ok(begun) => begun,
-            Err(cause) => return Err(failed(writes, Cost::request(), cause)),
-        };
-        let all = writes.clone();
-        // A batch that the store refuses must be refused whole, so it is not divided.
-        let is_divided =
-            plan.is_unprocessed && !writes.is_empty() && check_writes(table, &writes).is_ok();
-        let (written, left) = match is_divided {
-            true => self.divide(writes),
-            false => (writes, Vec::new()),
-        };
-        let answer = self.inner.write(table, written).await;
-        if let Err(cause) = self.after(Verb::Write, plan, life).await {
-            return Err(failed(all, Cost::request(), cause));
-        }
-        match answer {
-            Ok(cost) if left.is_empty() => Ok(cost),
-            Ok(cost) => Err(failed(left, cost, Error::unavailable("unprocessed"))),
-            Err(mut error) => {
-                error.remaining.extend(left);
-                Err(error)
+impl Hook for FaultHook {
+    async fn call(&self, inner: &dyn Items, mut call: Call<'_>) -> Answered {
+        let verb = call.verb();
+        let (plan, life) = self.before(verb).await?;
+        let left = match &mut call {
+            // A batch that the store refuses must be refused whole, so it is not divided.
+            Call::Write(table, writes)
+                if plan.is_unprocessed
+                    && !writes.is_empty()
+                    && check_writes(table, writes).is_ok() =>
+            {
+                self.divide(writes)
             }
+            _ => Vec::new(),
+        };
+        let answer = call.send(inner).await;
+        self.after(verb, plan, life).await?;
+        match answer {
+            Ok(Answer::Written(cost)) if !left.is_empty() => Err(Failure::Batch(BatchError {
+                remaining: left,
+                cost,
+                cause: Error::unavailable("unprocessed"),
+            })),
+            Err(Failure::Batch(mut error)) => {
+                error.remaining.extend(left);
+                Err(error.into())
+            }
+            answer => answer,
         }
-    }
-
-    async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
-        let verb = Verb::Query;
-        self.through(verb, self.inner.query(table, query)).await
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
-        let verb = Verb::Scan;
-        self.through(verb, self.inner.scan(table, scan)).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> Result<()> {
-        self.about_tables(self.inner.create_table(spec, billing))
-            .await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        self.about_tables(self.inner.describe_table(name)).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> Result<bool> {
-        self.about_tables(self.inner.drop_table(name)).await
     }
 }

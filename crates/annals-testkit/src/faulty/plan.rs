@@ -79,13 +79,22 @@ pub(super) struct Plan {
     /// Where it gives way.
     pub(super) yields_at: Side,
     /// Where it waits while the store is frozen.
-    pub(super) freezes_at: Side,
+    pub(super) freezes_at: Option<Side>,
 }
 
 /// The most often a delayed call gives way.
 const YIELDS_MAX: u64 = 8;
 
 impl Plan {
+    /// Of a call about tables, for which nothing is drawn.
+    pub(super) const NONE: Self = Self {
+        fault: None,
+        is_unprocessed: false,
+        yields: 0,
+        yields_at: Side::Before,
+        freezes_at: None,
+    };
+
     /// Draws a plan. Always the same number of draws, whatever the rates, so that another rate
     /// does not change what else a seed brings.
     pub(super) fn draw(faults: Faults, random: &Random) -> Self {
@@ -114,7 +123,7 @@ impl Plan {
             is_unprocessed,
             yields: if is_delayed { yields } else { 0 },
             yields_at,
-            freezes_at,
+            freezes_at: Some(freezes_at),
         }
     }
 }

@@ -1,24 +1,18 @@
 //! Appends too large for an item, interrupted at the worst moments; and the end of sequence numbers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError, scan_all,
-};
+use annals::items::{Condition, Item, Items};
 use annals::journal::{Append, AppendError, Expected, Journal, Verify, Window};
 use annals::layout::Layout;
-use annals::memory::Memory;
-use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, Random, SequenceNumber};
+use annals::{Codec, Error, ErrorKind, Event, NewEvent, Random, SequenceNumber};
 use annals_jvm::AnyLayout;
-use async_trait::async_trait;
+use annals_testkit::hooked::Hooked;
+use annals_testkit::journals::{after, append, id, number, open_at, replay, text, window};
 use futures::TryStreamExt;
 
-use annals_testkit::journals::{after, append, create, id, number, open_at, replay, text, window};
-
-const HOUR: Duration = Duration::from_secs(3_600);
+use crate::chunk_stage::{HOUR, Stage, noise, set};
 
 /// Sweeps; answers how many parts were orphans. Looking first finds as many.
 async fn swept(journal: &Journal) -> usize {
@@ -28,134 +22,16 @@ async fn swept(journal: &Journal) -> usize {
     swept.len()
 }
 
-/// A store on which a large append can be cut off before its commit, or take very long.
-#[derive(Debug)]
-struct Stage {
-    inner: Arc<Memory>,
-    clock: Arc<ManualClock>,
-    loses_commits: AtomicBool,
-    loses_deletes: AtomicBool,
-    loses_answers: AtomicBool,
-    is_slow: AtomicBool,
-    /// The next commit is put after hours in which its parts were swept.
-    is_swept: AtomicBool,
-}
-
-fn is_set(switch: &AtomicBool) -> bool {
-    switch.load(Ordering::SeqCst)
-}
-
-fn set(switch: &AtomicBool, on: bool) {
-    switch.store(on, Ordering::SeqCst);
-}
-
-#[async_trait]
-impl Items for Stage {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        self.inner.get(table, keys).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        if item.get("c").is_some() && is_set(&self.loses_commits) {
-            return Err(Error::unavailable("cut off").into());
-        }
-        if item.get("c").is_some() && self.is_swept.swap(false, Ordering::SeqCst) {
-            self.clock.advance(3 * HOUR);
-            let sweeper = open_at(self.inner.clone(), self.clock.clone(), 2).await;
-            assert_eq!(swept(&sweeper).await, 2);
-        }
-        let answer = self.inner.put(table, item, condition).await;
-        match is_set(&self.loses_answers) {
-            true => Err(Error::unavailable("answer lost").into()),
-            false => answer,
-        }
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.inner.delete(table, key, condition).await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let is_delete = writes.iter().any(|write| matches!(write, Write::Delete(_)));
-        if is_delete && is_set(&self.loses_deletes) {
-            return Err(BatchError {
-                remaining: writes,
-                cost: Cost::ZERO,
-                cause: Error::unavailable("cut off"),
-            });
-        }
-        if is_set(&self.is_slow) {
-            self.clock.advance(Duration::from_secs(11 * 60));
-        }
-        self.inner.write(table, writes).await
-    }
-
-    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
-        self.inner.query(table, query).await
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        self.inner.scan(table, scan).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
-        self.inner.create_table(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        self.inner.describe_table(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
-        self.inner.drop_table(name).await
-    }
-}
-
-async fn stage() -> (Arc<Stage>, Journal) {
-    let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
-    let stage = Arc::new(Stage {
-        inner: Arc::new(Memory::new()),
-        clock: clock.clone(),
-        loses_commits: AtomicBool::new(false),
-        loses_deletes: AtomicBool::new(false),
-        loses_answers: AtomicBool::new(false),
-        is_slow: AtomicBool::new(false),
-        is_swept: AtomicBool::new(false),
-    });
-    create(&*stage).await;
-    let journal = open_at(stage.clone(), clock, 1).await;
+async fn stage() -> (Arc<Hooked<Stage>>, Journal) {
+    let stage = Stage::new().await;
+    let journal = open_at(stage.clone(), stage.clock.clone(), 1).await;
     (stage, journal)
-}
-
-fn table() -> TableSpec {
-    let settings = AnyLayout::default();
-    settings.tables().unwrap().journal
-}
-
-impl Stage {
-    /// How many parts are stored.
-    async fn parts(self: &Arc<Self>) -> usize {
-        let all = scan_all(self.clone(), Arc::new(table()), Scan::whole());
-        let all: Vec<Item> = all.try_collect().await.unwrap();
-        all.iter().filter(|item| item.get("b").is_some()).count()
-    }
 }
 
 /// An append of two parts.
 fn large(seed: u64) -> Append {
     let random = Random::seeded(seed);
-    let words = (0..70_000).flat_map(|_| random.bits().to_le_bytes());
-    let noise: Vec<u8> = words.collect();
+    let noise = noise(&random, 70_000);
     let token = annals::Token::draw(&random);
     Append::of(vec![NewEvent::new(Codec::Bytes, noise), text("end")]).token(token)
 }
@@ -168,23 +44,23 @@ async fn check_whole(journal: &Journal, append: &Append) {
 
 /// Leaves the parts of an append whose commit does not land.
 async fn interrupt(stage: &Stage, journal: &Journal, append: &Append) {
-    set(&stage.loses_commits, true);
+    set(&stage.loses_items, true);
     let outcome = journal.append(&id(), Expected::Empty, append.clone()).await;
     let error: Error = outcome.unwrap_err().into();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    set(&stage.loses_commits, false);
+    set(&stage.loses_items, false);
 }
 
 #[tokio::test]
 async fn old_chunks_of_an_incomplete_append_are_swept() {
     let (stage, journal) = stage().await;
     interrupt(&stage, &journal, &large(1)).await;
-    assert_eq!(stage.parts().await, 2);
+    assert_eq!(stage.chunks().await, 2);
     stage.clock.advance(HOUR);
     assert_eq!(swept(&journal).await, 0);
     stage.clock.advance(HOUR);
     assert_eq!(swept(&journal).await, 2);
-    assert_eq!(stage.parts().await, 0);
+    assert_eq!(stage.chunks().await, 0);
     append(&journal, 0, vec![text("a")]).await;
     assert_eq!(swept(&journal).await, 0);
 }
@@ -211,7 +87,7 @@ async fn chunks_whose_commit_key_is_taken_are_swept_at_once() {
     interrupt(&stage, &journal, &large(1)).await;
     append(&journal, 0, vec![text("a")]).await;
     assert_eq!(swept(&journal).await, 2);
-    assert_eq!(stage.parts().await, 0);
+    assert_eq!(stage.chunks().await, 0);
 }
 
 /// Though others have appended since, and this very journal knows it.
@@ -239,10 +115,10 @@ async fn a_token_used_on_one_id_appends_after_the_last_event_of_another() {
     let (stage, journal) = stage().await;
     append(&journal, 0, vec![text("a"); 5]).await;
     let once = Append::from(text("once")).token(journal.token());
-    set(&stage.loses_commits, true);
+    set(&stage.loses_items, true);
     let lost = journal.append(&id(), Expected::Any, once.clone()).await;
     assert!(matches!(lost, Err(AppendError::Store(_))));
-    set(&stage.loses_commits, false);
+    set(&stage.loses_items, false);
     let other = "Cart|other".parse().unwrap();
     let landed = journal.append(&other, Expected::Any, once).await;
     assert_eq!(landed.unwrap().first.get(), 1);
@@ -281,7 +157,12 @@ async fn an_append_that_stalled_during_a_sweep_is_complete() {
     for is_lost in [false, true] {
         let (stage, journal) = stage().await;
         let append = large(1);
-        set(&stage.is_swept, true);
+        let (memory, clock) = (stage.memory.clone(), stage.clock.clone());
+        stage.before_put.set(async move {
+            clock.advance(3 * HOUR);
+            let sweeper = open_at(memory, clock, 2).await;
+            assert_eq!(swept(&sweeper).await, 2);
+        });
         set(&stage.loses_answers, is_lost);
         let landed = journal.append(&id(), Expected::Empty, append.clone()).await;
         if is_lost {
@@ -305,7 +186,7 @@ async fn a_refused_append_removes_its_chunks_and_is_a_conflict() {
         set(&stage.loses_deletes, is_lost);
         let outcome = journal.append(&id(), Expected::Empty, large(1)).await;
         assert!(matches!(outcome, Err(AppendError::Conflict(_))));
-        assert_eq!(stage.parts().await, left);
+        assert_eq!(stage.chunks().await, left);
     }
     set(&stage.loses_deletes, false);
     assert_eq!(swept(&journal).await, 2);
@@ -331,7 +212,7 @@ async fn a_token_reused_for_other_events_damages_nothing() {
             );
         }
     }
-    assert_eq!(stage.parts().await, 4);
+    assert_eq!(stage.chunks().await, 4);
     let first = replay(&journal, window(1..=2, u64::MAX)).await.unwrap();
     let first: Vec<_> = first.into_iter().map(|event| event.data).collect();
     assert_eq!(first, landed.events);
@@ -356,9 +237,9 @@ async fn a_deletion_interrupted_before_the_chunks_leaves_orphans_and_no_damage()
     journal.delete_to(&id(), number(4)).await.unwrap();
     let left = replay(&journal, Window::ALL).await.unwrap();
     assert_eq!(left.len(), 1);
-    assert!(stage.parts().await > 0);
+    assert!(stage.chunks().await > 0);
     swept(&journal).await;
-    assert_eq!(stage.parts().await, 0);
+    assert_eq!(stage.chunks().await, 0);
     assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(5)));
 }
 
@@ -383,7 +264,8 @@ fn endless(last: u64) -> Item {
 async fn sequence_numbers_run_out_and_are_not_reused() {
     let (stage, journal) = stage().await;
     let last = SequenceNumber::LAST.get();
-    let (table, mark) = (table(), endless(last - 10));
+    let table = AnyLayout::default().tables().unwrap().journal;
+    let mark = endless(last - 10);
     stage.put(&table, mark, Condition::Absent).await.unwrap();
     assert_eq!(
         journal.highest(&id()).await.unwrap(),

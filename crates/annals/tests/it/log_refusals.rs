@@ -6,15 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Number, Page, Query, Scan,
-    TableName, TableSpec, Value, Write, WriteError,
-};
+use annals::items::{Condition, Cost, Item, Items, Number, Value, WriteError};
 use annals::log::{Log, Record, SweepReport, Time};
 use annals::memory::Memory;
 use annals::settings::LogSettings;
 use annals::store::Store;
 use annals::{ErrorKind, ManualClock};
+use annals_testkit::hooked::{Answered, Call, Hook, Hooked};
 use async_trait::async_trait;
 use serde_json::json;
 
@@ -23,9 +21,7 @@ const REFUSALS_MAX: u64 = 100;
 
 /// A store on which another process has always just changed one item. It refuses every put under a
 /// sort key, and returns the put item with one attribute changed.
-#[derive(Debug)]
 struct Contended {
-    inner: Memory,
     partition: &'static str,
     /// The start of the sort key.
     sort: &'static str,
@@ -44,48 +40,20 @@ impl Contended {
 }
 
 #[async_trait]
-impl Items for Contended {
-    async fn put(
-        &self,
-        table: &TableSpec,
-        mut item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        if !self.refuses(&item) {
-            return self.inner.put(table, item, condition).await;
-        }
+impl Hook for Contended {
+    async fn call(&self, inner: &dyn Items, call: Call<'_>) -> Answered {
+        let mut item = match call {
+            Call::Put(_, item, _) if self.refuses(&item) => item,
+            call => return call.send(inner).await,
+        };
         let n = self.refusals.fetch_add(1, Ordering::Relaxed);
         assert!(n < REFUSALS_MAX, "a put is retried without a bound");
         item.insert(self.attribute, (self.value)(n));
-        Err(WriteError::Refused {
+        let refused = WriteError::Refused {
             existing: Some(Box::new(item)),
             cost: Cost::request(),
-        })
-    }
-
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        self.inner.get(table, keys).await
-    }
-    async fn delete(&self, t: &TableSpec, key: Key, c: Condition) -> Result<Cost, WriteError> {
-        self.inner.delete(t, key, c).await
-    }
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        self.inner.write(table, writes).await
-    }
-    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
-        self.inner.query(table, query).await
-    }
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        self.inner.scan(table, scan).await
-    }
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
-        self.inner.create_table(spec, billing).await
-    }
-    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        self.inner.describe_table(name).await
-    }
-    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
-        self.inner.drop_table(name).await
+        };
+        Err(refused.into())
     }
 }
 
@@ -95,15 +63,15 @@ async fn log_on(
     sort: &'static str,
     attribute: &'static str,
     value: fn(u64) -> Value,
-) -> (Arc<Contended>, Log) {
-    let store = Arc::new(Contended {
-        inner: Memory::new(),
+) -> (Arc<Hooked<Contended>>, Log) {
+    let contended = Contended {
         partition,
         sort,
         attribute,
         value,
         refusals: AtomicU64::new(0),
-    });
+    };
+    let store = Arc::new(Hooked::over(Arc::new(Memory::new()), contended));
     let clock = Arc::new(ManualClock::at_ms(NOW));
     let handle = Store::from_items(store.clone()).with_clock(clock);
     let log = Log::create(handle, &LogSettings::default()).await.unwrap();
@@ -143,7 +111,7 @@ async fn setting_back_a_contended_horizon_gives_up() {
         .with("event_id", "horizon")
         .with("time", NOW);
     let table = &log.tables().event;
-    let put = store.inner.put(table, horizon, Condition::Always);
+    let put = store.inner().put(table, horizon, Condition::Always);
     put.await.unwrap();
     let error = log.set_back_horizon(Time::FIRST).await.unwrap_err();
     check(&store, &error, "annals#log/horizon");

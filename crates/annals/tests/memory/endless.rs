@@ -1,12 +1,12 @@
 //! A store that makes up a log: records in its buffer, events in its slots, as many as are told, a
 //! page of a megabyte at a time. What is written to it is forgotten.
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Cursor, Got, Item, Items, Key, KeyPart, Page, Query,
-    Scan, TableName, TableSpec, Value, Write, WriteError,
-};
-use annals::log::{LogTables, Time};
-use annals::settings::LogSettings;
+use std::sync::Arc;
+
+use annals::items::{Cost, Cursor, Got, Item, Items, Key, KeyPart, Page, Query, Scan, Value};
+use annals::log::Time;
+use annals::memory::Memory;
+use annals_testkit::hooked::{Answered, Call, Hook, Hooked};
 use async_trait::async_trait;
 
 pub(crate) const START_MS: u64 = 1_700_006_400_000;
@@ -15,9 +15,7 @@ const PAGE: u64 = 2_000;
 /// How many events a slot has.
 const SLOT: u64 = 250;
 
-#[derive(Debug)]
 pub(crate) struct Endless {
-    tables: LogTables,
     events: u64,
 }
 
@@ -68,9 +66,8 @@ fn page(items: Vec<Item>, next: Option<Item>) -> Page {
 }
 
 impl Endless {
-    pub(crate) fn new(events: u64) -> Self {
-        let tables = LogTables::new(&LogSettings::default()).unwrap();
-        Self { tables, events }
+    pub(crate) fn new(events: u64) -> Hooked<Self> {
+        Hooked::over(Arc::new(Memory::new()), Self { events })
     }
 
     /// The slots, all of them on one day, behind the last of the page before.
@@ -83,38 +80,12 @@ impl Endless {
         let next = (end < count).then(|| Item::new().with("n", end - 1));
         page(items.collect(), next)
     }
-}
 
-#[async_trait]
-impl Items for Endless {
-    async fn get(&self, _: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        let is_mark = |key: &Key| key.sort == Some(KeyPart::from("indexed"));
-        let mark = |key: &Key| is_mark(key).then(|| own("annals#log", "indexed".to_owned()));
-        Ok(Got {
-            items: keys.iter().map(mark).collect(),
-            cost: Cost::request(),
-        })
-    }
-
-    async fn put(&self, _: &TableSpec, _: Item, _: Condition) -> Result<Cost, WriteError> {
-        Ok(Cost::request())
-    }
-
-    async fn delete(&self, _: &TableSpec, _: Key, _: Condition) -> Result<Cost, WriteError> {
-        Ok(Cost::request())
-    }
-
-    async fn write(&self, _: &TableSpec, _: Vec<Write>) -> Result<Cost, BatchError> {
-        // So that segments take turns, as they do where writing takes time.
-        tokio::task::yield_now().await;
-        Ok(Cost::request())
-    }
-
-    async fn query(&self, _: &TableSpec, query: Query) -> annals::Result<Page> {
+    fn query(&self, query: &Query) -> Page {
         let KeyPart::S(partition) = &query.partition else {
             panic!("{query:?}");
         };
-        Ok(match partition.as_str() {
+        match partition.as_str() {
             "annals#days" => page(vec![own("annals#days", slot(0)[..10].to_owned())], None),
             // Nobody else sweeps.
             "annals#sweeping" => page(Vec::new(), None),
@@ -125,13 +96,11 @@ impl Items for Endless {
                 let end = self.events.min(first + SLOT);
                 page((first..end).map(event).collect(), None)
             }
-        })
+        }
     }
 
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        if table.name() != self.tables.buffer.name() {
-            return Ok(page(Vec::new(), None));
-        }
+    /// A page of the buffer.
+    fn scan(&self, scan: &Scan) -> Page {
         let (index, of) = (u64::from(scan.segment.index), u64::from(scan.segment.of));
         let (first, end) = (self.events * index / of, self.events * (index + 1) / of);
         let after = scan.after.as_ref().and_then(|cursor| {
@@ -141,19 +110,34 @@ impl Items for Endless {
         let first = after.map_or(first, |n| n + 1);
         let stop = end.min(first + PAGE);
         let next = (stop < end).then(|| record(stop - 1));
-        Ok(page((first..stop).map(record).collect(), next))
+        page((first..stop).map(record).collect(), next)
     }
+}
 
-    async fn create_table(&self, _: &TableSpec, _: Billing) -> annals::Result<()> {
-        Ok(())
-    }
-
-    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        let found = self.tables.all().find(|table| table.name() == name);
-        Ok(found.cloned())
-    }
-
-    async fn drop_table(&self, _: &TableName) -> annals::Result<bool> {
-        Ok(false)
+#[async_trait]
+impl Hook for Endless {
+    async fn call(&self, inner: &dyn Items, call: Call<'_>) -> Answered {
+        Ok(match call {
+            Call::Get(_, keys) => {
+                let is_mark = |key: &Key| key.sort == Some(KeyPart::from("indexed"));
+                let mark =
+                    |key: &Key| is_mark(key).then(|| own("annals#log", "indexed".to_owned()));
+                let (items, cost) = (keys.iter().map(mark).collect(), Cost::request());
+                Got { items, cost }.into()
+            }
+            Call::Put(..) | Call::Delete(..) => Cost::request().into(),
+            Call::Write(_, writes) => {
+                // What is measured is what the log holds.
+                drop(writes);
+                // So that segments take turns, as they do where writing takes time.
+                tokio::task::yield_now().await;
+                Cost::request().into()
+            }
+            Call::Query(_, query) => self.query(&query).into(),
+            Call::Scan(table, scan) if table.name().as_str() == "annals-buffer" => {
+                self.scan(&scan).into()
+            }
+            call => call.send(inner).await?,
+        })
     }
 }

@@ -197,7 +197,7 @@ fn handle(world: &World, random: &Random, guard: Guard) -> Handle {
     let faulty = Arc::new(Faulty::new(world.items.clone(), drawn, faults));
     let items: Arc<dyn Items> = match guard {
         Guard::Kept => faulty.clone(),
-        guard => Arc::new(Tampered::new(faulty.clone(), guard)),
+        guard => Arc::new(Tampered::over(faulty.clone(), guard)),
     };
     Handle { faulty, items }
 }

@@ -5,11 +5,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Value, Write, WriteError,
-};
-use annals_testkit::faulty::Faulty;
+use annals::items::{Cost, Item, Items, TableSpec, Value, Write};
+use annals_testkit::hooked::{Answered, Call, Hook, Hooked};
 use async_trait::async_trait;
 
 use super::LATENESS;
@@ -31,9 +28,7 @@ pub(super) enum Guard {
 }
 
 /// The store of one process.
-#[derive(Debug)]
 pub(super) struct Tampered {
-    inner: Arc<Faulty>,
     guard: Guard,
     late: Mutex<Option<(TableSpec, Vec<Write>)>>,
 }
@@ -44,12 +39,9 @@ fn is_system(item: &Item) -> bool {
 }
 
 impl Tampered {
-    pub(super) fn new(inner: Arc<Faulty>, guard: Guard) -> Self {
-        Self {
-            inner,
-            guard,
-            late: Mutex::default(),
-        }
+    pub(super) fn over(inner: Arc<dyn Items>, guard: Guard) -> Hooked<Self> {
+        let late = Mutex::default();
+        Hooked::over(inner, Self { guard, late })
     }
 
     /// Whether a batch is acknowledged before it is stored.
@@ -65,78 +57,45 @@ impl Tampered {
         }
     }
 
-    async fn catch_up(&self) {
+    async fn catch_up(&self, inner: &dyn Items) {
         let late = self.late.lock().unwrap().take();
         if let Some((table, writes)) = late {
-            let _ = self.inner.write(&table, writes).await;
+            let _ = inner.write(&table, writes).await;
         }
     }
 }
 
 #[async_trait]
-impl Items for Tampered {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        self.catch_up().await;
-        self.inner.get(table, keys).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        mut item: Item,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.catch_up().await;
-        let partition = item.get("event_time_slot").and_then(Value::as_str);
-        if self.guard == Guard::Unclaimed && partition == Some("annals#sweeping") {
-            return Ok(Cost::request());
+impl Hook for Tampered {
+    async fn call(&self, inner: &dyn Items, mut call: Call<'_>) -> Answered {
+        match &mut call {
+            Call::Get(..) => self.catch_up(inner).await,
+            Call::Put(_, item, _) => {
+                self.catch_up(inner).await;
+                let partition = item.get("event_time_slot").and_then(Value::as_str);
+                if self.guard == Guard::Unclaimed && partition == Some("annals#sweeping") {
+                    return Ok(Cost::request().into());
+                }
+                let sort = item.get("event_id").and_then(Value::as_str);
+                if self.guard == Guard::HorizonAhead && is_system(item) && sort == Some("horizon") {
+                    let time = item.get("time").and_then(Value::as_u64).unwrap();
+                    item.insert("time", time + 3 * LATENESS);
+                }
+            }
+            Call::Write(table, writes) if self.is_hasty(table, writes) => {
+                self.catch_up(inner).await;
+                let late = (TableSpec::clone(table), std::mem::take(writes));
+                *self.late.lock().unwrap() = Some(late);
+                return Ok(Cost::request().into());
+            }
+            Call::Write(..) => {
+                // This batch first, then the one before it.
+                let written = call.send(inner).await;
+                self.catch_up(inner).await;
+                return written;
+            }
+            _ => {}
         }
-        let sort = item.get("event_id").and_then(Value::as_str);
-        if self.guard == Guard::HorizonAhead && is_system(&item) && sort == Some("horizon") {
-            let time = item.get("time").and_then(Value::as_u64).unwrap();
-            item.insert("time", time + 3 * LATENESS);
-        }
-        self.inner.put(table, item, condition).await
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.inner.delete(table, key, condition).await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        if self.is_hasty(table, &writes) {
-            self.catch_up().await;
-            *self.late.lock().unwrap() = Some((table.clone(), writes));
-            return Ok(Cost::request());
-        }
-        // This batch first, then the one before it.
-        let written = self.inner.write(table, writes).await;
-        self.catch_up().await;
-        written
-    }
-
-    async fn query(&self, table: &TableSpec, query: Query) -> annals::Result<Page> {
-        self.inner.query(table, query).await
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        self.inner.scan(table, scan).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
-        self.inner.create_table(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        self.inner.describe_table(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
-        self.inner.drop_table(name).await
+        call.send(inner).await
     }
 }

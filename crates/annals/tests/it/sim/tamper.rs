@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use annals::Random;
-use annals::items::{
-    BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, Query, Scan,
-    TableName, TableSpec, Value, Write, WriteError,
-};
+use annals::items::{Condition, Cost, Direction, Item, Items, TableSpec, Value, Write, WriteError};
 use annals::memory::Memory;
+use annals_testkit::hooked::{Answered, Call, Hook, Hooked};
 use async_trait::async_trait;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,29 +81,36 @@ fn is_of(table: &TableSpec, what: &str) -> bool {
     table.name().as_str() == format!("annals-{what}")
 }
 
-#[derive(Debug)]
 pub(super) struct Tampered {
-    pub(super) inner: Arc<dyn Items>,
-    pub(super) guard: Guard,
-    pub(super) random: Random,
+    guard: Guard,
+    random: Random,
     /// Members of batches that are held back, by their writer.
-    pub(super) held: Mutex<Vec<(String, Item)>>,
+    held: Mutex<Vec<(String, Item)>>,
 }
 
 impl Tampered {
-    pub(super) fn new(guard: Guard, random: Random) -> Self {
-        Self {
-            inner: Arc::new(Memory::new()),
+    pub(super) fn new(guard: Guard, random: Random) -> Hooked<Self> {
+        let tampered = Self {
             guard,
             random,
             held: Mutex::default(),
+        };
+        Hooked::over(Arc::new(Memory::new()), tampered)
+    }
+
+    /// Whether a deletion is not to leave this item.
+    fn takes_away(&self, table: &TableSpec, item: &Item, is_emptied: bool) -> bool {
+        match self.guard {
+            Guard::NoMarks => is_of(table, "journal") && is_mark(item),
+            Guard::NoEmptied => is_emptied,
+            _ => false,
         }
     }
 
     /// Puts the last member of a batch, and some time later those that were held back.
-    async fn put_last_first(&self, table: &TableSpec, item: Item) -> Result<Cost, WriteError> {
+    async fn put_last_first(&self, inner: &dyn Items, table: &TableSpec, item: Item) -> Answered {
         let writer = writer_of(&item);
-        let mut answer = self.inner.put(table, item, Condition::Absent).await?;
+        let mut answer = inner.put(table, item, Condition::Absent).await?;
         for _ in 0..self.random.below(HELD_BACK) {
             tokio::task::yield_now().await;
         }
@@ -117,14 +122,14 @@ impl Tampered {
             mine
         };
         for (_, item) in held {
-            match self.inner.put(table, item, Condition::Absent).await {
+            match inner.put(table, item, Condition::Absent).await {
                 Ok(cost) => answer = cost,
                 Err(WriteError::Refused { existing, .. })
                     if existing.as_deref().map(writer_of).as_ref() == Some(&writer) => {}
-                Err(refused) => return Err(refused),
+                Err(refused) => return Err(refused.into()),
             }
         }
-        Ok(answer)
+        Ok(answer.into())
     }
 }
 
@@ -167,97 +172,56 @@ fn with_token(item: &Item, token: [u8; 8]) -> Option<Item> {
 }
 
 #[async_trait]
-impl Items for Tampered {
-    async fn get(&self, table: &TableSpec, keys: Vec<Key>) -> annals::Result<Got> {
-        self.inner.get(table, keys).await
-    }
-
-    async fn put(
-        &self,
-        table: &TableSpec,
-        mut item: Item,
-        mut condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        let is_new = item.get("c").is_some() && condition == Condition::Absent;
-        let is_commit = is_new && is_of(table, "journal");
-        let is_event = is_jvm_event(table, &item) && condition == Condition::Absent;
-        match self.guard {
-            Guard::NoCondition if is_event => condition = Condition::Always,
-            Guard::NoToken if is_event => item = with_writer(item, self.random.bits()),
-            Guard::LastNotLast if is_event => match place_of(&item) {
-                Some((at, last)) if 0 < at && at < last => {
-                    self.held.lock().unwrap().push((writer_of(&item), item));
-                    return Ok(Cost::request());
+impl Hook for Tampered {
+    async fn call(&self, inner: &dyn Items, mut call: Call<'_>) -> Answered {
+        if let Call::Query(table, query) = &mut call
+            && self.guard == Guard::OldestFirst
+            && is_of(table, "snapshot")
+        {
+            query.direction = Direction::Ascending;
+        }
+        if let Call::Write(table, writes) = &mut call {
+            for write in writes {
+                if let Write::Put(item) = write
+                    && self.takes_away(table, item, is_emptied(item))
+                {
+                    *write = Write::Delete(table.key_of(item)?);
                 }
-                Some((at, last)) if at == last => return self.put_last_first(table, item).await,
-                _ => {}
-            },
-            Guard::NoCondition if is_commit => condition = Condition::Always,
+            }
+        }
+        let Call::Put(table, item, condition) = &mut call else {
+            return call.send(inner).await;
+        };
+        let is_new = *condition == Condition::Absent;
+        let is_commit = is_new && item.get("c").is_some() && is_of(table, "journal");
+        let is_event = is_new && is_jvm_event(table, item);
+        match self.guard {
+            Guard::NoCondition if is_event || is_commit => *condition = Condition::Always,
+            Guard::NoToken if is_event => *item = with_writer(item.clone(), self.random.bits()),
             Guard::NoToken if is_commit => {
                 let token = self.random.bits().to_be_bytes();
-                item = with_token(&item, token).unwrap();
+                *item = with_token(item, token).unwrap();
             }
-            Guard::NoMarks if is_of(table, "journal") && is_mark(&item) => {
-                let key = table.key_of(&item)?;
-                return self.inner.delete(table, key, condition).await;
+            Guard::LastNotLast if is_event => match place_of(item) {
+                Some((at, last)) if 0 < at && at < last => {
+                    let held = (writer_of(item), item.clone());
+                    self.held.lock().unwrap().push(held);
+                    return Ok(Cost::request().into());
+                }
+                Some((at, last)) if at == last => {
+                    return self.put_last_first(inner, table, item.clone()).await;
+                }
+                _ => {}
+            },
+            Guard::NoRevisions if is_of(table, "state") => *condition = Condition::Always,
+            Guard::NoReplacing if is_of(table, "snapshot") && *condition == Condition::Always => {
+                return Ok(Cost::request().into());
             }
-            Guard::NoRevisions if is_of(table, "state") => condition = Condition::Always,
-            Guard::NoEmptied if item.get("d").is_some() => {
-                let key = table.key_of(&item)?;
-                return self.inner.delete(table, key, condition).await;
-            }
-            Guard::NoReplacing if is_of(table, "snapshot") && condition == Condition::Always => {
-                return Ok(Cost::request());
+            _ if self.takes_away(table, item, item.get("d").is_some()) => {
+                call = Call::Delete(table, table.key_of(item)?, condition.clone());
             }
             _ => {}
         }
-        self.inner.put(table, item, condition).await
-    }
-
-    async fn delete(
-        &self,
-        table: &TableSpec,
-        key: Key,
-        condition: Condition,
-    ) -> Result<Cost, WriteError> {
-        self.inner.delete(table, key, condition).await
-    }
-
-    async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Result<Cost, BatchError> {
-        let tampered = writes.into_iter().map(|write| match write {
-            Write::Put(item)
-                if self.guard == Guard::NoMarks && is_of(table, "journal") && is_mark(&item) =>
-            {
-                Write::Delete(table.key_of(&item).unwrap())
-            }
-            Write::Put(item) if self.guard == Guard::NoEmptied && is_emptied(&item) => {
-                Write::Delete(table.key_of(&item).unwrap())
-            }
-            other => other,
-        });
-        self.inner.write(table, tampered.collect()).await
-    }
-
-    async fn query(&self, table: &TableSpec, mut query: Query) -> annals::Result<Page> {
-        if self.guard == Guard::OldestFirst && is_of(table, "snapshot") {
-            query.direction = Direction::Ascending;
-        }
-        self.inner.query(table, query).await
-    }
-
-    async fn scan(&self, table: &TableSpec, scan: Scan) -> annals::Result<Page> {
-        self.inner.scan(table, scan).await
-    }
-
-    async fn create_table(&self, spec: &TableSpec, billing: Billing) -> annals::Result<()> {
-        self.inner.create_table(spec, billing).await
-    }
-
-    async fn describe_table(&self, name: &TableName) -> annals::Result<Option<TableSpec>> {
-        self.inner.describe_table(name).await
-    }
-
-    async fn drop_table(&self, name: &TableName) -> annals::Result<bool> {
-        self.inner.drop_table(name).await
+        call.send(inner).await
     }
 }
