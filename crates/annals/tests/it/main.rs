@@ -37,6 +37,7 @@ mod log_refusals;
 mod log_sim;
 mod module_graph;
 mod properties;
+mod public_api;
 mod readme_ja;
 mod scripted;
 mod sim;
