@@ -57,10 +57,7 @@ impl DynamoDb {
             true => found.items.remove(key),
             false => found.items.get(key).cloned(),
         });
-        Ok(Got {
-            items: items.collect(),
-            cost: found.cost,
-        })
+        Ok(Got::new(items.collect(), found.cost))
     }
 
     async fn get_one(&self, table: &TableSpec, key: &Key) -> Result<Found> {
@@ -176,11 +173,7 @@ impl DynamoDb {
         let keys = match check_writes(table, &writes) {
             Ok(keys) => keys,
             Err(cause) => {
-                return Err(BatchError {
-                    remaining: writes,
-                    cost: Cost::ZERO,
-                    cause,
-                });
+                return Err(BatchError::new(writes, Cost::ZERO, cause));
             }
         };
         let (cost, pending, cause) = self.write_chunks(table, &writes, &keys).await;
@@ -189,11 +182,8 @@ impl DynamoDb {
         };
         let all = writes.into_iter().enumerate();
         let remaining = all.filter(|(index, _)| pending.contains(index));
-        Err(BatchError {
-            remaining: remaining.map(|(_, write)| write).collect(),
-            cost,
-            cause,
-        })
+        let remaining = remaining.map(|(_, write)| write).collect();
+        Err(BatchError::new(remaining, cost, cause))
     }
 
     /// Writes the chunks. Returns the cost, the indexes of the unconfirmed writes, and why.

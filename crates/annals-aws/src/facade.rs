@@ -23,11 +23,10 @@ use crate::settings::AwsSettings;
 ///
 /// // Another endpoint, and other table names.
 /// let settings = AwsSettings::at("http://127.0.0.1:8000");
-/// let layout = AnnalsLayout::new(TableNames {
-///     journal: Some("orders".parse()?),
-///     snapshot: Some("orders-snapshots".parse()?),
-///     ..TableNames::default()
-/// });
+/// let names = TableNames::default()
+///     .journal("orders".parse()?)
+///     .snapshot("orders-snapshots".parse()?);
+/// let layout = AnnalsLayout::new(names);
 /// let orders = annals_aws::create(&settings, &layout).await?;
 /// # let _ = (annals, orders);
 /// # Ok(())

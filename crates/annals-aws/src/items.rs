@@ -266,10 +266,7 @@ impl PageResponse {
         let cost = capacity::read(&self.consumed).unwrap_or_else(unbilled);
         // Some servers return an empty key instead of none after the last page.
         let next = self.next.filter(|key| !key.is_empty()).map(item_of);
-        Ok(Page {
-            next: next.transpose()?.map(Cursor::new),
-            cost: cost.in_requests(call.requests()),
-            items,
-        })
+        let next = next.transpose()?.map(Cursor::new);
+        Ok(Page::new(items, next, cost.in_requests(call.requests())))
     }
 }

@@ -46,4 +46,4 @@ mod writers;
 #[cfg(feature = "hocon")]
 pub use hocon::{Check, Imported, NotTaken, import as import_hocon};
 pub use rows::RowJournal;
-pub use settings::{AnyLayout, LayoutName};
+pub use settings::layout::{AnyLayout, LayoutName};

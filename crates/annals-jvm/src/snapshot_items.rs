@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, TryStreamExt};
 
+use annals::IdStream;
 use annals::items::{Item, Query, Scan, TableSpec, Value, Write};
-use annals::journal::IdStream;
 use annals::layout::support::{each_once, stray_item, unreadable_at};
 use annals::snapshot::{Criteria, Snapshot, SnapshotStream};
 use annals::store::Store;
@@ -55,13 +55,9 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         let Some((sequence_number, time_ms)) = met else {
             return Ok(None);
         };
-        Ok(Some(Snapshot {
-            persistence_id: id.clone(),
-            sequence_number,
-            time_ms,
-            anchor: None,
-            payload: self.payload(item).map_err(unreadable)?,
-        }))
+        let payload = self.payload(item).map_err(unreadable)?;
+        let snapshot = Snapshot::new(id.clone(), sequence_number, time_ms, payload);
+        Ok(Some(snapshot))
     }
 
     /// The snapshots that a query finds.

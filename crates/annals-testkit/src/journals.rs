@@ -33,11 +33,8 @@ pub fn after(n: u64) -> Expected {
 
 /// A window; numbers past the last there can be mean that.
 pub fn window(range: RangeInclusive<u64>, max: u64) -> Window {
-    Window {
-        from: number(*range.start()),
-        to: SequenceNumber::new(*range.end()).unwrap_or(SequenceNumber::LAST),
-        max,
-    }
+    let to = SequenceNumber::new(*range.end()).unwrap_or(SequenceNumber::LAST);
+    Window::from(number(*range.start())).to(to).limit(max)
 }
 
 /// An event of text.

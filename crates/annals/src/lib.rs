@@ -207,7 +207,10 @@ pub mod store;
 pub mod verify;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use codec::{Codec, Scalar};
+pub use codec::Codec;
+// The JVM's plain values, for annals-jvm.
+#[doc(hidden)]
+pub use codec::Scalar;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, NewEvent, Token};
 pub use facade::Annals;

@@ -99,10 +99,7 @@ async fn fill(journal: &Journal) {
 }
 
 fn replay(journal: &Journal, events: u64) -> EventStream {
-    let window = Window {
-        to: SequenceNumber::new(events).unwrap(),
-        ..Window::ALL
-    };
+    let window = Window::ALL.to(SequenceNumber::new(events).unwrap());
     journal.replay(&id(), window)
 }
 
@@ -239,10 +236,8 @@ async fn peak_of_playback(log: &Log, events: u64) -> usize {
 }
 
 async fn check_log() {
-    let settings = LogSettings {
-        slot_parts: 2,
-        ..LogSettings::default()
-    };
+    let mut settings = LogSettings::default();
+    settings.slot_parts = 2;
     let clock = Arc::new(ManualClock::at_ms(LOG_START));
     let log = Log::create(
         Store::from(Arc::new(Memory::new())).with_clock(clock),
@@ -268,10 +263,8 @@ async fn check_log() {
 /// A log whose store makes up what waits in the buffer, and what stands in the slots: what is held is
 /// held by the sweep or the playback alone.
 async fn endless(events: u64, segments: u32) -> Log {
-    let settings = LogSettings {
-        sweep_segments: segments,
-        ..LogSettings::default()
-    };
+    let mut settings = LogSettings::default();
+    settings.sweep_segments = segments;
     let clock = Arc::new(ManualClock::at_ms(endless::START_MS));
     let store = Store::new(Endless::new(events)).with_clock(clock);
     Log::create(&store, &settings).await.unwrap()

@@ -10,6 +10,8 @@ use super::record::without_data;
 
 /// The outcomes of some records. See [`Pump`](super::Pump) for an example of what brings them.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+#[must_use = "it may hold an error"]
 pub struct Landing {
     /// Records that were stored.
     pub stored: u64,

@@ -35,5 +35,8 @@ pub use play::Played;
 pub use position::Begin;
 pub use pump::{Pump, PumpStep};
 
+// For annals-lambda, which Lambda hands the records of a shard.
+#[doc(hidden)]
 pub use landing::Landing;
+#[doc(hidden)]
 pub use record::record_of_event;

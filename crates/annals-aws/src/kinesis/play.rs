@@ -32,6 +32,7 @@ const KEY_CHARS_MAX: usize = 256;
 /// See [`Kinesis::play`] for an example.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[must_use = "it may hold an error"]
 pub struct Played {
     /// Events that are in the stream.
     pub events: u64,

@@ -36,6 +36,7 @@ const BEGUN: &str = "begun";
 /// See [`Pump`] for an example.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[must_use = "it may hold an error"]
 pub struct PumpStep {
     /// Shards that were read.
     pub shards: u64,

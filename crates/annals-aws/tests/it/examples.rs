@@ -55,11 +55,11 @@ fn balance_in(text: &str) -> u64 {
 #[tokio::test]
 async fn create_makes_missing_tables_once_and_open_never() {
     let endpoint = server::endpoint().await;
-    let layout = AnnalsLayout::new(TableNames {
-        journal: Some(server::unique("one-journal")),
-        snapshot: Some(server::unique("one-snapshots")),
-        state: Some(server::unique("one-states")),
-    });
+    let names = TableNames::default()
+        .journal(server::unique("one-journal"))
+        .snapshot(server::unique("one-snapshots"))
+        .state(server::unique("one-states"));
+    let layout = AnnalsLayout::new(names);
     let items: Arc<dyn Items> = server::open_patient(&endpoint).await;
     let missing = Annals::open(items.clone(), &layout).await;
     assert!(missing.is_err(), "{missing:?}");

@@ -191,7 +191,7 @@ async fn playback(records: Vec<(String, String)>) -> (Place, Function) {
     place.create(1).await;
     place.create_named(&"replay".parse().unwrap(), 1).await;
     place.put(records).await;
-    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut place.pump(Begin::TrimHorizon).await).await;
     place.events().await;
     let function = played_by(&place, place.items.clone()).await;
     (place, function)

@@ -113,10 +113,8 @@ fn refuses_two_tables_or_streams_of_the_same_name() {
         assert_eq!(error.kind(), ErrorKind::Invalid);
         error.to_string()
     };
-    let settings = LogSettings {
-        event_table: Some(tables.journal.name().clone()),
-        ..LogSettings::default()
-    };
+    let mut settings = LogSettings::default();
+    settings.event_table = Some(tables.journal.name().clone());
     let text = refused(&log(settings));
     assert!(text.contains("two tables have the same name"), "{text}");
     let mut one = log(LogSettings::default());
@@ -127,10 +125,8 @@ fn refuses_two_tables_or_streams_of_the_same_name() {
 
 #[test]
 fn a_function_can_read_the_settings_in_the_template() {
-    let settings = LogSettings {
-        time_unit_ms: 60_000,
-        ..LogSettings::default()
-    };
+    let mut settings = LogSettings::default();
+    settings.time_unit_ms = 60_000;
     let tables = AnnalsLayout::default().tables().unwrap();
     let template = Template::new(&tables, Billing::OnDemand, Some(&log(settings))).unwrap();
     let variables = &template.as_json()["Resources"]["SweepFunction"]["Properties"]["Environment"];

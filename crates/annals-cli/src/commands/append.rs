@@ -62,13 +62,11 @@ impl Append {
             .zip(1..)
             .map(|(text, place)| self.event(text, place));
         let events = events.collect::<Result<Vec<_>>>()?;
-        let append = Appending {
-            causation: self.causation.clone(),
-            correlation: self.correlation.clone(),
-            snapshot: self.snapshot()?,
-            idempotency_key: self.idempotency_key.clone(),
-            ..Appending::of(events)
-        };
+        let mut append = Appending::of(events);
+        append.causation = self.causation.clone();
+        append.correlation = self.correlation.clone();
+        append.snapshot = self.snapshot()?;
+        append.idempotency_key = self.idempotency_key.clone();
         let (journal, store) = context.journal(Purpose::Write).await?;
         let id = &self.persistence_id;
         let appended = journal.append(id, expected, append).await?;

@@ -45,6 +45,7 @@ impl Import {
         let Imported {
             settings,
             not_taken,
+            ..
         } = imported;
         if output.is_json_asked() {
             let object = json!({"settings": settings, "not_taken": not_taken});

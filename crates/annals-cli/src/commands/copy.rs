@@ -144,6 +144,7 @@ impl Copy {
             journal,
             snapshot,
             state,
+            ..
         } = tables;
         let snapshot = Some(snapshot).filter(|_| !self.no_snapshots);
         let state = state.filter(|_| !self.no_states);

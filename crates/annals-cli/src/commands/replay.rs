@@ -43,11 +43,9 @@ impl Replay {
         }
         let (journal, store) = context.journal(Purpose::Read).await?;
         let id = &self.persistence_id;
-        let window = Window {
-            from: self.from,
-            to: self.to.unwrap_or(SequenceNumber::LAST),
-            max: self.max.unwrap_or(u64::MAX),
-        };
+        let window = Window::from(self.from)
+            .to(self.to.unwrap_or(SequenceNumber::LAST))
+            .limit(self.max.unwrap_or(u64::MAX));
         let events = match self.follow {
             true => journal.follow(id, self.from),
             false => journal.replay(id, window),

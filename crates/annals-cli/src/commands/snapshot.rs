@@ -76,12 +76,10 @@ pub(crate) struct Bounds {
 impl Bounds {
     fn criteria(&self) -> Criteria {
         let all = Criteria::ALL;
-        Criteria {
-            min_number: self.min_seq.unwrap_or(all.min_number),
-            max_number: self.max_seq.unwrap_or(all.max_number),
-            min_time_ms: self.min_time.unwrap_or(all.min_time_ms),
-            max_time_ms: self.max_time.unwrap_or(all.max_time_ms),
-        }
+        all.at_least(self.min_seq.unwrap_or(all.min_number))
+            .up_to(self.max_seq.unwrap_or(all.max_number))
+            .since_ms(self.min_time.unwrap_or(all.min_time_ms))
+            .until_ms(self.max_time.unwrap_or(all.max_time_ms))
     }
 
     fn is_given(&self) -> bool {
@@ -129,11 +127,7 @@ impl Snapshot {
                     ));
                 }
                 let criteria = bounds.criteria();
-                let criteria = at.map_or(criteria, |at| Criteria {
-                    min_number: at,
-                    max_number: at,
-                    ..criteria
-                });
+                let criteria = at.map_or(criteria, |at| criteria.at_least(at).up_to(at));
                 delete(context, &persistence_id, criteria).await
             }
         }

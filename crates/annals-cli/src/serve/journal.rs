@@ -24,13 +24,11 @@ fn append_in(headers: &HeaderMap, body: &[u8]) -> Answer<(Expected, Append)> {
     let events = events.map(|(event, place)| event.event(place));
     let key = header(headers, &IDEMPOTENCY_KEY)?.map(str::parse);
     let state = |json: &str| Payload::new(Codec::Json, json.to_owned());
-    let append = Append {
-        causation: sent.causation,
-        correlation: sent.correlation,
-        snapshot: sent.snapshot.map(|it| state(it.get())),
-        idempotency_key: key.transpose()?,
-        ..Append::of(events.collect::<annals::Result<Vec<_>>>()?)
-    };
+    let mut append = Append::of(events.collect::<annals::Result<Vec<_>>>()?);
+    append.causation = sent.causation;
+    append.correlation = sent.correlation;
+    append.snapshot = sent.snapshot.map(|it| state(it.get()));
+    append.idempotency_key = key.transpose()?;
     Ok((expected, append))
 }
 
@@ -134,11 +132,9 @@ pub(super) async fn events(call: Call) -> Answer {
         let journal = app.annals().await?.journal();
         return Ok(sse::response(tail::tail(app, journal, id, from)));
     }
-    let window = Window {
-        from,
-        to: to.unwrap_or(SequenceNumber::LAST),
-        max: max.unwrap_or(u64::MAX),
-    };
+    let window = Window::from(from)
+        .to(to.unwrap_or(SequenceNumber::LAST))
+        .limit(max.unwrap_or(u64::MAX));
     let journal = app.annals().await?.journal();
     let events = journal.replay(&id, window);
     let events = events.map_ok(|event| wire::line(&wire::StoredEvent::new(&event)));

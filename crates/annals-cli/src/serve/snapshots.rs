@@ -14,12 +14,11 @@ use crate::wire;
 fn criteria(call: &Call) -> Answer<Criteria> {
     let params = call.params(&["min_seq", "max_seq", "min_time", "max_time"])?;
     let all = Criteria::ALL;
-    Ok(Criteria {
-        min_number: params.number("min_seq")?.unwrap_or(all.min_number),
-        max_number: params.number("max_seq")?.unwrap_or(all.max_number),
-        min_time_ms: params.time("min_time")?.unwrap_or(all.min_time_ms),
-        max_time_ms: params.time("max_time")?.unwrap_or(all.max_time_ms),
-    })
+    Ok(all
+        .at_least(params.number("min_seq")?.unwrap_or(all.min_number))
+        .up_to(params.number("max_seq")?.unwrap_or(all.max_number))
+        .since_ms(params.time("min_time")?.unwrap_or(all.min_time_ms))
+        .until_ms(params.time("max_time")?.unwrap_or(all.max_time_ms)))
 }
 
 /// `PUT /v1/snapshots/{id}/{sequence_number}`

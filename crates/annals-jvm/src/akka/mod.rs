@@ -37,9 +37,7 @@ pub(crate) fn tables(settings: &AnyLayout) -> Result<Tables> {
     )?;
     // The plugin finds the newest snapshot by time through this index, with a consistent read.
     let by_time = IndexSpec::local("ts-idx".parse()?, key("ts"));
-    Ok(Tables {
-        journal: TableSpec::new(journal, key("num"))?,
-        snapshot: TableSpec::new(snapshot, key("seq"))?.with_index(by_time)?,
-        state: None,
-    })
+    let journal = TableSpec::new(journal, key("num"))?;
+    let snapshot = TableSpec::new(snapshot, key("seq"))?.with_index(by_time)?;
+    Ok(Tables::new(journal, snapshot))
 }

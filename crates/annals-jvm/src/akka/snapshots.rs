@@ -10,10 +10,10 @@ use crate::attributes::{self, Names, improper};
 use crate::settings::{AnyLayout, Format, SnapshotOrder};
 use crate::snapshot_items::SnapshotItems;
 use crate::{checksum, frame, serialization};
+use annals::IdStream;
 use annals::items::{
     Condition, Item, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, WriteError,
 };
-use annals::journal::IdStream;
 use annals::layout::Layout;
 use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use annals::store::Store;

@@ -37,6 +37,7 @@ use self::sections::{Place, Sections};
 ///
 /// See [`import_hocon`](crate::import_hocon) for an example.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Imported {
     /// The settings, as `annals.toml` has them.
     pub settings: Table,
@@ -47,6 +48,7 @@ pub struct Imported {
 /// A key that is no setting. See [`import_hocon`](crate::import_hocon) for an
 /// example.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct NotTaken {
     /// Its full path.
     pub key: String,

@@ -19,11 +19,11 @@ use crate::attributes::{self, KEPT, improper};
 use crate::settings::{AnyLayout, J5ik2oSnapshot};
 use crate::snapshot_items::SnapshotItems;
 use crate::{checksum, frame, serialization};
+use annals::IdStream;
 use annals::items::limits::ITEM_BYTES_MAX;
 use annals::items::{
     Condition, Item, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, WriteError, item_size,
 };
-use annals::journal::IdStream;
 use annals::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use annals::store::Store;
 use annals::verify::FindingStream;

@@ -41,20 +41,15 @@ pub(crate) fn tables(settings: &AnyLayout) -> Result<Tables> {
     let name = |set: &Option<TableName>, section: &Option<TableName>, own| {
         name_or(set.as_ref().or(section.as_ref()), own)
     };
-    Ok(Tables {
-        journal: journal_table(
-            name(&settings.journal_table, &journal.table_name, "Journal")?,
-            settings,
-        )?,
-        snapshot: snapshot_table(
-            name(&settings.snapshot_table, &snapshot.table_name, "Snapshot")?,
-            settings,
-        )?,
-        state: Some(state_table(
-            name(&settings.state_table, &state.table_name, "State")?,
-            settings,
-        )?),
-    })
+    let journal = name(&settings.journal_table, &journal.table_name, "Journal")?;
+    let snapshot = name(&settings.snapshot_table, &snapshot.table_name, "Snapshot")?;
+    let state = name(&settings.state_table, &state.table_name, "State")?;
+    let mut tables = Tables::new(
+        journal_table(journal, settings)?,
+        snapshot_table(snapshot, settings)?,
+    );
+    tables.state = Some(state_table(state, settings)?);
+    Ok(tables)
 }
 
 /// Whether the journal's sort key is the sequence number itself.

@@ -157,13 +157,12 @@ impl Values {
 
     /// The state of a tombstone: deleted.
     pub(super) fn deleted_state(&self, id: &PersistenceId, item: &Item) -> Result<State> {
-        Ok(State {
-            persistence_id: id.clone(),
-            revision: self.deleted_revision(item)?,
-            time_ms: self.number(item, &self.columns.ordering_column_name)?,
-            tag: String::new(),
-            value: None,
-        })
+        let time_ms = self.number(item, &self.columns.ordering_column_name)?;
+        Ok(State::new(
+            id.clone(),
+            self.deleted_revision(item)?,
+            time_ms,
+        ))
     }
 
     /// The attributes that the checksum covers: never in another order.
@@ -262,16 +261,13 @@ impl Values {
         (revision, is_deleted): (Revision, bool),
     ) -> Result<State> {
         let tag = text(item, &self.columns.tags_column_name)?;
-        Ok(State {
-            persistence_id: id.clone(),
-            revision,
-            time_ms: self.number(item, &self.columns.ordering_column_name)?,
-            tag: tag.filter(|_| !is_deleted).unwrap_or_default().to_owned(),
-            value: match is_deleted {
-                true => None,
-                false => Some(self.payload_of(item)?),
-            },
-        })
+        let time_ms = self.number(item, &self.columns.ordering_column_name)?;
+        let mut state = State::new(id.clone(), revision, time_ms);
+        if !is_deleted {
+            state.tag = tag.unwrap_or_default().to_owned();
+            state.value = Some(self.payload_of(item)?);
+        }
+        Ok(state)
     }
 
     fn payload_of(&self, item: &Item) -> Result<Payload> {

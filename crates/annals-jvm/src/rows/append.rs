@@ -65,11 +65,11 @@ pub(super) async fn append<F: RowAppend>(
         Ended::Taken(found) => found,
         Ended::Forgotten => Vec::new(),
     };
-    Err(AppendError::Conflict(Box::new(Conflict {
-        id: id.clone(),
+    Err(AppendError::Conflict(Box::new(Conflict::new(
+        id.clone(),
         expected,
         found,
-    })))
+    ))))
 }
 
 /// Appends after whatever is last.
@@ -155,12 +155,8 @@ async fn put_rows<F: RowAppend>(
     let end = head.next + (stamped.append.events.len() as u64 - 1);
     let landed = format.acknowledge(id, Head::after(end, head.high)).await?;
     format.base().learn(id, landed);
-    Ok(Rows::Landed(Appended {
-        first: sequence_number(id, head.next)?,
-        last: sequence_number(id, end)?,
-        time_ms,
-        has_snapshot: false,
-    }))
+    let (first, last) = (sequence_number(id, head.next)?, sequence_number(id, end)?);
+    Ok(Rows::Landed(Appended::new(first, last, time_ms)))
 }
 
 /// Removes what an append has just put, unless something else is there by now.

@@ -108,10 +108,5 @@ fn landed(wanted: &Wanted<'_>, end: u64, time_ms: u64) -> Result<LastEvent> {
             "an append begins before sequence number 1. id=`{id}`, last=`{end}`"
         ))
     })?;
-    Ok(LastEvent::Landed(Appended {
-        first,
-        last,
-        time_ms,
-        has_snapshot: false,
-    }))
+    Ok(LastEvent::Landed(Appended::new(first, last, time_ms)))
 }

@@ -45,17 +45,18 @@ pub(crate) use row::{BatchIndex, Head, Markers, NewRow, Row, RowState, Tail, imp
 pub(crate) use skip::{put_placeholder, taken};
 pub(crate) use verify::{Checker, FoundMarkers, LeftBatch, VerifyRow};
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
+use annals::IdStream;
 use annals::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, JournalLayout, Signature,
-    Skip, Stamped, Window,
+    AppendError, Appended, EventStream, Expected, JournalLayout, Signature, Skip, Stamped, Window,
 };
 use annals::layout::support::{Signatures, verify_scanned};
-use annals::verify::{FindingStream, Repairs};
+use annals::verify::{Finding, FindingStream, Repairs};
 use annals::{PersistenceId, Result, SequenceNumber};
 
 /// A journal of one item per event, in a format. See
@@ -68,8 +69,9 @@ pub struct RowJournal<F>(pub(crate) F);
 async fn signatures<F: RowTable>(
     format: &F,
     id: &PersistenceId,
-    (from, to): (SequenceNumber, SequenceNumber),
+    numbers: RangeInclusive<SequenceNumber>,
 ) -> Result<Vec<Signature>> {
+    let (from, to) = numbers.into_inner();
     let mut signatures = Signatures::from(from);
     let mut rows = format.rows(id, (from.get(), to.get()));
     while let Some(row) = rows.try_next().await? {
@@ -113,7 +115,7 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
     async fn signatures(
         &self,
         id: &PersistenceId,
-        numbers: (SequenceNumber, SequenceNumber),
+        numbers: RangeInclusive<SequenceNumber>,
     ) -> Result<Vec<Signature>> {
         signatures(&self.0, id, numbers).await
     }

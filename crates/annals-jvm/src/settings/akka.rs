@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Which generation of event items is written; both are read.
 ///
 /// ```
-/// use annals_jvm::settings::{AnyLayout, Format};
+/// use annals_jvm::AnyLayout;
+/// use annals_jvm::settings::Format;
 ///
 /// let settings = AnyLayout { format: Format::A, ..AnyLayout::default() };
 /// let in_file: AnyLayout = serde_json::from_str(r#"{"format":"a"}"#)?;
@@ -26,7 +27,8 @@ pub enum Format {
 /// Which snapshot is the newest.
 ///
 /// ```
-/// use annals_jvm::settings::{AnyLayout, SnapshotOrder};
+/// use annals_jvm::AnyLayout;
+/// use annals_jvm::settings::SnapshotOrder;
 ///
 /// let settings = AnyLayout { snapshot_order: SnapshotOrder::Timestamp, ..AnyLayout::default() };
 /// let in_file: AnyLayout = serde_json::from_str(r#"{"snapshot-order":"timestamp"}"#)?;
@@ -47,7 +49,8 @@ pub enum SnapshotOrder {
 /// What a replay does where numbers are missing that no incomplete batch explains.
 ///
 /// ```
-/// use annals_jvm::settings::{AnyLayout, Gaps};
+/// use annals_jvm::AnyLayout;
+/// use annals_jvm::settings::Gaps;
 ///
 /// let settings = AnyLayout { gaps: Gaps::Skip, ..AnyLayout::default() };
 /// let in_file: AnyLayout = serde_json::from_str(r#"{"gaps":"skip"}"#)?;
@@ -68,7 +71,8 @@ pub enum Gaps {
 /// Pekko's core do about them in `replay-filter`.
 ///
 /// ```
-/// use annals_jvm::settings::{AnyLayout, ReplayFilterMode, ReplayFilterSettings};
+/// use annals_jvm::AnyLayout;
+/// use annals_jvm::settings::{ReplayFilterMode, ReplayFilterSettings};
 ///
 /// let replay_filter = ReplayFilterSettings {
 ///     mode: ReplayFilterMode::Fail,
@@ -122,7 +126,8 @@ pub enum ReplayFilterMode {
 /// Limits that are checked before DynamoDB would.
 ///
 /// ```
-/// use annals_jvm::settings::{AnyLayout, AwsApiLimits};
+/// use annals_jvm::AnyLayout;
+/// use annals_jvm::settings::AwsApiLimits;
 ///
 /// let aws_api_limits = AwsApiLimits { max_item_size: 100_000 };
 /// let settings = AnyLayout { aws_api_limits, ..AnyLayout::default() };

@@ -228,11 +228,11 @@ impl AnyLayout {
     }
 
     fn annals(&self) -> AnnalsLayout {
-        AnnalsLayout::new(TableNames {
-            journal: self.journal_table.clone(),
-            snapshot: self.snapshot_table.clone(),
-            state: self.state_table.clone(),
-        })
+        let mut names = TableNames::default();
+        names.journal = self.journal_table.clone();
+        names.snapshot = self.snapshot_table.clone();
+        names.state = self.state_table.clone();
+        AnnalsLayout::new(names)
     }
 }
 

@@ -4,12 +4,11 @@
 
 mod akka;
 mod j5ik2o;
-mod layout;
+pub(crate) mod layout;
 
 pub use akka::{AwsApiLimits, Format, Gaps, ReplayFilterMode, ReplayFilterSettings, SnapshotOrder};
 pub use j5ik2o::{
     J5ik2oJournal, J5ik2oSettings, J5ik2oSnapshot, J5ik2oState, JournalColumns, PartitionKeyKind,
     SnapshotColumns, SortKeyKind, StateColumns, StateKeyKind, StoredRevision, TableNameKind,
 };
-pub(crate) use layout::name_or;
-pub use layout::{AnyLayout, LayoutName};
+pub(crate) use layout::{AnyLayout, name_or};

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use annals::items::{Condition, Item, Items};
-use annals::journal::{Append, AppendError, Appended, Expected, Journal, Verify, Window};
+use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
+use annals::verify::Verify;
 use annals::{Event, Random, Token};
 use annals_testkit::faulty::{Faults, Faulty};
 use futures::TryStreamExt;

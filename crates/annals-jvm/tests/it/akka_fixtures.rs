@@ -211,12 +211,10 @@ async fn histories_continue_after_the_plugins_events() {
 fn criteria_of(line: &Json) -> Criteria {
     let bound = |name: &str| line["criteria"].get(name).map(|n| n.as_u64().unwrap());
     let all = Criteria::ALL;
-    Criteria {
-        min_number: bound("minSequenceNr").map_or(all.min_number, number),
-        max_number: bound("maxSequenceNr").map_or(all.max_number, number),
-        min_time_ms: bound("minTimestamp").unwrap_or(all.min_time_ms),
-        max_time_ms: bound("maxTimestamp").unwrap_or(all.max_time_ms),
-    }
+    all.at_least(bound("minSequenceNr").map_or(all.min_number, number))
+        .up_to(bound("maxSequenceNr").map_or(all.max_number, number))
+        .since_ms(bound("minTimestamp").unwrap_or(all.min_time_ms))
+        .until_ms(bound("maxTimestamp").unwrap_or(all.max_time_ms))
 }
 
 #[track_caller]
@@ -428,10 +426,7 @@ async fn a_damaged_event_is_another_value_or_corrupt() {
             let of_id = items(plugin, "journal").into_iter();
             for item in of_id.filter(|item| item.get("par") == Some(&partition)) {
                 let at = number(item.get("num").unwrap().as_u64().unwrap());
-                let window = Window {
-                    to: at,
-                    ..Window::from(at)
-                };
+                let window = Window::from(at).to(at);
                 let id = id.parse().unwrap();
                 for damaged in damaged(&item) {
                     memory

@@ -137,7 +137,7 @@ async fn our_deletions_remove_items_as_the_plugin_does() {
     assert_eq!(bed.replayed().await, [121, 122]);
     assert_eq!(
         journal
-            .verify(&id(), annals::journal::Verify::Check)
+            .verify(&id(), annals::verify::Verify::Check)
             .await
             .unwrap(),
         []

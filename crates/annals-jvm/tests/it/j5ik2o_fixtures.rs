@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use annals::items::{Item, Value};
-use annals::journal::{Expected, Journal, Problem, Verify, Window};
+use annals::journal::{Expected, Journal, Window};
 use annals::memory::Memory;
+use annals::verify::{Problem, Verify};
 use annals::{ErrorKind, Event, Payload, PersistenceId, Result, SequenceNumber};
 use annals_jvm::AnyLayout;
 use annals_jvm::settings::Gaps;

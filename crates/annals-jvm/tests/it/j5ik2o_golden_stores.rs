@@ -26,11 +26,9 @@ fn snapshots(items: Arc<dyn Items>, settings: &AnyLayout) -> Snapshots {
 /// The upper bounds; the plugin ignores the lower ones.
 fn criteria(line: &Json) -> Criteria {
     let bound = |name: &str| line[name].as_u64();
-    Criteria {
-        max_number: bound("maxSequenceNr").map_or(SequenceNumber::LAST, number),
-        max_time_ms: bound("maxTimestamp").unwrap_or(u64::MAX),
-        ..Criteria::ALL
-    }
+    Criteria::ALL
+        .up_to(bound("maxSequenceNr").map_or(SequenceNumber::LAST, number))
+        .until_ms(bound("maxTimestamp").unwrap_or(u64::MAX))
 }
 
 #[tokio::test]
@@ -50,10 +48,7 @@ async fn every_golden_snapshot_is_loaded_as_the_plugin_loads_it() {
             jvm_lines::check(want, &found.payload);
             // Lower bounds count here.
             if let Some(min) = bounds["minSequenceNr"].as_u64() {
-                let both = Criteria {
-                    min_number: number(min),
-                    ..criteria(bounds)
-                };
+                let both = criteria(bounds).at_least(number(min));
                 let found = snapshots.load(&id, both).await.unwrap();
                 assert_eq!(found.is_some(), want["sequenceNr"].as_u64() >= Some(min));
             }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use annals::items::{Condition, Item, Items, Value, Write};
-use annals::journal::{AppendError, Expected, Journal, Verify, Window};
+use annals::journal::{AppendError, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
-use annals::verify::Problem;
+use annals::verify::{Problem, Verify};
 use annals::{Error, ErrorKind, Event, PersistenceId, SequenceNumber};
 use annals_jvm::AnyLayout;
 use annals_jvm::settings::PartitionKeyKind::{self, PersistenceIdBased, SequenceNumberBased};

@@ -118,15 +118,9 @@ async fn lower_bounds_count() {
     let bed = Bed::new().await;
     bed.save(1, 10).await;
     assert_eq!(bed.plugin.load(ID, None, None).await, Some(1));
-    let criteria = Criteria {
-        min_number: number(2),
-        ..Criteria::ALL
-    };
+    let criteria = Criteria::ALL.at_least(number(2));
     assert_eq!(bed.load(criteria).await, None);
-    let criteria = Criteria {
-        min_time_ms: 2_000,
-        ..Criteria::ALL
-    };
+    let criteria = Criteria::ALL.since_ms(2_000);
     assert_eq!(bed.load(criteria).await, None);
 }
 

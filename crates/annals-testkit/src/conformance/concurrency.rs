@@ -6,7 +6,7 @@ use super::scratch::{Scratch, assert_refused, item, sorted, unsorted};
 use annals::items::{Condition, Item, Items, Key, KeyType, Value, WriteError};
 
 /// Twenty tasks, one key: one put goes through, and all others see its item.
-pub async fn one_of_many_creators_wins_and_the_others_are_shown_it(items: Arc<dyn Items>) {
+pub(crate) async fn one_of_many_creators_wins_and_the_others_are_shown_it(items: Arc<dyn Items>) {
     let table = Arc::new(Scratch::new(&items, sorted(KeyType::N)).await);
     let offered = |n: u64| item("a", 1u64).with("by", n);
     let racers = (0..20u64).map(|n| {
@@ -57,7 +57,7 @@ async fn increment(table: &Scratch, mut seen: u64) -> u64 {
 }
 
 /// Four tasks, ten increments each, decided by what a refusal shows.
-pub async fn a_counter_loses_no_increment(items: Arc<dyn Items>) {
+pub(crate) async fn a_counter_loses_no_increment(items: Arc<dyn Items>) {
     let table = Arc::new(Scratch::new(&items, unsorted()).await);
     table
         .put(Item::new().with("p", "counter").with("n", 0u64))

@@ -33,7 +33,7 @@ fn sized(bytes: usize) -> Item {
 }
 
 /// A unit for every KB begun; before and after count, whichever is larger.
-pub async fn a_put_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
+pub(crate) async fn a_put_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for (bytes, units, what) in [
         (1024, 1, "a new item of exactly one KB"),
@@ -51,7 +51,7 @@ pub async fn a_put_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
 const ITEM_OF_400_KB: usize = 400 * 1024;
 
 /// And one unit where there is none.
-pub async fn a_delete_costs_the_item_it_removes(items: Arc<dyn Items>) {
+pub(crate) async fn a_delete_costs_the_item_it_removes(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(sized(2049)).await;
     let key = || Key::new("a");
@@ -61,7 +61,7 @@ pub async fn a_delete_costs_the_item_it_removes(items: Arc<dyn Items>) {
 }
 
 /// Being told no is not free, and no index is charged.
-pub async fn a_refused_write_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
+pub(crate) async fn a_refused_write_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, unsorted(), [by_g(Projection::All)]).await;
     table.put(sized(1500).with("g", "x")).await;
     for (bytes, units) in [(100, 2), (1500, 2), (5000, 5)] {
@@ -90,7 +90,7 @@ pub(super) fn by_l(projection: Projection) -> IndexSpec {
 }
 
 /// An index is charged for the change to what it holds: its projection, not the item.
-pub async fn indexes_cost_what_changes_in_them(items: Arc<dyn Items>) {
+pub(crate) async fn indexes_cost_what_changes_in_them(items: Arc<dyn Items>) {
     let indexes = [by_l(Projection::All), by_g(Projection::KeysOnly)];
     let table = Scratch::indexed(&items, sorted(KeyType::S), indexes).await;
     let base = || item("a", "1");
@@ -118,7 +118,7 @@ pub async fn indexes_cost_what_changes_in_them(items: Arc<dyn Items>) {
 }
 
 /// Out of the old place and into the new, each rounded up by itself.
-pub async fn a_local_index_entry_that_moves_costs_twice(items: Arc<dyn Items>) {
+pub(crate) async fn a_local_index_entry_that_moves_costs_twice(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [by_l(Projection::All)]).await;
     let at = |l: &str, bytes| filled(item("a", "1").with("l", l), bytes);
     assert_eq!(table.put(at("x", 1500)).await, writes(1, 2 + 2), "new");
@@ -128,7 +128,7 @@ pub async fn a_local_index_entry_that_moves_costs_twice(items: Arc<dyn Items>) {
 }
 
 /// A read unit, two halves, for every 4 KB begun.
-pub async fn gets_cost_each_item_by_itself(items: Arc<dyn Items>) {
+pub(crate) async fn gets_cost_each_item_by_itself(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = |id: &str, bytes| filled(Item::new().with("p", id), bytes);
     table.put(stored("a", 4096)).await;
@@ -148,7 +148,7 @@ pub async fn gets_cost_each_item_by_itself(items: Arc<dyn Items>) {
 }
 
 /// 100 in one, 101 in two.
-pub async fn gets_take_a_request_for_every_hundred_keys(items: Arc<dyn Items>) {
+pub(crate) async fn gets_take_a_request_for_every_hundred_keys(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let puts = (0..101u64).map(|n| Write::Put(Item::new().with("p", n.to_string())));
     let written = items.write(&table.spec, puts.collect()).await;
@@ -162,7 +162,7 @@ pub async fn gets_take_a_request_for_every_hundred_keys(items: Arc<dyn Items>) {
 }
 
 /// 25 writes a request; the units of each write by itself.
-pub async fn a_batch_costs_what_its_writes_cost(items: Arc<dyn Items>) {
+pub(crate) async fn a_batch_costs_what_its_writes_cost(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [by_g(Projection::KeysOnly)]).await;
     let stored = |n: u32| filled(item("a", n.to_string()), 1500);
     let puts: Vec<Write> = (0..25).map(|n| Write::Put(stored(n))).collect();
@@ -178,7 +178,7 @@ pub async fn a_batch_costs_what_its_writes_cost(items: Arc<dyn Items>) {
 }
 
 /// Sizes are added up before they are rounded; an eventual read is half.
-pub async fn a_query_costs_the_sum_of_its_page(items: Arc<dyn Items>) {
+pub(crate) async fn a_query_costs_the_sum_of_its_page(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let puts = (1..=10u64).map(|n| Write::Put(filled(item("a", n), 1000)));
     let written = items.write(&table.spec, puts.collect()).await;
@@ -202,7 +202,7 @@ pub async fn a_query_costs_the_sum_of_its_page(items: Arc<dyn Items>) {
 }
 
 /// A local index at the price of its freshness, a global one always at half.
-pub async fn a_query_on_an_index_costs_what_the_index_holds(items: Arc<dyn Items>) {
+pub(crate) async fn a_query_on_an_index_costs_what_the_index_holds(items: Arc<dyn Items>) {
     let indexes = [by_l(Projection::KeysOnly), by_g(Projection::All)];
     let table = Scratch::indexed(&items, sorted(KeyType::S), indexes).await;
     for sort in ["1", "2", "3"] {
@@ -224,7 +224,7 @@ pub async fn a_query_on_an_index_costs_what_the_index_holds(items: Arc<dyn Items
 
 /// DynamoDB rounds up once for each place it looks into, and into how many it divides a table it
 /// does not say: so this is the least, and one request.
-pub async fn a_scan_costs_at_least_what_it_reads(items: Arc<dyn Items>) {
+pub(crate) async fn a_scan_costs_at_least_what_it_reads(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let puts = (1..=10u64).map(|n| Write::Put(filled(item("a", n), 1000)));
     let written = items.write(&table.spec, puts.collect()).await;

@@ -10,7 +10,7 @@ use super::scratch::{Scratch, item, sorted};
 use annals::items::{Items, Key, KeyType, Projection, Query, Write};
 
 /// Alone and among others, as much as a small item.
-pub async fn a_get_of_nothing_costs_a_read(items: Arc<dyn Items>) {
+pub(crate) async fn a_get_of_nothing_costs_a_read(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1")).await;
     let key = |sort: &str| Key::new("a").sorted(sort);
@@ -26,7 +26,7 @@ pub async fn a_get_of_nothing_costs_a_read(items: Arc<dyn Items>) {
 }
 
 /// Of a table, a local and a global index.
-pub async fn an_empty_page_costs_a_read(items: Arc<dyn Items>) {
+pub(crate) async fn an_empty_page_costs_a_read(items: Arc<dyn Items>) {
     let indexes = [by_l(Projection::All), by_g(Projection::All)];
     let table = Scratch::indexed(&items, sorted(KeyType::S), indexes).await;
     table.put(item("a", "1")).await;
@@ -44,7 +44,7 @@ pub async fn an_empty_page_costs_a_read(items: Arc<dyn Items>) {
 }
 
 /// As a delete by itself does.
-pub async fn a_batch_delete_of_nothing_costs_a_write(items: Arc<dyn Items>) {
+pub(crate) async fn a_batch_delete_of_nothing_costs_a_write(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [by_g(Projection::All)]).await;
     let deletes = ["1", "2"].map(|sort| Write::Delete(Key::new("a").sorted(sort)));
     let cost = items.write(&table.spec, deletes.to_vec()).await;

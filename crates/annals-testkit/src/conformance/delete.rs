@@ -6,7 +6,7 @@ use super::scratch::{Scratch, assert_invalid, assert_refused, item, sorted, unso
 use annals::items::{Condition, Item, Items, Key, KeyType};
 
 /// Its neighbours stay.
-pub async fn a_delete_removes_that_item_alone(items: Arc<dyn Items>) {
+pub(crate) async fn a_delete_removes_that_item_alone(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for sort in 1..=3u64 {
         table.put(item("a", sort)).await;
@@ -18,7 +18,7 @@ pub async fn a_delete_removes_that_item_alone(items: Arc<dyn Items>) {
 }
 
 /// In an empty table, and the second time.
-pub async fn deleting_nothing_is_fine(items: Arc<dyn Items>) {
+pub(crate) async fn deleting_nothing_is_fine(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.delete(Key::new("a")).await;
     table.put(Item::new().with("p", "a")).await;
@@ -29,7 +29,7 @@ pub async fn deleting_nothing_is_fine(items: Arc<dyn Items>) {
 }
 
 /// And the item stays.
-pub async fn a_conditional_delete_is_refused_with_what_is_there(items: Arc<dyn Items>) {
+pub(crate) async fn a_conditional_delete_is_refused_with_what_is_there(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a").with("n", 1u64);
     table.put(stored.clone()).await;
@@ -51,7 +51,9 @@ pub async fn a_conditional_delete_is_refused_with_what_is_there(items: Arc<dyn I
 }
 
 /// `Equals` of what is there; `Absent` of what is not.
-pub async fn a_conditional_delete_goes_through_where_its_condition_holds(items: Arc<dyn Items>) {
+pub(crate) async fn a_conditional_delete_goes_through_where_its_condition_holds(
+    items: Arc<dyn Items>,
+) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(Item::new().with("p", "a").with("n", 1u64)).await;
     let condition = Condition::Equals("n".to_owned(), 1u64.into());
@@ -64,7 +66,7 @@ pub async fn a_conditional_delete_goes_through_where_its_condition_holds(items: 
 }
 
 /// A delete leaves no trace that `Absent` could see.
-pub async fn a_deleted_item_can_be_created_again(items: Arc<dyn Items>) {
+pub(crate) async fn a_deleted_item_can_be_created_again(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     for round in 0..3u64 {
         let new = item("a", "1").with("round", round);
@@ -77,7 +79,7 @@ pub async fn a_deleted_item_can_be_created_again(items: Arc<dyn Items>) {
 }
 
 /// No delete takes a whole partition along.
-pub async fn a_delete_by_half_a_key_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_delete_by_half_a_key_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1")).await;
     let deleted = table.delete_if(Key::new("a"), Condition::Always).await;

@@ -8,7 +8,7 @@ use super::scratch::{Scratch, assert_invalid, item, sorted, unsorted};
 use annals::items::{Cost, Got, Item, Items, Key, KeyPart, KeyType, Write};
 
 /// And cost nothing: the store is not asked, so the table may as well be missing.
-pub async fn no_keys_bring_nothing(items: Arc<dyn Items>) {
+pub(crate) async fn no_keys_bring_nothing(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let spec = table.spec.clone();
     assert_eq!(items.get(&spec, vec![]).await.expect("get"), Got::default());
@@ -18,7 +18,7 @@ pub async fn no_keys_bring_nothing(items: Arc<dyn Items>) {
 }
 
 /// The whole item.
-pub async fn a_key_brings_its_item_or_nothing(items: Arc<dyn Items>) {
+pub(crate) async fn a_key_brings_its_item_or_nothing(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let written = item("a", 1u64).with("v", "x");
     table.put(written.clone()).await;
@@ -29,7 +29,7 @@ pub async fn a_key_brings_its_item_or_nothing(items: Arc<dyn Items>) {
 }
 
 /// 250 keys, a fifth of them missing and some given twice.
-pub async fn many_keys_are_answered_in_their_order(items: Arc<dyn Items>) {
+pub(crate) async fn many_keys_are_answered_in_their_order(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let stored = |n: u64| item(&format!("p{}", n % 7), n).with("v", n * n);
     let key = |n: u64| Key::new(format!("p{}", n % 7)).sorted(n);
@@ -51,7 +51,7 @@ pub async fn many_keys_are_answered_in_their_order(items: Arc<dyn Items>) {
 }
 
 /// Every time.
-pub async fn a_get_sees_what_was_just_written(items: Arc<dyn Items>) {
+pub(crate) async fn a_get_sees_what_was_just_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for n in 0..20u64 {
         let written = Item::new().with("p", "a").with("n", n);
@@ -64,7 +64,7 @@ pub async fn a_get_sees_what_was_just_written(items: Arc<dyn Items>) {
 }
 
 /// A part too few, too many or of another type, also as the last of many.
-pub async fn a_key_that_does_not_fit_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_key_that_does_not_fit_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let fitting = Key::new("a").sorted(1u64);
     for key in [

@@ -53,7 +53,7 @@ async fn settled_sorts(table: &Scratch, query: &Query, want: &[&str]) -> Vec<Str
 }
 
 /// An item without it, or with half of it, is in the table alone.
-pub async fn an_index_holds_only_items_that_have_its_key(items: Arc<dyn Items>) {
+pub(crate) async fn an_index_holds_only_items_that_have_its_key(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let full = |sort| item("a", sort).with("l", 1u64).with("g", "x");
     table.put(full("1").with("h", 1u64)).await;
@@ -70,7 +70,7 @@ pub async fn an_index_holds_only_items_that_have_its_key(items: Arc<dyn Items>) 
 }
 
 /// The keys of the index and of the table always; the rest as asked.
-pub async fn projections_carry_what_they_say(items: Arc<dyn Items>) {
+pub(crate) async fn projections_carry_what_they_say(items: Arc<dyn Items>) {
     let some = Projection::Include(vec!["one".to_owned()]);
     let keys = item("a", "1")
         .with("l", 1u64)
@@ -101,7 +101,7 @@ pub async fn projections_carry_what_they_say(items: Arc<dyn Items>) {
 }
 
 /// Into another partition of a global index, and to another place in a local one.
-pub async fn an_item_moves_within_its_indexes(items: Arc<dyn Items>) {
+pub(crate) async fn an_item_moves_within_its_indexes(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let at = |l: u64, g: &str| item("a", "1").with("l", l).with("g", g).with("h", l);
     table.put(at(1, "x")).await;
@@ -123,7 +123,7 @@ pub async fn an_item_moves_within_its_indexes(items: Arc<dyn Items>) {
 }
 
 /// By `delete` and by `write`.
-pub async fn a_deleted_item_leaves_its_indexes(items: Arc<dyn Items>) {
+pub(crate) async fn a_deleted_item_leaves_its_indexes(items: Arc<dyn Items>) {
     let table = both(&items, Projection::KeysOnly).await;
     for (sort, l) in [("1", 1u64), ("2", 2), ("3", 3)] {
         let stored = item("a", sort).with("l", l).with("g", "x").with("h", l);
@@ -138,7 +138,7 @@ pub async fn a_deleted_item_leaves_its_indexes(items: Arc<dyn Items>) {
 }
 
 /// Every time.
-pub async fn a_local_index_is_strongly_consistent(items: Arc<dyn Items>) {
+pub(crate) async fn a_local_index_is_strongly_consistent(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [local(Projection::All)]).await;
     for n in 1..=10u64 {
         table.put(item("a", format!("{n:02}")).with("l", n)).await;
@@ -149,7 +149,7 @@ pub async fn a_local_index_is_strongly_consistent(items: Arc<dyn Items>) {
 }
 
 /// With ranges and in both directions.
-pub async fn a_local_index_orders_by_its_own_key(items: Arc<dyn Items>) {
+pub(crate) async fn a_local_index_orders_by_its_own_key(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [local(Projection::All)]).await;
     for (sort, l) in [("1", 30u64), ("2", 4), ("3", 200)] {
         table.put(item("a", sort).with("l", l)).await;
@@ -164,7 +164,7 @@ pub async fn a_local_index_orders_by_its_own_key(items: Arc<dyn Items>) {
 }
 
 /// Across the partitions of the table, with ranges and in both directions.
-pub async fn a_global_index_orders_by_its_own_key(items: Arc<dyn Items>) {
+pub(crate) async fn a_global_index_orders_by_its_own_key(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [global(Projection::All)]).await;
     for (partition, sort, h) in [("a", "1", 30u64), ("b", "2", 4), ("c", "3", 200)] {
         let stored = item(partition, sort).with("g", "x").with("h", h);
@@ -182,7 +182,7 @@ pub async fn a_global_index_orders_by_its_own_key(items: Arc<dyn Items>) {
 }
 
 /// In no order that could be relied on, each once.
-pub async fn a_global_index_without_sort_key_groups_items(items: Arc<dyn Items>) {
+pub(crate) async fn a_global_index_without_sort_key_groups_items(items: Arc<dyn Items>) {
     let key = KeySchema::new(KeyAttribute::text("g"));
     let index = IndexSpec::global(index_name("global"), key);
     let table = Scratch::indexed(&items, sorted(KeyType::S), [index]).await;
@@ -201,7 +201,7 @@ pub async fn a_global_index_without_sort_key_groups_items(items: Arc<dyn Items>)
 }
 
 /// Page by page, in both directions, although the cursor's key names several items.
-pub async fn equal_index_keys_are_walked_once_each(items: Arc<dyn Items>) {
+pub(crate) async fn equal_index_keys_are_walked_once_each(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let mut want = BTreeSet::new();
     let mut puts = Vec::new();
@@ -226,7 +226,7 @@ pub async fn equal_index_keys_are_walked_once_each(items: Arc<dyn Items>) {
 }
 
 /// Nor the other way round: it has attributes that the other does not know, or lacks some.
-pub async fn a_cursor_of_an_index_does_not_fit_the_table(items: Arc<dyn Items>) {
+pub(crate) async fn a_cursor_of_an_index_does_not_fit_the_table(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [local(Projection::All)]).await;
     for (sort, l) in [("1", 1u64), ("2", 2)] {
         table.put(item("a", sort).with("l", l)).await;
@@ -242,7 +242,7 @@ pub async fn a_cursor_of_an_index_does_not_fit_the_table(items: Arc<dyn Items>) 
 }
 
 /// Of another type, or empty: the table refuses the item though its own key is right.
-pub async fn a_wrong_index_key_is_invalid_and_nothing_is_written(items: Arc<dyn Items>) {
+pub(crate) async fn a_wrong_index_key_is_invalid_and_nothing_is_written(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     for (name, value) in [
         ("l", Value::from("text")),
@@ -262,7 +262,7 @@ pub async fn a_wrong_index_key_is_invalid_and_nothing_is_written(items: Arc<dyn 
 }
 
 /// A caller may know less of a table than there is; the table keeps its rules, and its items.
-pub async fn an_index_the_caller_does_not_name_guards_its_key(items: Arc<dyn Items>) {
+pub(crate) async fn an_index_the_caller_does_not_name_guards_its_key(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let spec = TableSpec::new(table.spec.name().clone(), sorted(KeyType::S)).expect("a table");
     let kept = item("a", "1").with("l", 1u64);

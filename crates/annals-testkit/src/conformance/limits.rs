@@ -17,7 +17,7 @@ const SORT_BYTES_MAX: usize = 1_024;
 const NESTING_MAX: usize = 32;
 
 /// 409,600 bytes of names and values. By `put` and by `write`; what was there stays.
-pub async fn the_largest_item_is_taken_and_one_byte_more_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn the_largest_item_is_taken_and_one_byte_more_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let largest = filled(Item::new().with("p", "a"), ITEM_BYTES_MAX);
     table.put(largest.clone()).await;
@@ -37,7 +37,7 @@ pub async fn the_largest_item_is_taken_and_one_byte_more_is_invalid(items: Arc<d
 /// Item and entries together have 409,600 bytes. An item without an index's key has no entry
 /// there. Where an index does not carry everything, DynamoDB Local leaves the table's own sort key
 /// out of the entry's size, so that edge is not asked about.
-pub async fn local_indexes_share_the_limit_of_their_item(items: Arc<dyn Items>) {
+pub(crate) async fn local_indexes_share_the_limit_of_their_item(items: Arc<dyn Items>) {
     for entries in [1, 2] {
         let indexes = (0..entries).map(|n| {
             let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::text("k"));
@@ -60,7 +60,7 @@ pub async fn local_indexes_share_the_limit_of_their_item(items: Arc<dyn Items>) 
 }
 
 /// 2,048 bytes of partition and 1,024 of sort key, whatever the verb.
-pub async fn the_longest_keys_are_taken_and_one_byte_more_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn the_longest_keys_are_taken_and_one_byte_more_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let partition = "p".repeat(PARTITION_BYTES_MAX);
     let sort = "é".repeat(SORT_BYTES_MAX / 2);
@@ -87,7 +87,7 @@ pub async fn the_longest_keys_are_taken_and_one_byte_more_is_invalid(items: Arc<
 }
 
 /// Of text and of bytes, either part.
-pub async fn empty_keys_are_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn empty_keys_are_invalid(items: Arc<dyn Items>) {
     let parts: [(KeyType, KeyPart, KeyPart); 2] = [
         (KeyType::S, "".into(), "x".into()),
         (
@@ -121,7 +121,7 @@ fn nested(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
 }
 
 /// In lists and in maps. The innermost value counts as a level, whatever it is.
-pub async fn values_nest_32_levels_and_no_deeper(items: Arc<dyn Items>) {
+pub(crate) async fn values_nest_32_levels_and_no_deeper(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let in_list = |value| Value::L(vec![value]);
     let in_map = |value| Value::M([("m".to_owned(), value)].into());
@@ -141,7 +141,7 @@ pub async fn values_nest_32_levels_and_no_deeper(items: Arc<dyn Items>) {
 }
 
 /// At any depth; a set of nothing is no attribute, and no attribute of a map goes without a name.
-pub async fn empty_sets_and_names_are_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn empty_sets_and_names_are_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let empty = || Value::Ss(BTreeSet::new());
     let unnamed = || Value::M([(String::new(), 1u64.into())].into());

@@ -25,20 +25,20 @@
 
 mod scratch;
 
-pub mod concurrency;
-pub mod cost;
-pub mod cost_of_nothing;
-pub mod delete;
-pub mod get;
-pub mod indexes;
-pub mod limits;
-pub mod order;
-pub mod put;
-pub mod query;
-pub mod scan;
-pub mod tables;
-pub mod values;
-pub mod write;
+mod concurrency;
+mod cost;
+mod cost_of_nothing;
+mod delete;
+mod get;
+mod indexes;
+mod limits;
+mod order;
+mod put;
+mod query;
+mod scan;
+mod tables;
+mod values;
+mod write;
 
 use std::any::Any;
 use std::fmt;

@@ -27,7 +27,7 @@ async fn assert_order(items: Arc<dyn Items>, key_type: KeyType, ascending: Vec<V
 }
 
 /// Negative, fractions, tiny, huge, and digits that text would order otherwise.
-pub async fn number_keys_order_by_value(items: Arc<dyn Items>) {
+pub(crate) async fn number_keys_order_by_value(items: Arc<dyn Items>) {
     let ascending = [
         "-9e125",
         "-12345678901234567890123456789012345678",
@@ -60,7 +60,7 @@ pub async fn number_keys_order_by_value(items: Arc<dyn Items>) {
 }
 
 /// The last two are the other way round in UTF-16, where the last is a surrogate pair.
-pub async fn text_keys_order_by_their_utf8_bytes(items: Arc<dyn Items>) {
+pub(crate) async fn text_keys_order_by_their_utf8_bytes(items: Arc<dyn Items>) {
     let ascending = [
         " ", "0", "10", "2", "A", "Z", "Za", "a", "aa", "ab", "b", "~", "é", "日本", "\u{e000}",
         "\u{ff5e}", "𐐷",
@@ -70,7 +70,7 @@ pub async fn text_keys_order_by_their_utf8_bytes(items: Arc<dyn Items>) {
 }
 
 /// 0x80 comes after 0x7f, and a prefix before what it begins.
-pub async fn byte_keys_order_unsigned(items: Arc<dyn Items>) {
+pub(crate) async fn byte_keys_order_unsigned(items: Arc<dyn Items>) {
     let ascending: [&'static [u8]; 8] = [
         &[0],
         &[0, 0],

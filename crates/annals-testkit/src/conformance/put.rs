@@ -14,7 +14,7 @@ fn equals(name: &str, value: impl Into<Value>) -> Condition {
 }
 
 /// What the new item lacks is gone.
-pub async fn a_put_replaces_the_whole_item(items: Arc<dyn Items>) {
+pub(crate) async fn a_put_replaces_the_whole_item(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1").with("old", 1u64)).await;
     let new = item("a", "1").with("new", 2u64);
@@ -24,7 +24,9 @@ pub async fn a_put_replaces_the_whole_item(items: Arc<dyn Items>) {
 }
 
 /// The first put creates, the second is refused and shown exactly what is there.
-pub async fn absent_lets_one_put_through_and_shows_its_item_to_the_next(items: Arc<dyn Items>) {
+pub(crate) async fn absent_lets_one_put_through_and_shows_its_item_to_the_next(
+    items: Arc<dyn Items>,
+) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let first = item("a", 1u64).with("by", "first");
     let created = table.put_if(first.clone(), Condition::Absent).await;
@@ -37,7 +39,7 @@ pub async fn absent_lets_one_put_through_and_shows_its_item_to_the_next(items: A
 }
 
 /// Neighbours in the partition, or with the same sort key elsewhere, do not count.
-pub async fn absent_looks_at_the_whole_key(items: Arc<dyn Items>) {
+pub(crate) async fn absent_looks_at_the_whole_key(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for (partition, sort) in [("a", 1u64), ("a", 2), ("b", 1)] {
         let put = table.put_if(item(partition, sort), Condition::Absent).await;
@@ -48,7 +50,7 @@ pub async fn absent_looks_at_the_whole_key(items: Arc<dyn Items>) {
 }
 
 /// Another value, another type and a missing attribute all refuse, with the item.
-pub async fn equals_holds_for_the_same_value_only(items: Arc<dyn Items>) {
+pub(crate) async fn equals_holds_for_the_same_value_only(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a").with("revision", 7u64);
     table.put(stored.clone()).await;
@@ -69,7 +71,7 @@ pub async fn equals_holds_for_the_same_value_only(items: Arc<dyn Items>) {
 }
 
 /// Nested values and sets are compared whole.
-pub async fn equals_compares_values_of_every_type(items: Arc<dyn Items>) {
+pub(crate) async fn equals_compares_values_of_every_type(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let nested = Value::M(BTreeMap::from([(
         "list".to_owned(),
@@ -102,7 +104,7 @@ pub async fn equals_compares_values_of_every_type(items: Arc<dyn Items>) {
 }
 
 /// There is no item to show then.
-pub async fn equals_is_refused_where_nothing_is_there(items: Arc<dyn Items>) {
+pub(crate) async fn equals_is_refused_where_nothing_is_there(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let new = Item::new().with("p", "a").with("revision", 1u64);
     let refused = table.put_if(new, equals("revision", 1u64)).await;
@@ -113,7 +115,7 @@ pub async fn equals_is_refused_where_nothing_is_there(items: Arc<dyn Items>) {
 }
 
 /// Neither the item that is there nor another.
-pub async fn a_refused_put_changes_nothing(items: Arc<dyn Items>) {
+pub(crate) async fn a_refused_put_changes_nothing(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let texts: BTreeSet<String> = ["x".to_owned(), "y".to_owned()].into();
     let stored = item("a", "1").with("n", 1u64).with("set", Value::Ss(texts));
@@ -130,7 +132,7 @@ pub async fn a_refused_put_changes_nothing(items: Arc<dyn Items>) {
 }
 
 /// Whoever uses `?` learns to reload and decide again.
-pub async fn a_refusal_is_a_conflict(items: Arc<dyn Items>) {
+pub(crate) async fn a_refusal_is_a_conflict(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let one = Item::new().with("p", "a");
     table.put(one.clone()).await;
@@ -141,7 +143,7 @@ pub async fn a_refusal_is_a_conflict(items: Arc<dyn Items>) {
 }
 
 /// Either part of it.
-pub async fn an_item_without_its_key_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn an_item_without_its_key_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     for half in [
         Item::new(),
@@ -156,7 +158,7 @@ pub async fn an_item_without_its_key_is_invalid(items: Arc<dyn Items>) {
 }
 
 /// Also a type that no key can have.
-pub async fn a_key_attribute_of_another_type_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_key_attribute_of_another_type_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for sort in ["1".into(), Value::Null, true.into(), Value::L(vec![])] {
         let put = table.put_if(item("a", sort), Condition::Always).await;
@@ -167,7 +169,7 @@ pub async fn a_key_attribute_of_another_type_is_invalid(items: Arc<dyn Items>) {
 }
 
 /// An empty set, for one: DynamoDB refuses the call, not the write.
-pub async fn a_condition_on_what_no_attribute_can_be_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_condition_on_what_no_attribute_can_be_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a");
     table.put(stored.clone()).await;

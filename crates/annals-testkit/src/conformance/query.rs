@@ -51,7 +51,7 @@ async fn assert_ranges(table: &Scratch, sorts: &[KeyPart]) {
 }
 
 /// Neighbours whose partition begins or ends alike are not in it.
-pub async fn a_partition_is_seen_whole_and_alone(items: Arc<dyn Items>) {
+pub(crate) async fn a_partition_is_seen_whole_and_alone(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     for partition in ["a", "ab", "b", "A", "a "] {
         for sort in ["1", "2"] {
@@ -73,7 +73,7 @@ pub async fn a_partition_is_seen_whole_and_alone(items: Arc<dyn Items>) {
 }
 
 /// It has no items; the store may take a page or two to say so.
-pub async fn an_empty_partition_is_empty(items: Arc<dyn Items>) {
+pub(crate) async fn an_empty_partition_is_empty(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1")).await;
     assert_eq!(table.all(Query::of("b")).await, vec![]);
@@ -85,7 +85,7 @@ pub async fn an_empty_partition_is_empty(items: Arc<dyn Items>) {
 }
 
 /// Every comparison, and the beginnings of texts.
-pub async fn text_ranges_bring_what_they_say(items: Arc<dyn Items>) {
+pub(crate) async fn text_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     let sorts = ["a", "ab", "abc", "b", "é"].map(KeyPart::from);
     let table = filled_table(&items, KeyType::S, &sorts).await;
     assert_ranges(&table, &sorts).await;
@@ -101,7 +101,7 @@ pub async fn text_ranges_bring_what_they_say(items: Arc<dyn Items>) {
 }
 
 /// By value: 10 is above 9.
-pub async fn number_ranges_bring_what_they_say(items: Arc<dyn Items>) {
+pub(crate) async fn number_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     let number = |text: &str| KeyPart::N(text.parse::<Number>().expect("a number"));
     let sorts = ["-10", "-9.5", "0", "9", "10"].map(number);
     let table = filled_table(&items, KeyType::N, &sorts).await;
@@ -112,7 +112,7 @@ pub async fn number_ranges_bring_what_they_say(items: Arc<dyn Items>) {
 }
 
 /// Every comparison, and the beginnings of byte strings, also past 0xff.
-pub async fn byte_ranges_bring_what_they_say(items: Arc<dyn Items>) {
+pub(crate) async fn byte_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     let bytes = |b: &'static [u8]| KeyPart::B(Bytes::from_static(b));
     let sorts = [
         bytes(&[0]),
@@ -132,7 +132,7 @@ pub async fn byte_ranges_bring_what_they_say(items: Arc<dyn Items>) {
 
 /// One item or none. Whether its page has a cursor is left open: DynamoDB gives one where the
 /// page was limited, and emulators differ in what comes after it.
-pub async fn a_table_without_sort_key_is_queried_by_its_partition(items: Arc<dyn Items>) {
+pub(crate) async fn a_table_without_sort_key_is_queried_by_its_partition(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a").with("v", 1u64);
     table.put(stored.clone()).await;
@@ -162,7 +162,7 @@ async fn walk(table: &Scratch, query: Query, limit: u32) -> Vec<Item> {
 
 /// By pages of 1, 3, 7, 10 and 11 of ten items. After the exact last item there may or may not
 /// be one more page, which is then empty.
-pub async fn cursors_walk_everything_once_in_both_directions(items: Arc<dyn Items>) {
+pub(crate) async fn cursors_walk_everything_once_in_both_directions(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=10u64).map(KeyPart::from).collect();
     let table = filled_table(&items, KeyType::N, &sorts).await;
     let ascending: Vec<Value> = sorts.iter().cloned().map(Value::from).collect();
@@ -177,7 +177,7 @@ pub async fn cursors_walk_everything_once_in_both_directions(items: Arc<dyn Item
 }
 
 /// A cursor keeps to the range it came from.
-pub async fn cursors_walk_a_range_once(items: Arc<dyn Items>) {
+pub(crate) async fn cursors_walk_a_range_once(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=10u64).map(KeyPart::from).collect();
     let table = filled_table(&items, KeyType::N, &sorts).await;
     let range = SortRange::Between(3u64.into(), 8u64.into());
@@ -196,7 +196,7 @@ pub async fn cursors_walk_a_range_once(items: Arc<dyn Items>) {
 
 /// Four items of 390 KB do not fit one page. DynamoDB's own emulator lets the last item of a page
 /// go past the megabyte, others stop before it, so the last one does not count.
-pub async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
+pub(crate) async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for n in 1..=4u64 {
         table.put(filled(item("a", n), 390 * 1024)).await;
@@ -223,7 +223,7 @@ pub async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) 
 }
 
 /// It is a place, not an item.
-pub async fn a_cursor_outlives_its_item(items: Arc<dyn Items>) {
+pub(crate) async fn a_cursor_outlives_its_item(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=5u64).map(KeyPart::from).collect();
     let table = filled_table(&items, KeyType::N, &sorts).await;
     let first = table.page(Query::of("a").limit(2)).await;
@@ -237,7 +237,7 @@ pub async fn a_cursor_outlives_its_item(items: Arc<dyn Items>) {
 }
 
 /// Unless asked otherwise.
-pub async fn a_query_sees_what_was_just_written(items: Arc<dyn Items>) {
+pub(crate) async fn a_query_sees_what_was_just_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for n in 1..=10u64 {
         table.put(item("a", n)).await;
@@ -251,7 +251,7 @@ pub async fn a_query_sees_what_was_just_written(items: Arc<dyn Items>) {
 
 /// A limit of nothing, a range that ends before it begins, parts of another type, an index that
 /// is not there.
-pub async fn what_cannot_be_asked_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn what_cannot_be_asked_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let of = |range| Query::of("a").within(range);
     for query in [
@@ -271,7 +271,7 @@ pub async fn what_cannot_be_asked_is_invalid(items: Arc<dyn Items>) {
 }
 
 /// Whichever range.
-pub async fn a_range_without_sort_key_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_range_without_sort_key_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for range in [
         SortRange::Equal("1".into()),
@@ -286,7 +286,7 @@ pub async fn a_range_without_sort_key_is_invalid(items: Arc<dyn Items>) {
 }
 
 /// From a table with another key, from another partition, from outside the range.
-pub async fn a_cursor_from_elsewhere_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_cursor_from_elsewhere_is_invalid(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=3u64).map(KeyPart::from).collect();
     let table = filled_table(&items, KeyType::N, &sorts).await;
     let other = TableSpec::new(unused_name(), unsorted()).expect("a table");

@@ -22,7 +22,7 @@ async fn scattered(items: &Arc<dyn Items>) -> (Scratch, BTreeSet<String>) {
 }
 
 /// In one segment or in many.
-pub async fn an_empty_table_has_nothing_to_scan(items: Arc<dyn Items>) {
+pub(crate) async fn an_empty_table_has_nothing_to_scan(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     assert_eq!(table.contents().await, vec![]);
     for index in 0..3 {
@@ -33,7 +33,7 @@ pub async fn an_empty_table_has_nothing_to_scan(items: Arc<dyn Items>) {
 }
 
 /// Every item is in exactly one of 1, 4 and 7; how many each has is the store's affair.
-pub async fn segments_divide_the_table(items: Arc<dyn Items>) {
+pub(crate) async fn segments_divide_the_table(items: Arc<dyn Items>) {
     let (table, want) = scattered(&items).await;
     for of in [1, 4, 7] {
         let mut seen = Vec::new();
@@ -47,7 +47,7 @@ pub async fn segments_divide_the_table(items: Arc<dyn Items>) {
 }
 
 /// Also within segments.
-pub async fn limited_pages_bring_everything_once(items: Arc<dyn Items>) {
+pub(crate) async fn limited_pages_bring_everything_once(items: Arc<dyn Items>) {
     let (table, want) = scattered(&items).await;
     let seen = texts(&table.scanned(Scan::whole().limit(7)).await, "id");
     assert_once_each(&seen, &want);
@@ -64,7 +64,7 @@ pub async fn limited_pages_bring_everything_once(items: Arc<dyn Items>) {
 }
 
 /// Four items of 390 KB do not fit one page.
-pub async fn tables_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
+pub(crate) async fn tables_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let partitions = ["a", "b", "c", "d"];
     for partition in partitions {
@@ -86,7 +86,7 @@ pub async fn tables_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
 }
 
 /// A segment that is not there, no segments at all, a limit of nothing.
-pub async fn what_cannot_be_scanned_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn what_cannot_be_scanned_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for scan in [
         Scan::segment(Segment { index: 0, of: 0 }),

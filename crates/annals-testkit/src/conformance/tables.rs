@@ -39,14 +39,16 @@ async fn assert_described(items: &Arc<dyn Items>, spec: &TableSpec) {
 }
 
 /// The key, the indexes of either scope and all projections come back.
-pub async fn a_table_is_described_as_it_was_created(items: Arc<dyn Items>) {
+pub(crate) async fn a_table_is_described_as_it_was_created(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), wide_indexes()).await;
     assert_described(&items, &table.spec).await;
     table.drop().await;
 }
 
 /// Also where there is no sort attribute, and capacity is reserved.
-pub async fn a_table_of_one_key_attribute_is_described_as_it_was_created(items: Arc<dyn Items>) {
+pub(crate) async fn a_table_of_one_key_attribute_is_described_as_it_was_created(
+    items: Arc<dyn Items>,
+) {
     let key = KeySchema::new(KeyAttribute::new("id", KeyType::B));
     let spec = TableSpec::new(unused_name(), key).expect("a table");
     let reserved = Billing::Provisioned {
@@ -59,13 +61,15 @@ pub async fn a_table_of_one_key_attribute_is_described_as_it_was_created(items: 
 }
 
 /// Absence is no error.
-pub async fn a_name_without_a_table_is_described_as_none(items: Arc<dyn Items>) {
+pub(crate) async fn a_name_without_a_table_is_described_as_none(items: Arc<dyn Items>) {
     let found = items.describe_table(&unused_name()).await;
     assert_eq!(found.expect("describe_table"), None);
 }
 
 /// A second `create_table` neither replaces nor empties the first.
-pub async fn creating_a_table_twice_is_a_conflict_and_keeps_its_items(items: Arc<dyn Items>) {
+pub(crate) async fn creating_a_table_twice_is_a_conflict_and_keeps_its_items(
+    items: Arc<dyn Items>,
+) {
     let table = Scratch::new(&items, unsorted()).await;
     let kept = Item::new().with("p", "kept");
     table.put(kept.clone()).await;
@@ -77,7 +81,7 @@ pub async fn creating_a_table_twice_is_a_conflict_and_keeps_its_items(items: Arc
 }
 
 /// `true` where there was one, `false` the next time, never an error.
-pub async fn dropping_answers_whether_there_was_a_table(items: Arc<dyn Items>) {
+pub(crate) async fn dropping_answers_whether_there_was_a_table(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let name = table.spec.name().clone();
     assert!(items.drop_table(&name).await.expect("drop_table"));
@@ -87,7 +91,7 @@ pub async fn dropping_answers_whether_there_was_a_table(items: Arc<dyn Items>) {
 }
 
 /// A table takes its items along when it is dropped.
-pub async fn a_table_made_again_is_empty(items: Arc<dyn Items>) {
+pub(crate) async fn a_table_made_again_is_empty(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(Item::new().with("p", "gone")).await;
     let dropped = items.drop_table(table.spec.name()).await;
@@ -100,7 +104,7 @@ pub async fn a_table_made_again_is_empty(items: Arc<dyn Items>) {
 }
 
 /// All six verbs, with the name in what the error says, and what was asked.
-pub async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items: Arc<dyn Items>) {
+pub(crate) async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items: Arc<dyn Items>) {
     let spec = TableSpec::new(unused_name(), sorted(KeyType::S)).expect("a table");
     let key = || Key::new("a").sorted("b");
     let one = || item("a", "b");
@@ -132,7 +136,7 @@ pub async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items: Arc<dy
 }
 
 /// The table decides what type its key has, not the caller.
-pub async fn a_spec_of_another_key_type_is_invalid(items: Arc<dyn Items>) {
+pub(crate) async fn a_spec_of_another_key_type_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let other = TableSpec::new(table.spec.name().clone(), sorted(KeyType::N)).expect("a table");
     let put = items.put(&other, item("a", 1u64), Condition::Always).await;

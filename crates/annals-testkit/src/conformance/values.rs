@@ -47,7 +47,7 @@ fn every_type() -> Item {
 }
 
 /// All ten, nested, with names and texts that are hard to carry; by get, query and scan.
-pub async fn every_type_reads_back_as_written(items: Arc<dyn Items>) {
+pub(crate) async fn every_type_reads_back_as_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let written = every_type().with("p", "a");
     table.put(written.clone()).await;
@@ -59,7 +59,7 @@ pub async fn every_type_reads_back_as_written(items: Arc<dyn Items>) {
 }
 
 /// Where they are no key.
-pub async fn empty_text_and_bytes_are_values(items: Arc<dyn Items>) {
+pub(crate) async fn empty_text_and_bytes_are_values(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let inside = Value::L(vec!["".into(), Value::B(Bytes::new())]);
     let written = Item::new()
@@ -73,7 +73,7 @@ pub async fn empty_text_and_bytes_are_values(items: Arc<dyn Items>) {
 }
 
 /// Up to 38 digits, tiny and huge, whatever text they came from.
-pub async fn numbers_are_exact_and_equal_numbers_are_one(items: Arc<dyn Items>) {
+pub(crate) async fn numbers_are_exact_and_equal_numbers_are_one(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let numbers = [
         ("0", "0"),
@@ -104,7 +104,7 @@ pub async fn numbers_are_exact_and_equal_numbers_are_one(items: Arc<dyn Items>) 
 }
 
 /// 2^53 and 2^53 + 1 are one double and two numbers, as values and as keys.
-pub async fn numbers_beyond_doubles_are_told_apart(items: Arc<dyn Items>) {
+pub(crate) async fn numbers_beyond_doubles_are_told_apart(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let close = [(1u64 << 53), (1 << 53) + 1, u64::MAX - 1, u64::MAX];
     for n in close {
@@ -118,7 +118,7 @@ pub async fn numbers_beyond_doubles_are_told_apart(items: Arc<dyn Items>) {
 }
 
 /// As partition and as sort key; a number in whatever notation.
-pub async fn keys_of_every_type_name_items(items: Arc<dyn Items>) {
+pub(crate) async fn keys_of_every_type_name_items(items: Arc<dyn Items>) {
     let bytes = |b: &'static [u8]| KeyPart::B(Bytes::from_static(b));
     let cases: [(KeyType, KeyPart, KeyPart, KeyPart); 3] = [
         (KeyType::S, "é".into(), "日本".into(), "x".into()),

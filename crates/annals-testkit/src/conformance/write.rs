@@ -22,7 +22,7 @@ fn assert_batch_invalid(result: Result<Cost, BatchError>, batch: &[Write]) {
 }
 
 /// And costs nothing.
-pub async fn nothing_to_write_is_fine(items: Arc<dyn Items>) {
+pub(crate) async fn nothing_to_write_is_fine(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let cost = items.write(&table.spec, vec![]).await.expect("write");
     assert_eq!(cost, Cost::ZERO);
@@ -30,7 +30,7 @@ pub async fn nothing_to_write_is_fine(items: Arc<dyn Items>) {
 }
 
 /// Over what was there, unconditionally.
-pub async fn one_write_is_written(items: Arc<dyn Items>) {
+pub(crate) async fn one_write_is_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(numbered(0).with("old", 1u64)).await;
     items.write(&table.spec, puts(1)).await.expect("write");
@@ -39,7 +39,7 @@ pub async fn one_write_is_written(items: Arc<dyn Items>) {
 }
 
 /// 60 are more than two requests.
-pub async fn many_writes_are_all_written(items: Arc<dyn Items>) {
+pub(crate) async fn many_writes_are_all_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     items.write(&table.spec, puts(60)).await.expect("write");
     let want = (0..60).map(|n| format!("{n:03}")).collect();
@@ -48,7 +48,7 @@ pub async fn many_writes_are_all_written(items: Arc<dyn Items>) {
 }
 
 /// Deletes of what is there and of what is not, puts over and beside.
-pub async fn puts_and_deletes_mix(items: Arc<dyn Items>) {
+pub(crate) async fn puts_and_deletes_mix(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     items.write(&table.spec, puts(40)).await.expect("write");
     let mixed = (0..60).map(|n| match n % 3 {
@@ -66,7 +66,7 @@ pub async fn puts_and_deletes_mix(items: Arc<dyn Items>) {
 }
 
 /// There is no order within a batch that could decide.
-pub async fn one_key_twice_is_invalid_and_nothing_is_written(items: Arc<dyn Items>) {
+pub(crate) async fn one_key_twice_is_invalid_and_nothing_is_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let key = || Key::new("a").sorted("1");
     let put = || Write::Put(item("a", "1"));
@@ -89,7 +89,9 @@ pub async fn one_key_twice_is_invalid_and_nothing_is_written(items: Arc<dyn Item
 }
 
 /// Wherever it stands, also beyond the first request.
-pub async fn an_invalid_item_among_valid_ones_keeps_all_from_being_written(items: Arc<dyn Items>) {
+pub(crate) async fn an_invalid_item_among_valid_ones_keeps_all_from_being_written(
+    items: Arc<dyn Items>,
+) {
     let table = Scratch::new(&items, unsorted()).await;
     let wrong_type = || Write::Put(Item::new().with("p", 1u64));
     let empty_key = || Write::Delete(Key::new(""));

@@ -221,11 +221,11 @@ impl Hook for FaultHook {
         let answer = call.send(inner).await;
         self.after(verb, plan, life).await?;
         match answer {
-            Ok(Answer::Written(cost)) if !left.is_empty() => Err(Failure::Batch(BatchError {
-                remaining: left,
+            Ok(Answer::Written(cost)) if !left.is_empty() => Err(Failure::Batch(BatchError::new(
+                left,
                 cost,
-                cause: Error::unavailable("unprocessed"),
-            })),
+                Error::unavailable("unprocessed"),
+            ))),
             Err(Failure::Batch(mut error)) => {
                 error.remaining.extend(left);
                 Err(error.into())

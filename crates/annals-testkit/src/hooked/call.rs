@@ -108,11 +108,7 @@ impl Failure {
     pub(super) fn of_batch(self, all: Vec<Write>) -> BatchError {
         match self {
             Self::Batch(error) => error,
-            Self::Write(error) => BatchError {
-                remaining: all,
-                cost: Cost::request(),
-                cause: error.into(),
-            },
+            Self::Write(error) => BatchError::new(all, Cost::request(), error.into()),
         }
     }
 }

@@ -67,11 +67,8 @@ impl Aftermath<'_> {
     }
 
     async fn replay(&self, journal: &Journal, range: (u64, u64)) -> Result<Vec<Event>> {
-        let window = Window {
-            from: SequenceNumber::new(range.0).unwrap_or(SequenceNumber::FIRST),
-            to: SequenceNumber::new(range.1).unwrap_or(SequenceNumber::LAST),
-            ..Window::ALL
-        };
+        let window = Window::from(SequenceNumber::new(range.0).unwrap_or(SequenceNumber::FIRST))
+            .to(SequenceNumber::new(range.1).unwrap_or(SequenceNumber::LAST));
         journal.replay(self.id, window).try_collect().await
     }
 

@@ -11,12 +11,12 @@
 )]
 
 pub mod aftermath;
-pub mod akka;
-pub mod journal;
-pub mod log;
+mod akka;
+mod journal;
+mod log;
 pub mod record;
-pub mod snapshot;
-pub mod state;
+mod snapshot;
+mod state;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -39,12 +39,12 @@ use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision};
 /// ```
 /// use annals::memory::Memory;
 /// use annals_jvm::AnyLayout;
-/// use annals_testkit::tck::journal::PROPERTIES;
+/// use annals_testkit::tck::LISTS;
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let property = PROPERTIES.first().expect("there are some");
+/// let property = LISTS[0].properties.first().expect("there are some");
 /// assert!(property.name.starts_with("j1"), "{}", property.name);
 /// property.check(Arc::new(Memory::new()), AnyLayout::default()).await; // panics where it fails
 /// # Ok(())
@@ -305,7 +305,7 @@ impl Setup {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// tck::run(tck::journal::PROPERTIES, Arc::new(Memory::new()), AnyLayout::default()).await;
+/// tck::run(tck::LISTS[0].properties, Arc::new(Memory::new()), AnyLayout::default()).await;
 /// # }
 /// ```
 ///
@@ -335,7 +335,7 @@ pub async fn run(properties: &[Property], items: Arc<dyn Items>, settings: AnyLa
 macro_rules! properties {
     ($($name:ident,)+) => {
         /// The properties.
-        pub const PROPERTIES: &[crate::tck::Property] = &[$(crate::tck::Property {
+        pub(crate) const PROPERTIES: &[crate::tck::Property] = &[$(crate::tck::Property {
             name: stringify!($name),
             act: |setup| Box::pin($name(setup)),
         },)+];

@@ -77,7 +77,7 @@ fn check(found: Option<Snapshot>, want: Option<(u64, &str)>) {
 }
 
 /// S1.
-pub async fn s1_finds_nothing_of_an_unknown_id(setup: Setup) {
+pub(crate) async fn s1_finds_nothing_of_an_unknown_id(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     let unknown: PersistenceId = "invalid".parse().expect("an id");
     assert_eq!(
@@ -90,25 +90,25 @@ pub async fn s1_finds_nothing_of_an_unknown_id(setup: Setup) {
 }
 
 /// S2.
-pub async fn s2_finds_nothing_saved_before_a_time(setup: Setup) {
+pub(crate) async fn s2_finds_nothing_saved_before_a_time(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     check(load(&snapshots, Criteria::ALL.until_ms(100)).await, None);
 }
 
 /// S3.
-pub async fn s3_finds_nothing_up_to_a_number(setup: Setup) {
+pub(crate) async fn s3_finds_nothing_up_to_a_number(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     check(load(&snapshots, Criteria::ALL.up_to(number(7))).await, None);
 }
 
 /// S4.
-pub async fn s4_loads_the_newest(setup: Setup) {
+pub(crate) async fn s4_loads_the_newest(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     check(load(&snapshots, Criteria::ALL).await, Some((15, "s-5")));
 }
 
 /// S5.
-pub async fn s5_loads_the_newest_up_to_a_number(setup: Setup) {
+pub(crate) async fn s5_loads_the_newest_up_to_a_number(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     check(
         load(&snapshots, Criteria::ALL.up_to(number(13))).await,
@@ -117,7 +117,7 @@ pub async fn s5_loads_the_newest_up_to_a_number(setup: Setup) {
 }
 
 /// S6.
-pub async fn s6_loads_the_newest_up_to_a_number_and_time(setup: Setup) {
+pub(crate) async fn s6_loads_the_newest_up_to_a_number_and_time(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
     let criteria = Criteria::ALL.up_to(number(13)).until_ms(times[2]);
     check(load(&snapshots, criteria).await, Some((13, "s-3")));
@@ -128,7 +128,7 @@ pub async fn s6_loads_the_newest_up_to_a_number_and_time(setup: Setup) {
 }
 
 /// S7.
-pub async fn s7_deletes_one(setup: Setup) {
+pub(crate) async fn s7_deletes_one(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     snapshots
         .delete(&id(), Criteria::at(number(13)))
@@ -142,7 +142,7 @@ pub async fn s7_deletes_one(setup: Setup) {
 }
 
 /// S8.
-pub async fn s8_deletes_by_criteria(setup: Setup) {
+pub(crate) async fn s8_deletes_by_criteria(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
     let criteria = Criteria::ALL.up_to(number(13)).until_ms(times[2]);
     snapshots.delete(&id(), criteria).await.expect("a deletion");
@@ -152,7 +152,7 @@ pub async fn s8_deletes_by_criteria(setup: Setup) {
 }
 
 /// S9.
-pub async fn s9_deletes_nothing_that_is_newer(setup: Setup) {
+pub(crate) async fn s9_deletes_nothing_that_is_newer(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
     let criteria = Criteria::ALL.up_to(number(14)).until_ms(times[3] - 1);
     snapshots.delete(&id(), criteria).await.expect("a deletion");
@@ -161,7 +161,7 @@ pub async fn s9_deletes_nothing_that_is_newer(setup: Setup) {
 }
 
 /// S10.
-pub async fn s10_overwrites_one_of_the_same_number(setup: Setup) {
+pub(crate) async fn s10_overwrites_one_of_the_same_number(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     snapshots
         .save(&id(), number(15), state("s-5-modified"))
@@ -174,7 +174,7 @@ pub async fn s10_overwrites_one_of_the_same_number(setup: Setup) {
 }
 
 /// S11.
-pub async fn s11_saves_ten_thousand_characters(setup: Setup) {
+pub(crate) async fn s11_saves_ten_thousand_characters(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     let long = "x".repeat(10_000);
     snapshots
@@ -185,7 +185,7 @@ pub async fn s11_saves_ten_thousand_characters(setup: Setup) {
 }
 
 /// S12.
-pub async fn s12_carries_codec_manifest_and_schema(setup: Setup) {
+pub(crate) async fn s12_carries_codec_manifest_and_schema(setup: Setup) {
     let snapshots = snapshots(&setup);
     let payload = Payload::new(Codec::Other("akka:666".into()), vec![0u8, 255]);
     let payload = payload.manifest("A").schema(3);
@@ -198,14 +198,14 @@ pub async fn s12_carries_codec_manifest_and_schema(setup: Setup) {
 }
 
 /// S13.
-pub async fn s13_carries_the_time(setup: Setup) {
+pub(crate) async fn s13_carries_the_time(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
     let found = load(&snapshots, Criteria::ALL).await.expect("it is there");
     assert_eq!(found.time_ms, times[4]);
 }
 
 /// An older state may be saved later.
-pub async fn newest_is_by_number_not_by_time(setup: Setup) {
+pub(crate) async fn newest_is_by_number_not_by_time(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     snapshots
         .save(&id(), number(3), state("late"))
@@ -215,13 +215,9 @@ pub async fn newest_is_by_number_not_by_time(setup: Setup) {
 }
 
 /// Of number and time.
-pub async fn lower_bounds_count(setup: Setup) {
+pub(crate) async fn lower_bounds_count(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
-    let criteria = Criteria {
-        min_number: number(12),
-        min_time_ms: times[2],
-        ..Criteria::ALL
-    };
+    let criteria = Criteria::ALL.at_least(number(12)).since_ms(times[2]);
     let found: Vec<Snapshot> = snapshots
         .find(&id(), criteria)
         .try_collect()
@@ -252,7 +248,7 @@ fn large(setup: &Setup, seed: u64) -> Payload {
 }
 
 /// And so is one that overwrites it.
-pub async fn a_large_snapshot_is_whole(setup: Setup) {
+pub(crate) async fn a_large_snapshot_is_whole(setup: Setup) {
     let snapshots = snapshots(&setup);
     for seed in 1..=2 {
         let large = large(&setup, seed);
@@ -266,7 +262,7 @@ pub async fn a_large_snapshot_is_whole(setup: Setup) {
 }
 
 /// Down to none at all, which means: replay everything.
-pub async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup) {
+pub(crate) async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     let table = setup.settings.tables().expect("tables").snapshot;
     let all = scan_all(setup.items.clone(), table.clone().into(), Scan::whole());
@@ -293,7 +289,7 @@ pub async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup) {
 }
 
 /// No part of it either.
-pub async fn nothing_is_left_of_what_was_deleted(setup: Setup) {
+pub(crate) async fn nothing_is_left_of_what_was_deleted(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     snapshots
         .save(&id(), number(20), large(&setup, 1))

@@ -65,21 +65,21 @@ fn assert_conflict(outcome: Result<(), StateError>, want: u64) {
 }
 
 /// D1.
-pub async fn d1_finds_nothing_of_an_unknown_id(setup: Setup) {
+pub(crate) async fn d1_finds_nothing_of_an_unknown_id(setup: Setup) {
     let states = states(&setup);
     check(&states, None).await;
     assert_eq!(states.revision(&id()).await.expect("a revision"), 0);
 }
 
 /// D2.
-pub async fn d2_keeps_a_value_and_its_revision(setup: Setup) {
+pub(crate) async fn d2_keeps_a_value_and_its_revision(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     check(&states, Some((1, "a"))).await;
 }
 
 /// D3.
-pub async fn d3_keeps_the_latest_value(setup: Setup) {
+pub(crate) async fn d3_keeps_the_latest_value(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     upsert(&states, 2, "b").await;
@@ -87,7 +87,7 @@ pub async fn d3_keeps_the_latest_value(setup: Setup) {
 }
 
 /// D4.
-pub async fn d4_finds_nothing_of_a_deleted_value(setup: Setup) {
+pub(crate) async fn d4_finds_nothing_of_a_deleted_value(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     states.delete(&id(), Some(2)).await.expect("a deletion");
@@ -99,7 +99,7 @@ pub async fn d4_finds_nothing_of_a_deleted_value(setup: Setup) {
 }
 
 /// D5.
-pub async fn d5_keeps_ids_apart(setup: Setup) {
+pub(crate) async fn d5_keeps_ids_apart(setup: Setup) {
     let states = states(&setup);
     let other: PersistenceId = "p|2".parse().expect("an id");
     upsert(&states, 1, "a").await;
@@ -109,7 +109,7 @@ pub async fn d5_keeps_ids_apart(setup: Setup) {
 }
 
 /// D6.
-pub async fn d6_goes_on_behind_a_deletion(setup: Setup) {
+pub(crate) async fn d6_goes_on_behind_a_deletion(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     states.delete(&id(), Some(2)).await.expect("a deletion");
@@ -118,7 +118,7 @@ pub async fn d6_goes_on_behind_a_deletion(setup: Setup) {
 }
 
 /// D7.
-pub async fn d7_refuses_a_deletion_of_another_revision(setup: Setup) {
+pub(crate) async fn d7_refuses_a_deletion_of_another_revision(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     assert_conflict(states.delete(&id(), Some(99)).await, 1);
@@ -127,7 +127,7 @@ pub async fn d7_refuses_a_deletion_of_another_revision(setup: Setup) {
 }
 
 /// D8.
-pub async fn d8_refuses_a_value_of_another_revision(setup: Setup) {
+pub(crate) async fn d8_refuses_a_value_of_another_revision(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     upsert(&states, 2, "b").await;
@@ -145,7 +145,7 @@ pub async fn d8_refuses_a_value_of_another_revision(setup: Setup) {
 }
 
 /// D9.
-pub async fn d9_carries_codec_manifest_and_schema(setup: Setup) {
+pub(crate) async fn d9_carries_codec_manifest_and_schema(setup: Setup) {
     let states = states(&setup);
     let payload = Payload::new(Codec::Other("akka:666".into()), vec![0u8, 255]);
     let payload = payload.manifest("A").schema(3);
@@ -162,7 +162,7 @@ pub async fn d9_carries_codec_manifest_and_schema(setup: Setup) {
 }
 
 /// D10.
-pub async fn d10_deletes_without_a_revision(setup: Setup) {
+pub(crate) async fn d10_deletes_without_a_revision(setup: Setup) {
     let states = states(&setup);
     states.delete(&id(), None).await.expect("nothing to delete");
     upsert(&states, 1, "a").await;
@@ -174,7 +174,7 @@ pub async fn d10_deletes_without_a_revision(setup: Setup) {
 }
 
 /// Not even after a deletion, nor by a writer that missed it.
-pub async fn a_revision_is_never_used_twice(setup: Setup) {
+pub(crate) async fn a_revision_is_never_used_twice(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     states.delete(&id(), Some(2)).await.expect("a deletion");
@@ -199,7 +199,7 @@ fn large(setup: &Setup, seed: u64) -> Payload {
 }
 
 /// Neither when it is replaced, nor when it is deleted, nor when it is refused.
-pub async fn a_large_value_is_whole_and_leaves_nothing_behind(setup: Setup) {
+pub(crate) async fn a_large_value_is_whole_and_leaves_nothing_behind(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "small").await;
     for revision in [2, 3] {
@@ -236,7 +236,7 @@ pub async fn a_large_value_is_whole_and_leaves_nothing_behind(setup: Setup) {
 }
 
 /// Every other is told.
-pub async fn of_many_writers_of_one_revision_one_wins(setup: Setup) {
+pub(crate) async fn of_many_writers_of_one_revision_one_wins(setup: Setup) {
     for revision in 1..=5 {
         let racing = (0..8).map(|writer| {
             let states = states(&setup);
@@ -253,7 +253,7 @@ pub async fn of_many_writers_of_one_revision_one_wins(setup: Setup) {
 }
 
 /// Zero is nobody's.
-pub async fn revisions_count_from_one(setup: Setup) {
+pub(crate) async fn revisions_count_from_one(setup: Setup) {
     let error = states(&setup)
         .upsert(&id(), 0, value("x"))
         .await
@@ -262,7 +262,7 @@ pub async fn revisions_count_from_one(setup: Setup) {
 }
 
 /// And may change.
-pub async fn tags_are_carried(setup: Setup) {
+pub(crate) async fn tags_are_carried(setup: Setup) {
     let states = states(&setup);
     for (revision, tag) in [(1, "red"), (2, ""), (3, "blue")] {
         states
@@ -279,7 +279,7 @@ pub async fn tags_are_carried(setup: Setup) {
 }
 
 /// Deletions too, and nothing older.
-pub async fn changes_since_a_revision_are_followed(setup: Setup) {
+pub(crate) async fn changes_since_a_revision_are_followed(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     upsert(&states, 2, "b").await;

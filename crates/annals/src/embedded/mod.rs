@@ -108,6 +108,8 @@ struct Engine {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+// Tests count the groups.
+#[doc(hidden)]
 pub struct GroupCounts {
     /// Changes (puts, deletes and batches) that were answered.
     pub changes: u64,
@@ -162,6 +164,7 @@ impl Embedded {
     }
 
     /// Changes and groups since the store was opened.
+    #[doc(hidden)]
     pub fn group_counts(&self) -> GroupCounts {
         GroupCounts {
             changes: self.tally.changes.load(Ordering::Relaxed),

@@ -5,6 +5,7 @@
 //! knows about events. Relies on a [`TableSpec`] describing the table of its name, which
 //! `annals tables check` verifies.
 
+pub(crate) mod check;
 mod cost;
 mod item;
 mod json;
@@ -15,7 +16,6 @@ mod table;
 mod value;
 mod write;
 
-pub mod check;
 pub mod limits;
 
 use std::fmt;
@@ -45,7 +45,7 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 
 /// A store of items. Object-safe; used as `Arc<dyn Items>`.
 ///
-/// Every method checks its arguments first ([`check`]). A method that fails with `Unavailable` has
+/// Every method checks its arguments first ([`check_item`] and the like). A method that fails with `Unavailable` has
 /// already retried within its deadline; whether a write succeeded is then unknown. A
 /// [`Store`](crate::store::Store) adds the request, table and keys to every error, so implementations
 /// need not.

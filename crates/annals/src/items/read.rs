@@ -351,6 +351,7 @@ impl Scan {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Page {
     /// The items.
     pub items: Vec<Item>,
@@ -358,6 +359,13 @@ pub struct Page {
     pub next: Option<Cursor>,
     /// The cost.
     pub cost: Cost,
+}
+
+impl Page {
+    /// A page, for stores.
+    pub fn new(items: Vec<Item>, next: Option<Cursor>, cost: Cost) -> Self {
+        Self { items, next, cost }
+    }
 }
 
 /// The result of [`Items::get`](super::Items::get).
@@ -380,9 +388,17 @@ pub struct Page {
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Got {
     /// The item of each key, in the order of the keys.
     pub items: Vec<Option<Item>>,
     /// The cost.
     pub cost: Cost,
+}
+
+impl Got {
+    /// The result of a `get`, for stores.
+    pub fn new(items: Vec<Option<Item>>, cost: Cost) -> Self {
+        Self { items, cost }
+    }
 }

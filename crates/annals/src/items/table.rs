@@ -92,6 +92,7 @@ impl fmt::Display for KeyType {
 /// assert_eq!(KeyAttribute::number("n").to_string(), "n N");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct KeyAttribute {
     /// The attribute's name.
     pub name: String,
@@ -179,6 +180,7 @@ impl fmt::Display for KeyAttribute {
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct KeySchema {
     /// The partition key.
     pub partition: KeyAttribute,

@@ -149,6 +149,7 @@ impl From<WriteError> for Error {
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{} writes of the batch remain", remaining.len())]
+#[non_exhaustive]
 pub struct BatchError {
     /// The writes that were not confirmed. Safe to repeat.
     pub remaining: Vec<Write>,
@@ -157,6 +158,17 @@ pub struct BatchError {
     /// The cause.
     #[source]
     pub cause: Error,
+}
+
+impl BatchError {
+    /// A batch of which these writes remain, for stores.
+    pub fn new(remaining: Vec<Write>, cost: Cost, cause: Error) -> Self {
+        Self {
+            remaining,
+            cost,
+            cause,
+        }
+    }
 }
 
 impl From<BatchError> for Error {

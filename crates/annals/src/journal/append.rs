@@ -62,15 +62,16 @@ impl fmt::Display for Expected {
 /// use annals::{Codec, NewEvent, Payload};
 ///
 /// let event = |name: &str| NewEvent::new(Codec::Json, "{}").manifest(name);
-/// let mut append = Append::of([event("Opened"), event("Greeted")])
+/// let append = Append::of([event("Opened"), event("Greeted")])
+///     .causation("request-7")
 ///     .snapshot(Payload::new(Codec::Json, r#"{"is_open":true}"#));
-/// append.causation = Some("request-7".into());
 /// assert_eq!(append.events.len(), 2);
 ///
 /// // One event alone is an append as well.
 /// assert_eq!(Append::from(event("Closed")).events.len(), 1);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Append {
     /// The events, at least one.
     pub events: Vec<NewEvent>,
@@ -114,6 +115,20 @@ impl Append {
     #[must_use]
     pub fn idempotency_key(mut self, key: IdempotencyKey) -> Self {
         self.idempotency_key = Some(key);
+        self
+    }
+
+    /// Sets what caused it, such as the id of a request.
+    #[must_use]
+    pub fn causation(mut self, id: impl Into<String>) -> Self {
+        self.causation = Some(id.into());
+        self
+    }
+
+    /// Sets what it belongs to, such as the id of a business process.
+    #[must_use]
+    pub fn correlation(mut self, id: impl Into<String>) -> Self {
+        self.correlation = Some(id.into());
         self
     }
 
@@ -197,6 +212,7 @@ impl From<Vec<NewEvent>> for Append {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Appended {
     /// The number of its first event.
     pub first: SequenceNumber,
@@ -208,10 +224,23 @@ pub struct Appended {
     pub has_snapshot: bool,
 }
 
+impl Appended {
+    /// An append without a snapshot, for layouts.
+    pub fn new(first: SequenceNumber, last: SequenceNumber, time_ms: u64) -> Self {
+        Self {
+            first,
+            last,
+            time_ms,
+            has_snapshot: false,
+        }
+    }
+}
+
 /// Another writer was first.
 ///
 /// See [`AppendError`] for an example.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Conflict {
     /// The persistence id.
     pub id: PersistenceId,
@@ -220,6 +249,17 @@ pub struct Conflict {
     /// Events known to be appended since; there may be more. If not empty, it begins right after
     /// the expected event, so that a writer that lags by one append can continue.
     pub found: Vec<Event>,
+}
+
+impl Conflict {
+    /// A conflict with the events that were found, for layouts.
+    pub fn new(id: PersistenceId, expected: Expected, found: Vec<Event>) -> Self {
+        Self {
+            id,
+            expected,
+            found,
+        }
+    }
 }
 
 /// How an append fails.

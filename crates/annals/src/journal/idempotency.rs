@@ -218,7 +218,7 @@ impl Journal {
             return self.append_keyed_anywhere(id, stamped, used).await;
         }
         if let Expected::Last(last) = expected {
-            let signatures = self.signatures(id, (back(last, BEFORE), last)).await?;
+            let signatures = self.signatures(id, back(last, BEFORE)..=last).await?;
             for signature in signatures {
                 // The same content after another expectation is no repetition either.
                 if self.compare(id, signature, used).await? != Match::Other {
@@ -267,7 +267,7 @@ impl Journal {
         };
         let (mut stored, mut is_unsure) = (None, false);
         let sure = back(highest, SURE);
-        let signatures = self.signatures(id, (back(highest, LOOK_BACK), highest));
+        let signatures = self.signatures(id, back(highest, LOOK_BACK)..=highest);
         for signature in signatures.await? {
             is_unsure |= signature.token.is_none() && signature.last >= sure;
             match self.compare(id, signature, used).await? {

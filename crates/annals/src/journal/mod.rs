@@ -12,11 +12,10 @@ mod follow;
 mod idempotency;
 mod recovery;
 mod repeat;
+pub(crate) mod scanned;
 pub(crate) mod signature;
 mod skip;
 
-pub use crate::id::IdStream;
-pub use crate::verify::{Finding, Problem, Remedy, Verify};
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use idempotency::IdempotencyKey;
 pub use recovery::Recovered;
@@ -24,6 +23,7 @@ pub use signature::Signature;
 pub use skip::Skip;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +32,12 @@ use async_trait::async_trait;
 use futures::stream::{self, Stream, TryStreamExt};
 
 use self::repeat::PendingAppends;
+use self::scanned::EventVerifier;
+use crate::IdStream;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::verify::report::{self, ScannedEntry};
-use crate::verify::{FindingStream, Repairs, StoredKind, Verifier, confirm_all, confirm_one};
-use crate::{Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber, Token};
+use crate::verify::{Finding, FindingStream, Repairs, Verify, confirm_all, confirm_one};
+use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
 
 /// Events as they come. An error ends it.
 ///
@@ -86,7 +87,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 /// journal.append(&id, Expected::Empty, Append::of(events)).await?;
 ///
 /// let from = SequenceNumber::new(4).expect("numbers begin at 1");
-/// let window = Window { max: 3, ..Window::from(from) };
+/// let window = Window::from(from).limit(3);
 /// let some: Vec<Event> = journal.replay(&id, window).try_collect().await?;
 /// let numbers: Vec<u64> = some.iter().map(|event| event.sequence_number.get()).collect();
 /// assert_eq!(numbers, [4, 5, 6]);
@@ -94,6 +95,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Window {
     /// From this number on.
     pub from: SequenceNumber,
@@ -119,6 +121,20 @@ impl Window {
         }
     }
 
+    /// Up to a number.
+    #[must_use]
+    pub fn to(mut self, number: SequenceNumber) -> Self {
+        self.to = number;
+        self
+    }
+
+    /// At most so many events.
+    #[must_use]
+    pub fn limit(mut self, events: u64) -> Self {
+        self.max = events;
+        self
+    }
+
     /// Whether nothing can be in it.
     pub fn is_empty(&self) -> bool {
         self.from > self.to || self.max == 0
@@ -129,6 +145,7 @@ impl Window {
 ///
 /// Made by [`Journal::append`]; see [`Journal`] for an example.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stamped {
     /// What is appended.
     pub append: Append,
@@ -185,13 +202,10 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     async fn signatures(
         &self,
         id: &PersistenceId,
-        (from, to): (SequenceNumber, SequenceNumber),
+        numbers: RangeInclusive<SequenceNumber>,
     ) -> Result<Vec<Signature>> {
-        let window = Window {
-            to,
-            ..Window::from(from)
-        };
-        signature::replayed(self.replay(id, window), (from, to)).await
+        let window = Window::from(*numbers.start()).to(*numbers.end());
+        signature::replayed(self.replay(id, window), numbers).await
     }
 
     /// Deletes every event up to a number. Their numbers stay taken.
@@ -257,39 +271,6 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         let _ = (older_than, verify);
         Ok(Vec::new())
-    }
-}
-
-/// Verifies what a look at a whole table meets, one after the other. An id that cannot be looked at
-/// is no reason not to look at the others.
-pub fn verify_scanned<L: JournalLayout>(
-    layout: L,
-    scanned: impl Stream<Item = Result<ScannedEntry>> + Send + 'static,
-) -> FindingStream {
-    let verifier = Arc::new(EventVerifier(Arc::new(layout)));
-    Box::pin(scanned.and_then(move |entry| {
-        let verifier = verifier.clone();
-        async move {
-            match entry {
-                ScannedEntry::Stray(finding) => Ok(vec![finding]),
-                ScannedEntry::Id(id) => verifier.verify(&id, &Verify::Check.into()).await,
-            }
-        }
-    }))
-}
-
-/// Checks the events of an id.
-struct EventVerifier(Arc<dyn JournalLayout>);
-
-#[async_trait]
-impl Verifier for EventVerifier {
-    async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
-        match self.0.verify(id, repairs).await {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                Ok(vec![report::unreadable(StoredKind::Event, id, &error)])
-            }
-            ended => ended.map_err(told("verify", id)),
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{Error, PersistenceId, Result, SequenceNumber};
 /// What an entity starts from.
 ///
 /// See [`Journal::recover`] for an example.
+#[non_exhaustive]
 pub struct Recovered {
     /// The newest snapshot that decodes, if there is one.
     pub snapshot: Option<Snapshot>,

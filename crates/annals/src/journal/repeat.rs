@@ -143,7 +143,7 @@ impl Journal {
         let Some(first) = SequenceNumber::new(tried.saturating_add(1)) else {
             return Ok(last.get());
         };
-        let signatures = self.signatures(id, (first, last)).await?;
+        let signatures = self.signatures(id, first..=last).await?;
         let stored = signatures.iter().find(|it| it.token == Some(stamped.token));
         if let Some(stored) = stored {
             let events = stamped.append.events.len() as u64;

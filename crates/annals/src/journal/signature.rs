@@ -1,5 +1,7 @@
 //! Signatures: which appends took an id's numbers, also when their events are deleted.
 
+use std::ops::RangeInclusive;
+
 use futures::TryStreamExt;
 
 use super::{EventStream, Journal, told};
@@ -24,12 +26,13 @@ use crate::{PersistenceId, Result, SequenceNumber, Token};
 /// let last = journal.append(&id, Expected::Empty, two).await?.last;
 /// journal.delete_to(&id, last).await?;
 ///
-/// let signatures = journal.signatures(&id, (SequenceNumber::FIRST, last)).await?;
+/// let signatures = journal.signatures(&id, SequenceNumber::FIRST..=last).await?;
 /// assert_eq!((signatures[0].last, signatures[0].token), (last, Some(token)));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Signature {
     /// The number of its last event. Of what is forgotten, the last of those numbers.
     pub last: SequenceNumber,
@@ -47,12 +50,12 @@ impl Journal {
     pub async fn signatures(
         &self,
         id: &PersistenceId,
-        (from, to): (SequenceNumber, SequenceNumber),
+        numbers: RangeInclusive<SequenceNumber>,
     ) -> Result<Vec<Signature>> {
-        if from > to {
+        if numbers.is_empty() {
             return Ok(Vec::new());
         }
-        let outcome = self.layout.signatures(id, (from, to)).await;
+        let outcome = self.layout.signatures(id, numbers).await;
         outcome.map_err(told("signatures", id))
     }
 }
@@ -118,12 +121,12 @@ impl Signatures {
 /// The signatures that a replay tells; what it does not show is forgotten.
 pub(super) async fn replayed(
     mut events: EventStream,
-    (from, to): (SequenceNumber, SequenceNumber),
+    numbers: RangeInclusive<SequenceNumber>,
 ) -> Result<Vec<Signature>> {
-    let mut signatures = Signatures::from(from);
+    let mut signatures = Signatures::from(*numbers.start());
     while let Some(event) = events.try_next().await? {
         signatures.forget_before(event.sequence_number.get());
         signatures.meet(event.sequence_number, Some(event.token));
     }
-    Ok(signatures.until(to))
+    Ok(signatures.until(*numbers.end()))
 }

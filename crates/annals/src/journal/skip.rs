@@ -6,6 +6,7 @@ use crate::{SequenceNumber, Token};
 ///
 /// Used by [`copy`](crate::copy); see [`Copier`](crate::copy::Copier) for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Skip {
     /// The last of them.
     pub to: SequenceNumber,
@@ -16,4 +17,16 @@ pub struct Skip {
     pub token: Token,
     /// When they are taken, in milliseconds since the Unix epoch.
     pub time_ms: u64,
+}
+
+impl Skip {
+    /// Numbers between events, up to this one, that were never used.
+    pub fn new(to: SequenceNumber, token: Token, time_ms: u64) -> Self {
+        Self {
+            to,
+            is_deleted: false,
+            token,
+            time_ms,
+        }
+    }
 }

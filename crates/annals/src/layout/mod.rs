@@ -41,6 +41,7 @@ pub use hints::{Hint, wrong_keys};
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tables {
     /// Events.
     pub journal: TableSpec,
@@ -51,6 +52,15 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// The tables of a layout without durable state, which is set afterwards if it has it.
+    pub fn new(journal: TableSpec, snapshot: TableSpec) -> Self {
+        Self {
+            journal,
+            snapshot,
+            state: None,
+        }
+    }
+
     /// Every table.
     pub fn all(&self) -> impl Iterator<Item = &TableSpec> {
         [&self.journal, &self.snapshot]
@@ -100,13 +110,14 @@ impl Tables {
 /// ```
 /// use annals::layout::{AnnalsLayout, Layout, TableNames};
 ///
-/// let names = TableNames { journal: Some("orders".parse()?), ..TableNames::default() };
+/// let names = TableNames::default().journal("orders".parse()?);
 /// let tables = AnnalsLayout::new(names).tables()?;
 /// assert_eq!(tables.journal.name().as_str(), "orders");
 /// assert_eq!(tables.snapshot.name().as_str(), "annals-snapshot");
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TableNames {
     /// The table of the journal.
     pub journal: Option<TableName>,
@@ -114,6 +125,29 @@ pub struct TableNames {
     pub snapshot: Option<TableName>,
     /// The table of durable state.
     pub state: Option<TableName>,
+}
+
+impl TableNames {
+    /// Sets the table of the journal.
+    #[must_use]
+    pub fn journal(mut self, name: TableName) -> Self {
+        self.journal = Some(name);
+        self
+    }
+
+    /// Sets the table of snapshots.
+    #[must_use]
+    pub fn snapshot(mut self, name: TableName) -> Self {
+        self.snapshot = Some(name);
+        self
+    }
+
+    /// Sets the table of durable state.
+    #[must_use]
+    pub fn state(mut self, name: TableName) -> Self {
+        self.state = Some(name);
+        self
+    }
 }
 
 /// How events, snapshots and durable state are stored as items, and in which tables.

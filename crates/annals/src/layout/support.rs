@@ -9,8 +9,8 @@ use futures::{Stream, TryStreamExt};
 
 use crate::{IdStream, PersistenceId, Result};
 
+pub use crate::journal::scanned::verify_scanned;
 pub use crate::journal::signature::Signatures;
-pub use crate::journal::verify_scanned;
 pub use crate::verify::report::{
     Damage, Findings, NO_OTHER_COPY, ScannedEntry, SeenIds, error_chain, stray_item, unreadable,
     unreadable_at,

@@ -35,6 +35,7 @@ use crate::{Error, ErrorKind, Result};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "it may hold an error"]
 pub enum Ingested {
     /// The record was stored in the buffer.
     Stored,
@@ -68,6 +69,7 @@ impl Ingested {
 /// See [`Log`](super::Log) for an example.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[must_use = "it may hold an error"]
 pub struct IngestReport {
     /// One outcome per record.
     pub outcomes: Vec<Ingested>,

@@ -153,6 +153,7 @@ impl LogEvent {
 /// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct LogPosition {
     /// The event's time.
     pub time: Time,

@@ -10,10 +10,13 @@ use crate::items::TableName;
 /// ```
 /// use annals::settings::LogSettings;
 ///
-/// assert_eq!(LogSettings::default().time_unit_ms, 1_000);
+/// let mut settings = LogSettings::default();
+/// settings.time_unit_ms = 60_000;
+/// assert_eq!(settings.slot_parts, 1);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
 pub struct LogSettings {
     /// The table of buffered records, unsorted; empty: `annals-buffer`.
     #[serde(with = "empty_is_no_table")]

@@ -3,6 +3,8 @@
 //! Guarantees: every key is optional, unknown keys are rejected.
 
 mod log;
+// For the settings of our other crates.
+#[doc(hidden)]
 pub mod optional;
 
 pub use log::LogSettings;

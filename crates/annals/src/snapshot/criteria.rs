@@ -15,6 +15,7 @@ use crate::SequenceNumber;
 /// assert!(!old.matches(number(100), 1_800_000_000_000));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Criteria {
     /// The lowest sequence number.
     pub min_number: SequenceNumber,
@@ -44,10 +45,24 @@ impl Criteria {
         }
     }
 
+    /// Sets the lowest sequence number.
+    #[must_use]
+    pub fn at_least(mut self, number: SequenceNumber) -> Self {
+        self.min_number = number;
+        self
+    }
+
     /// Sets the highest sequence number.
     #[must_use]
     pub fn up_to(mut self, number: SequenceNumber) -> Self {
         self.max_number = number;
+        self
+    }
+
+    /// Sets the earliest time.
+    #[must_use]
+    pub fn since_ms(mut self, time_ms: u64) -> Self {
+        self.min_time_ms = time_ms;
         self
     }
 

@@ -76,6 +76,7 @@ pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The entity.
     pub persistence_id: PersistenceId,
@@ -87,6 +88,24 @@ pub struct Snapshot {
     pub anchor: Option<SequenceNumber>,
     /// The state.
     pub payload: Payload,
+}
+
+impl Snapshot {
+    /// A snapshot without an anchor, for layouts.
+    pub fn new(
+        persistence_id: PersistenceId,
+        sequence_number: SequenceNumber,
+        time_ms: u64,
+        payload: Payload,
+    ) -> Self {
+        Self {
+            persistence_id,
+            sequence_number,
+            time_ms,
+            anchor: None,
+            payload,
+        }
+    }
 }
 
 /// How a layout stores snapshots as items.

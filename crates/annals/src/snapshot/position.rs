@@ -29,11 +29,19 @@ use crate::SequenceNumber;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SnapshotPosition {
     /// The sequence number of the last event.
     pub number: SequenceNumber,
     /// The first sequence number of the same append.
     pub anchor: Option<SequenceNumber>,
+}
+
+impl SnapshotPosition {
+    /// The last event, and the first one of the same append if it is known.
+    pub fn new(number: SequenceNumber, anchor: Option<SequenceNumber>) -> Self {
+        Self { number, anchor }
+    }
 }
 
 impl From<SequenceNumber> for SnapshotPosition {

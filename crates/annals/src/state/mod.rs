@@ -69,6 +69,7 @@ pub type Revision = u64;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct State {
     /// The entity.
     pub persistence_id: PersistenceId,
@@ -80,6 +81,19 @@ pub struct State {
     pub tag: String,
     /// The value; `None` if it was deleted.
     pub value: Option<Payload>,
+}
+
+impl State {
+    /// A deleted value, for layouts. Set the value and the tag if it is not deleted.
+    pub fn new(persistence_id: PersistenceId, revision: Revision, time_ms: u64) -> Self {
+        Self {
+            persistence_id,
+            revision,
+            time_ms,
+            tag: String::new(),
+            value: None,
+        }
+    }
 }
 
 /// A value to write.
@@ -104,6 +118,7 @@ pub struct State {
 /// # }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewState {
     /// The value.
     pub value: Payload,

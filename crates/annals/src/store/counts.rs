@@ -93,6 +93,7 @@ impl Verb {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Count {
     /// Completed calls, also failed ones.
     pub calls: u64,

@@ -6,12 +6,7 @@ use crate::SequenceNumber;
 /// The findings that a layout should repair, if that is safe. Others may be writes in flight and are
 /// only reported.
 ///
-/// ```
-/// use annals::verify::{Problem, Repairs, Verify};
-///
-/// assert!(!Repairs::from(Verify::Check).wants(Problem::Leftover, (1, 2)));
-/// assert!(Repairs::from(Verify::Repair).wants(Problem::Leftover, (1, 2)));
-/// ```
+/// See [`Findings`](crate::layout::support::Findings) for an example.
 #[derive(Clone, Debug)]
 pub struct Repairs(Which);
 
@@ -29,7 +24,7 @@ impl Repairs {
     }
 
     /// Whether to repair a problem of these numbers.
-    pub fn wants(&self, problem: Problem, (from, to): (u64, u64)) -> bool {
+    pub(crate) fn wants(&self, problem: Problem, (from, to): (u64, u64)) -> bool {
         match &self.0 {
             Which::None => false,
             Which::All => true,

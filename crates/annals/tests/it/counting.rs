@@ -28,11 +28,10 @@ fn check(counts: Counts, verb: Verb, want: Count) {
 }
 
 fn called(cost: Cost) -> Count {
-    Count {
-        calls: 1,
-        cost,
-        ..Count::default()
-    }
+    let mut count = Count::default();
+    count.calls = 1;
+    count.cost = cost;
+    count
 }
 
 #[tokio::test]
@@ -46,27 +45,24 @@ async fn every_verb_is_counted_separately() {
         .put(&table, one.clone(), Condition::Absent)
         .await
         .unwrap();
-    let put = Count {
-        bytes_written: bytes,
-        ..called(cost(1, 1, 0))
-    };
+    let mut put = called(cost(1, 1, 0));
+    put.bytes_written = bytes;
     check(items.take_counts(), Verb::Put, put);
 
     let keys = vec![key(1), key(9), key(1)];
     items.get(&table, keys).await.unwrap();
-    let got = Count {
-        bytes_read: 2 * bytes,
-        ..called(cost(1, 0, 4))
-    };
+    let mut got = called(cost(1, 0, 4));
+    got.bytes_read = 2 * bytes;
     check(items.take_counts(), Verb::Get, got);
 
     items
         .query(&table, Query::of("a").eventually())
         .await
         .unwrap();
-    let page = |halves| Count {
-        bytes_read: bytes,
-        ..called(cost(1, 0, halves))
+    let page = |halves| {
+        let mut page = called(cost(1, 0, halves));
+        page.bytes_read = bytes;
+        page
     };
     check(items.take_counts(), Verb::Query, page(1));
     items.scan(&table, Scan::whole()).await.unwrap();
@@ -83,10 +79,8 @@ async fn every_verb_is_counted_separately() {
         _ => Write::Put(item(n)),
     });
     items.write(&table, writes.collect()).await.unwrap();
-    let written = Count {
-        bytes_written: (1..30).map(|n| item_size(&item(n)) as u64).sum(),
-        ..called(cost(2, 30, 0))
-    };
+    let mut written = called(cost(2, 30, 0));
+    written.bytes_written = (1..30).map(|n| item_size(&item(n)) as u64).sum();
     check(items.take_counts(), Verb::Write, written);
 
     items.describe_table(table.name()).await.unwrap();
@@ -107,11 +101,9 @@ async fn a_refusal_counts_its_cost_and_the_returned_item() {
         .put(&table, item(1), Condition::Absent)
         .await
         .unwrap_err();
-    let refused = Count {
-        refused: 1,
-        bytes_read: item_size(&large) as u64,
-        ..called(cost(1, 2, 0))
-    };
+    let mut refused = called(cost(1, 2, 0));
+    refused.refused = 1;
+    refused.bytes_read = item_size(&large) as u64;
     check(items.counts() - before, Verb::Put, refused);
 }
 
@@ -124,10 +116,8 @@ async fn a_failure_counts_one_request() {
     };
     let faulty = Faulty::new(memory, Random::seeded(1), always);
     let items = Store::from(Arc::new(faulty));
-    let failed = Count {
-        failed: 1,
-        ..called(cost(1, 0, 0))
-    };
+    let mut failed = called(cost(1, 0, 0));
+    failed.failed = 1;
     items.get(&table, vec![key(1)]).await.unwrap_err();
     check(items.take_counts(), Verb::Get, failed);
     items
@@ -175,11 +165,9 @@ async fn an_incomplete_batch_counts_the_confirmed_writes() {
         });
         puts.sum()
     };
-    let half = Count {
-        failed: 1,
-        bytes_written: (size(&writes) - size(&error.remaining)) as u64,
-        ..called(cost(1, done, 0))
-    };
+    let mut half = called(cost(1, done, 0));
+    half.failed = 1;
+    half.bytes_written = (size(&writes) - size(&error.remaining)) as u64;
     assert!(done > 0, "the seed leaves something to do");
     check(items.counts(), Verb::Write, half);
 }

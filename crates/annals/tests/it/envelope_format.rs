@@ -81,24 +81,19 @@ impl Golden {
 
     fn snapshot(&self) -> Snapshot {
         let anchor = self.holds["anchor"].as_u64();
-        Snapshot {
-            persistence_id: self.id.clone(),
-            sequence_number: number(self.number("number")),
-            time_ms: self.number("time_ms"),
-            anchor: anchor.and_then(SequenceNumber::new),
-            payload: self.payload(),
-        }
+        let (at, time_ms) = (number(self.number("number")), self.number("time_ms"));
+        let mut snapshot = Snapshot::new(self.id.clone(), at, time_ms, self.payload());
+        snapshot.anchor = anchor.and_then(SequenceNumber::new);
+        snapshot
     }
 
     fn state(&self) -> State {
         let is_deleted = self.holds["deleted"].as_bool().unwrap();
-        State {
-            persistence_id: self.id.clone(),
-            revision: self.number("revision"),
-            time_ms: self.number("time_ms"),
-            tag: self.holds["tag"].as_str().unwrap().to_owned(),
-            value: (!is_deleted).then(|| self.payload()),
-        }
+        let (revision, time_ms) = (self.number("revision"), self.number("time_ms"));
+        let mut state = State::new(self.id.clone(), revision, time_ms);
+        state.tag = self.holds["tag"].as_str().unwrap().to_owned();
+        state.value = (!is_deleted).then(|| self.payload());
+        state
     }
 }
 
@@ -209,10 +204,7 @@ fn is_written_so(golden: &Golden) -> bool {
 async fn golden_snapshots_are_written() {
     for golden in golden_snapshots().into_iter().filter(is_written_so) {
         let (world, snapshot) = (holding(&[], false).await, golden.snapshot());
-        let place = SnapshotPosition {
-            number: snapshot.sequence_number,
-            anchor: snapshot.anchor,
-        };
+        let place = SnapshotPosition::new(snapshot.sequence_number, snapshot.anchor);
         let saved = world.snapshots.save(&golden.id, place, snapshot.payload);
         saved.await.unwrap();
         assert_eq!(world.stored(false).await, golden.items, "{}", golden.name);
@@ -362,10 +354,8 @@ async fn every_change_to_a_snapshot_but_its_hint_is_corrupt() {
                     let found = found.unwrap();
                     let anchor = found.anchor;
                     assert!(anchor.is_none_or(|anchor| anchor <= found.sequence_number));
-                    let want = Snapshot {
-                        anchor,
-                        ..want.clone()
-                    };
+                    let mut want = want.clone();
+                    want.anchor = anchor;
                     assert_eq!(found, want, "{}: {items:?}", golden.name);
                 }
                 Err(error) => assert_corrupt(&error),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::items::{Condition, Item, Items};
-use annals::journal::{Append, AppendError, Expected, Journal, Verify, Window};
+use annals::journal::{Append, AppendError, Expected, Journal, Window};
 use annals::layout::Layout;
+use annals::verify::Verify;
 use annals::{Codec, Error, ErrorKind, Event, NewEvent, Random, SequenceNumber};
 use annals_jvm::AnyLayout;
 use annals_testkit::hooked::Hooked;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::items::{Condition, Item, Items, Scan, TableSpec, Value, item_from_json, scan_all};
-use annals::journal::{Append, Expected, Journal, Verify, Window};
+use annals::journal::{Append, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
+use annals::verify::Verify;
 use annals::{
     Codec, Error, ErrorKind, Event, ManualClock, NewEvent, Payload, PersistenceId, SequenceNumber,
     Token,

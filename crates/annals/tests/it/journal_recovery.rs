@@ -160,10 +160,7 @@ async fn a_wrong_anchor_only_costs_requests() {
     }
     for at in 1..=21 {
         for anchor in 1..=25 {
-            let place = SnapshotPosition {
-                number: number(at),
-                anchor: Some(number(anchor)),
-            };
+            let place = SnapshotPosition::new(number(at), Some(number(anchor)));
             bed.save(place).await;
             let (found, tail, _) = bed.recover().await;
             assert_eq!(found, Some(at));

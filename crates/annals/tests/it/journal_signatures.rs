@@ -24,7 +24,7 @@ async fn append(journal: &Journal, n: u8, events: usize) {
 
 /// Where each append ends, and which it was; 0 for what is forgotten.
 async fn signatures(journal: &Journal, from: u64, to: u64) -> Vec<(u64, u8)> {
-    let numbers = (number(from), number(to));
+    let numbers = number(from)..=number(to);
     let found = journal.signatures(&id(), numbers).await.unwrap();
     let told = |token: Option<Token>| token.map_or(0, |token| token.to_bytes()[0]);
     found

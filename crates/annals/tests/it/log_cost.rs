@@ -86,7 +86,7 @@ fn print(step: &str, ours: Cost, original: Cost) {
 
 async fn of_original() -> [Cost; 3] {
     let bed = Bed::new(LogSettings::default()).await;
-    bed.log.ingest(records()).await;
+    let _ = bed.log.ingest(records()).await;
     let table = bed.log.tables().buffer.clone();
     let buffered = scan_all(bed.original.items.clone(), table, Scan::whole());
     let buffered: Vec<Item> = buffered.try_collect().await.unwrap();
@@ -137,8 +137,8 @@ async fn an_empty_day_costs_nothing() {
     let bed = Bed::new(LogSettings::default()).await;
     let at = |id: &str, ms| Record::json("stream", id.parse().unwrap(), time(ms), &json!({"n": 1}));
     const DAY: u64 = 86_400_000;
-    bed.log.ingest(vec![at("a", 0), at("b", 30 * DAY)]).await;
-    bed.log.sweep().await;
+    let _ = bed.log.ingest(vec![at("a", 0), at("b", 30 * DAY)]).await;
+    let _ = bed.log.sweep().await;
     let cost = async |days: u64| {
         bed.spent();
         let span = Span::new(time(0), time(days * DAY)).unwrap();

@@ -126,7 +126,7 @@ async fn the_original_finds_our_events() {
     let theirs = original(items("buffer.jsonl"), items("events.jsonl")).await;
     theirs.scan().await;
     let ours = original(items("buffer.jsonl"), items("events.jsonl")).await;
-    open(&ours, |_| ()).await.sweep().await;
+    let _ = open(&ours, |_| ()).await.sweep().await;
     let found = ours.playback(days()).await;
     assert_eq!(found, theirs.playback(days()).await);
     assert_eq!(found, 6);
@@ -141,7 +141,7 @@ async fn the_original_sweeps_our_records() {
     let log = open(&original, |settings| settings.original_writes = true).await;
     let time = "2018-03-16T19:56:03.217Z".parse().unwrap();
     let record = Record::json("web", "clap-1".parse().unwrap(), time, &json!({"clap": 1}));
-    log.ingest(vec![record]).await;
+    let _ = log.ingest(vec![record]).await;
     original.scan().await;
     let want =
         json!({"time": "2018-03-16T19:56:03.217Z", "event_id": "clap-1", "payload": {"clap": 1}});

@@ -113,7 +113,7 @@ async fn events_without_a_time_get_one_once() {
     let bed = pekko().await;
     let expected = {
         let bed = pekko().await;
-        bed.pass(bed.items.clone()).await;
+        let _ = bed.pass(bed.items.clone()).await;
         bed.played().await
     };
     let untimed = |event: &&LogEvent| event.time.ms() == NOW;
@@ -129,11 +129,11 @@ async fn events_without_a_time_get_one_once() {
         for verb in [Verb::Put, Verb::Write] {
             faulty.spare_next(verb, nth);
             faulty.fail_next(verb, 1_000, ErrorKind::Unavailable);
-            bed.pass(faulty.clone()).await;
+            let _ = bed.pass(faulty.clone()).await;
             faulty.spare_next(verb, 10_000);
             bed.clock.advance(Duration::from_millis(1_000));
             if nth % 5 == 0 {
-                bed.log.sweep().await;
+                let _ = bed.log.sweep().await;
             }
         }
     }
@@ -142,7 +142,7 @@ async fn events_without_a_time_get_one_once() {
         a.problems.is_empty() && b.problems.is_empty(),
         "{a:?} {b:?}"
     );
-    bed.log.sweep().await;
+    let _ = bed.log.sweep().await;
     bed.clock.advance(Duration::from_millis(1_000));
     let again = bed.pass(bed.items.clone()).await;
     assert_eq!(again.events, 0, "{again:?}");
@@ -218,7 +218,7 @@ async fn numbers_keep_their_digits() {
     let id = "Cart|1".parse().unwrap();
     let appended = journal.append(&id, Expected::Any, event);
     appended.await.unwrap();
-    bed.pass(bed.items.clone()).await;
+    let _ = bed.pass(bed.items.clone()).await;
     let text = bed.played().await[0].payload.to_text().unwrap();
     assert!(text.contains(&format!(r#""payload":{payload}"#)), "{text}");
 }

@@ -22,12 +22,11 @@ struct Bed {
 }
 
 fn settings() -> LogSettings {
-    LogSettings {
-        allowed_lateness_ms: LATENESS,
-        sweep_segments: 1,
-        follow_poll_ms: 1,
-        ..LogSettings::default()
-    }
+    let mut settings = LogSettings::default();
+    settings.allowed_lateness_ms = LATENESS;
+    settings.sweep_segments = 1;
+    settings.follow_poll_ms = 1;
+    settings
 }
 
 impl Bed {
@@ -84,7 +83,7 @@ impl Bed {
 async fn an_event_stored_after_a_later_horizon_is_late() {
     let bed = Bed::new().await;
     let (faulty, slow) = bed.scripted().await;
-    bed.log.ingest_one(bed.record("late", 20_000)).await;
+    let _ = bed.log.ingest_one(bed.record("late", 20_000)).await;
     // The other sweep's scan was over before the record arrived.
     faulty.hold(Verb::Write);
     let swept = tokio::spawn(async move { slow.sweep().await });
@@ -103,10 +102,8 @@ async fn an_event_stored_after_a_later_horizon_is_late() {
 /// A sweep whose scan was over before a record arrived: on the same event table, with an empty buffer
 /// of its own.
 async fn publish(bed: &Bed) {
-    let settings = LogSettings {
-        buffer_table: Some("another-buffer".parse().unwrap()),
-        ..settings()
-    };
+    let mut settings = settings();
+    settings.buffer_table = Some("another-buffer".parse().unwrap());
     let log = Log::create(
         Store::from(bed.items.clone()).with_clock(bed.clock.clone()),
         &settings,
@@ -120,7 +117,7 @@ async fn publish(bed: &Bed) {
 async fn the_horizon_does_not_pass_a_record_that_is_left() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
-    bed.log.ingest_one(bed.record("a", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("a", 0)).await;
     let time = bed.log.now();
     bed.advance(60_000);
     // The index entry is written; the write of the event fails.
@@ -144,7 +141,7 @@ async fn the_horizon_does_not_pass_a_record_that_is_left() {
 async fn a_failed_scan_publishes_no_horizon() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
-    bed.log.ingest_one(bed.record("a", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("a", 0)).await;
     faulty.fail_next(Verb::Scan, 1, ErrorKind::Unavailable);
     let report = log.sweep().await;
     assert!(report.failure.is_some());
@@ -161,7 +158,8 @@ async fn a_sweep_that_dies_anywhere_neither_loses_nor_duplicates() {
             for is_lost in [false, true] {
                 let bed = Bed::new().await;
                 let (faulty, log) = bed.scripted().await;
-                bed.log
+                let _ = bed
+                    .log
                     .ingest(vec![bed.record("a", 0), bed.record("b", 1)])
                     .await;
                 faulty.spare_next(verb, nth);
@@ -188,11 +186,11 @@ async fn a_sweep_that_dies_anywhere_neither_loses_nor_duplicates() {
 async fn a_slot_is_in_the_index_before_its_first_event() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
-    bed.log.ingest_one(bed.record("a", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("a", 0)).await;
     // Index entry and event are written, and nothing after that.
     faulty.spare_next(Verb::Write, 2);
     faulty.fail_next(Verb::Write, 100, ErrorKind::Unavailable);
-    log.sweep().await;
+    let _ = log.sweep().await;
     assert_eq!(bed.buffered().await, 1);
     assert_eq!(bed.ids().await, ["a"]);
     let stats = bed.log.stats().await.unwrap();
@@ -305,7 +303,7 @@ async fn an_event_in_the_far_future_blocks_nothing() {
     let bed = Bed::new().await;
     let future = Time::from_ms(bed.clock.now_ms() + 1_000_000_000).unwrap();
     let ahead = Record::json("test", "ahead".parse().unwrap(), future, &json!({"id": 1}));
-    bed.log.ingest(vec![ahead, bed.record("a", 0)]).await;
+    let _ = bed.log.ingest(vec![ahead, bed.record("a", 0)]).await;
     bed.advance(60_000);
     let report = bed.log.sweep().await;
     assert_eq!((report.moved, report.horizon_ahead_ms), (2, 0));
@@ -324,15 +322,15 @@ async fn a_horizon_from_a_wrong_clock_is_reported_and_set_back() {
     let wrong = Arc::new(ManualClock::at_ms(bed.clock.now_ms() + 1_000_000_000));
     let settings = settings();
     let sweeper = Log::open(Store::from(bed.items.clone()).with_clock(wrong), &settings);
-    sweeper.await.unwrap().sweep().await;
-    bed.log.ingest_one(bed.record("a", 0)).await;
+    let _ = sweeper.await.unwrap().sweep().await;
+    let _ = bed.log.ingest_one(bed.record("a", 0)).await;
     let report = bed.log.sweep().await;
     assert_eq!((report.moved, report.late), (1, 1));
     assert_eq!(report.horizon_ahead_ms, 1_000_000_000 - LATENESS);
     let right = Time::from_ms(bed.clock.now_ms() - LATENESS).unwrap();
     assert!(bed.log.set_back_horizon(right).await.unwrap());
     assert!(!bed.log.set_back_horizon(right).await.unwrap());
-    bed.log.ingest_one(bed.record("b", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("b", 0)).await;
     let report = bed.log.sweep().await;
     assert_eq!((report.moved, report.late), (1, 0), "{report:?}");
     assert_eq!(report.horizon_ahead_ms, 0);
@@ -397,7 +395,7 @@ async fn a_record_contested_by_another_sweep_is_left() {
     let (faulty, slow) = bed.scripted().await;
     let of =
         |source: &str| Record::json(source, "x".parse().unwrap(), bed.log.now(), &json!(source));
-    bed.log.ingest_one(of("a")).await;
+    let _ = bed.log.ingest_one(of("a")).await;
     // It found nothing stored, and is about to store.
     faulty.spare_next(Verb::Write, 1);
     faulty.hold(Verb::Write);
@@ -408,7 +406,7 @@ async fn a_record_contested_by_another_sweep_is_left() {
         .try_collect()
         .await
         .unwrap();
-    bed.log.ingest_one(of("b")).await;
+    let _ = bed.log.ingest_one(of("b")).await;
     // Like a sweep whose scan finds only the other record.
     let key = buffer.key_of(&mine[0]).unwrap();
     let always = annals::items::Condition::Always;
@@ -434,7 +432,7 @@ async fn a_record_contested_by_another_sweep_is_left() {
 async fn the_claim_of_a_dead_sweep_blocks_nothing() {
     let bed = Bed::new().await;
     let (faulty, log) = bed.scripted().await;
-    bed.log.ingest_one(bed.record("x", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("x", 0)).await;
     faulty.fail_next(Verb::Write, 100, ErrorKind::Unavailable);
     assert_eq!(log.sweep().await.left, 1);
     let claims = async || {
@@ -447,7 +445,7 @@ async fn the_claim_of_a_dead_sweep_blocks_nothing() {
     assert_eq!((report.moved, report.left), (1, 0), "{report:?}");
     assert_eq!(claims().await, 1, "its put may still land");
     bed.advance(11 * 60 * 1_000);
-    bed.log.ingest_one(bed.record("y", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("y", 0)).await;
     assert_eq!(bed.log.sweep().await.moved, 1);
     assert_eq!(claims().await, 0);
 }
@@ -457,10 +455,10 @@ async fn the_claim_of_a_dead_sweep_blocks_nothing() {
 async fn a_follower_without_an_index_misses_no_event() {
     let bed = Bed::new().await;
     let slow_clock = Arc::new(ManualClock::at_ms(bed.clock.now_ms() - 600_000));
-    bed.log.ingest_one(bed.record("a", 0)).await;
+    let _ = bed.log.ingest_one(bed.record("a", 0)).await;
     let (start, end) = (bed.record("a", 0).time, bed.log.now().ms() + 1);
     bed.advance(60_000);
-    bed.log.sweep().await;
+    let _ = bed.log.sweep().await;
     bed.log.mark_index_incomplete().await.unwrap();
     let settings = settings();
     let log = Log::open(
@@ -481,8 +479,8 @@ async fn slots_of_another_length_are_an_error() {
     let bed = Bed::new().await;
     let times = [1_234, 2_345, 63_456];
     let records = times.map(|ms| bed.record(&format!("{ms}"), ms));
-    bed.log.ingest(records.to_vec()).await;
-    bed.log.sweep().await;
+    let _ = bed.log.ingest(records.to_vec()).await;
+    let _ = bed.log.sweep().await;
     // As the original leaves its table: without metadata.
     let table = bed.log.tables().event.clone();
     let ours = scan_all(bed.items.clone(), table.clone(), Scan::whole());
@@ -493,10 +491,8 @@ async fn slots_of_another_length_are_an_error() {
             bed.items.delete(&table, key, always).await.unwrap();
         }
     }
-    let wrong = LogSettings {
-        time_unit_ms: 3_600_000,
-        ..settings()
-    };
+    let mut wrong = settings();
+    wrong.time_unit_ms = 3_600_000;
     let log = Log::open(
         Store::from(bed.items.clone()).with_clock(bed.clock.clone()),
         &wrong,

@@ -76,7 +76,7 @@ async fn log_on(
     let handle = Store::from_items(store.clone()).with_clock(clock);
     let log = Log::create(handle, &LogSettings::default()).await.unwrap();
     let record = Record::json("web", "a".parse().unwrap(), log.now(), &json!(1));
-    log.ingest_one(record).await;
+    let _ = log.ingest_one(record).await;
     (store, log)
 }
 

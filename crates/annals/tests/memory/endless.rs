@@ -58,11 +58,7 @@ fn own(partition: &str, sort: String) -> Item {
 }
 
 fn page(items: Vec<Item>, next: Option<Item>) -> Page {
-    Page {
-        items,
-        next: next.map(Cursor::new),
-        cost: Cost::request(),
-    }
+    Page::new(items, next.map(Cursor::new), Cost::request())
 }
 
 impl Endless {
@@ -123,7 +119,7 @@ impl Hook for Endless {
                 let mark =
                     |key: &Key| is_mark(key).then(|| own("annals#log", "indexed".to_owned()));
                 let (items, cost) = (keys.iter().map(mark).collect(), Cost::request());
-                Got { items, cost }.into()
+                Got::new(items, cost).into()
             }
             Call::Put(..) | Call::Delete(..) => Cost::request().into(),
             Call::Write(_, writes) => {

@@ -15,7 +15,7 @@ use crate::script::Act;
 async fn filled(place: &Place, count: usize) -> LogStream {
     place.create(1).await;
     place.put(numbered("a", count)).await;
-    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut place.pump(Begin::TrimHorizon).await).await;
     place.events().await;
     place.log().await.playback(Span::ALL)
 }
@@ -72,11 +72,11 @@ async fn a_request_has_at_most_500_records_and_one_of_a_key() {
     place.create_named(&to, 1).await;
     let one = |n: usize| (format!("key-{}", n % 700), json!({"n": n}).to_string());
     place.put((0..1_400).map(one)).await;
-    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut place.pump(Begin::TrimHorizon).await).await;
     place.events().await;
     let events = place.log().await.playback(Span::ALL);
     let before = place.fake().script.seen().len();
-    place.kinesis.play(&to, events, |_| ()).await;
+    let _ = place.kinesis.play(&to, events, |_| ()).await;
     let seen = place.fake().script.seen();
     let mut sizes = Vec::new();
     for request in &seen[before..] {
@@ -181,8 +181,8 @@ async fn events_of_other_sources_use_their_persistence_id_or_event_id() {
             RecordPayload::bytes(b"18446744073709551616.0"),
         ),
     ];
-    log.ingest(records).await;
-    log.sweep().await;
+    let _ = log.ingest(records).await;
+    let _ = log.sweep().await;
     let played = place
         .kinesis
         .play(&to, log.playback(Span::ALL), |_| ())

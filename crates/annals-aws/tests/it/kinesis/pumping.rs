@@ -21,7 +21,7 @@ async fn a_buffered_record_equals_that_of_the_original() {
     place.put([("user-1".to_owned(), "hello".to_owned())]).await;
     let pump = place.pump(Begin::TrimHorizon).await;
     let role = "arn:aws:iam::000000000000:role/pump";
-    drain(&mut pump.invoked_as(role)).await;
+    let _ = drain(&mut pump.invoked_as(role)).await;
     let log = place.log().await;
     let table = log.tables().buffer.clone();
     let pages = scan_pages(place.items.clone(), table, Scan::whole());
@@ -140,7 +140,7 @@ async fn a_step_can_be_cancelled_anywhere() {
             tokio::task::yield_now().await;
         }
     }
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     assert_eq!(place.texts().await, texts_of(&records));
 }
 
@@ -152,7 +152,7 @@ async fn a_pump_from_latest_that_stops_before_the_first_record_misses_nothing() 
     drop(pump);
     let after = numbered("after", 20);
     place.put(after.clone()).await;
-    drain(&mut place.pump(Begin::Latest).await).await;
+    let _ = drain(&mut place.pump(Begin::Latest).await).await;
     assert_eq!(place.texts().await, texts_of(&after));
 }
 
@@ -171,7 +171,7 @@ async fn replaces_an_expired_iterator() {
             let is_old = seen.operation == "GetRecords" && n % 2 == old;
             is_old.then(|| error(400, "ExpiredIteratorException"))
         });
-        drain(&mut pump).await;
+        let _ = drain(&mut pump).await;
         assert_eq!(place.texts().await, texts_of(&records), "{begin:?}");
     }
 }
@@ -193,7 +193,7 @@ async fn retries_throttled_reads() {
             _ => Some(Act::Lose),
         }
     });
-    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut place.pump(Begin::TrimHorizon).await).await;
     assert_eq!(place.texts().await, texts_of(&records));
 }
 
@@ -213,7 +213,7 @@ async fn a_failing_shard_does_not_block_the_others() {
     assert!(step.records > 0 && !step.is_caught_up, "{step:?}");
     assert_eq!(step.failure.unwrap().kind(), ErrorKind::Unavailable);
     place.fake().heal();
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     assert_eq!(place.texts().await, texts_of(&records));
 }
 

@@ -13,7 +13,7 @@ async fn a_child_is_not_read_before_its_parents_are_finished() {
     place.put(numbered("b", 60)).await;
     place.merge().await;
     place.put(numbered("c", 60)).await;
-    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut place.pump(Begin::TrimHorizon).await).await;
 
     let shards = place.shards().await;
     let reads: Vec<String> = place
@@ -79,10 +79,10 @@ async fn deletes_checkpoints_of_expired_shards() {
     place.create(1).await;
     place.put(numbered("a", 30)).await;
     let mut pump = place.pump(Begin::TrimHorizon).await;
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     place.split().await;
     place.put(numbered("b", 20)).await;
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     let parent = "shardId-000000000000";
     assert!(kept(&place).await.iter().any(|name| name == parent));
     // It was read to its end: nothing is lost or reported.
@@ -102,7 +102,7 @@ async fn reports_a_shard_that_expired_between_two_pumps() {
     place.create(1).await;
     place.put(numbered("a", 30)).await;
     let mut pump = place.pump(Begin::TrimHorizon).await;
-    pump.step().await;
+    let _ = pump.step().await;
     place.split().await;
     let parent = "shardId-000000000000";
     place.fake().state().forget(place.stream.as_str(), parent);

@@ -45,10 +45,7 @@ fn id(index: usize) -> PersistenceId {
 }
 
 fn layout(table: &str) -> AnnalsLayout {
-    AnnalsLayout::new(TableNames {
-        journal: Some(table.parse().unwrap()),
-        ..TableNames::default()
-    })
+    AnnalsLayout::new(TableNames::default().journal(table.parse().unwrap()))
 }
 
 fn setting(name: &str, default: u64) -> u64 {

@@ -249,11 +249,9 @@ impl Writer {
             0 => u64::MAX,
             _ => from + self.random.below(REACH),
         };
-        let window = Window {
-            from: SequenceNumber::new(from).unwrap(),
-            to: SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST),
-            max: REACH,
-        };
+        let window = Window::from(SequenceNumber::new(from).unwrap())
+            .to(SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST))
+            .limit(REACH);
         let replay = self.journal.replay(&id(index), window);
         let events: Vec<Event> = match replay.try_collect().await {
             Ok(events) => events,

@@ -75,12 +75,12 @@ async fn open(endpoint: &str, prefix: &str) -> Annals {
     client.connection_timeout = 2_000;
     client.request_timeout = 2_000;
     client.client_execution_timeout = 10_000;
-    let table = |name: &str| Some(format!("{prefix}-{name}").parse().unwrap());
-    let layout = AnnalsLayout::new(TableNames {
-        journal: table("journal"),
-        snapshot: table("snapshot"),
-        state: table("state"),
-    });
+    let table = |name: &str| format!("{prefix}-{name}").parse().unwrap();
+    let names = TableNames::default()
+        .journal(table("journal"))
+        .snapshot(table("snapshot"))
+        .state(table("state"));
+    let layout = AnnalsLayout::new(names);
     let (clock, random) = (Arc::new(SystemClock::new()), Random::from_machine());
     let store = DynamoDb::open_local(&settings, clock, random)
         .await

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use annals::items::Items;
-use annals::journal::{Append, Appended, Expected, Journal, Problem, Verify, Window};
+use annals::journal::{Append, Appended, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::snapshot::Snapshots;
+use annals::verify::{Problem, Verify};
 use annals::{Event, NewEvent, Payload, PersistenceId, Random, SequenceNumber, SystemClock};
 use annals_aws::DynamoDb;
 use annals_jvm::AnyLayout;

@@ -92,11 +92,8 @@ pub(crate) async fn the_plugin_ignores_our_extra_attributes() {
                     event.schema = 3;
                 }
             }
-            let append = Append {
-                causation: Some("cause".to_owned()),
-                correlation: Some("correlation".to_owned()),
-                ..Append::of(all.clone())
-            };
+            let append = Append::of(all.clone());
+            let append = append.causation("cause").correlation("correlation");
             we_append(&journal, &id, after(0), append).await;
             both.they_recover(&id, &lines);
             let (found, _) = both.we_see(&id).await;

@@ -86,7 +86,7 @@ async fn latest_starts_after_the_existing_records(place: Place) {
     let mut pump = place.pump(Begin::Latest).await;
     let after = numbered("after", 20);
     place.put(after.clone()).await;
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     assert_eq!(place.texts().await, texts_of(&after));
 }
 
@@ -106,7 +106,7 @@ async fn a_time_stamp_starts_with_the_records_since_then(place: Place) {
         None => log.now(),
     };
     place.put(records[10..].to_vec()).await;
-    drain(&mut place.pump(Begin::At(at)).await).await;
+    let _ = drain(&mut place.pump(Begin::At(at)).await).await;
     assert_eq!(place.texts().await, texts_of(&records[10..]));
 }
 
@@ -147,21 +147,21 @@ async fn loses_and_repeats_nothing_while_shards_split_and_merge(place: Place) {
     all.extend(put("a").await);
     let mut pump = place.pump(Begin::TrimHorizon).await;
     // Steps in between, so that some shards are half read when they close.
-    pump.step().await;
+    let _ = pump.step().await;
     place.split().await;
     all.extend(put("b").await);
-    pump.step().await;
+    let _ = pump.step().await;
     place.merge().await;
     all.extend(put("c").await);
-    pump.step().await;
+    let _ = pump.step().await;
     // And a restart, with all kinds of shards.
     drop(pump);
     let mut pump = place.pump(Begin::TrimHorizon).await;
-    pump.step().await;
+    let _ = pump.step().await;
     place.split().await;
     place.split().await;
     all.extend(put("d").await);
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     assert_eq!(place.texts().await, texts_of(&all));
     let done = drain(&mut place.pump(Begin::TrimHorizon).await).await;
     assert_eq!(done.records, 0, "a restart reads nothing again");
@@ -179,14 +179,14 @@ async fn latest_skips_closed_shards_and_reads_later_children(place: Place) {
     let last = numbered("d", 20);
     place.put(last.clone()).await;
     all.extend(last);
-    drain(&mut pump).await;
+    let _ = drain(&mut pump).await;
     assert_eq!(place.texts().await, texts_of(&all));
 }
 
 async fn playback_reproduces_the_pumped_stream(place: Place) {
     place.create(1).await;
     place.put(numbered("a", 1_200)).await;
-    drain(&mut place.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut place.pump(Begin::TrimHorizon).await).await;
     place.events().await;
     let events = place.log().await.playback(Span::ALL);
     let run = Random::from_machine().bits();
@@ -204,7 +204,7 @@ async fn playback_reproduces_the_pumped_stream(place: Place) {
         items: std::sync::Arc::new(annals::memory::Memory::new()),
         ..place
     };
-    drain(&mut back.pump(Begin::TrimHorizon).await).await;
+    let _ = drain(&mut back.pump(Begin::TrimHorizon).await).await;
     let events = back.events().await;
     assert_eq!(events.len(), 1_200);
     let mut last: BTreeMap<String, String> = BTreeMap::new();

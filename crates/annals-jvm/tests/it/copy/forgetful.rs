@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use annals::IdStream;
 use annals::copy::{Copier, CopyEndpoint};
 use annals::journal::{
-    AppendError, Appended, EventStream, Expected, Finding, IdStream, Journal, JournalLayout, Skip,
-    Stamped, Window,
+    AppendError, Appended, EventStream, Expected, Journal, JournalLayout, Skip, Stamped, Window,
 };
 use annals::memory::Memory;
 use annals::store::Store;
-use annals::verify::Repairs;
+use annals::verify::{Finding, Repairs};
 use annals::{Annals, ErrorKind, PersistenceId, Result, SequenceNumber};
 use annals_jvm::LayoutName;
 use annals_jvm::j5ik2o::J5ik2oJournal;

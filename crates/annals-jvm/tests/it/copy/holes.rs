@@ -63,12 +63,7 @@ async fn with_holes() -> CopyEndpoint {
     let id = ID.parse().unwrap();
     for (last, count) in [(0, 3), (6, 2), (12_344, 1)] {
         if last > 0 {
-            let skip = Skip {
-                to: number(last),
-                is_deleted: false,
-                token: Token::from_bytes([3; 8]),
-                time_ms: 0,
-            };
+            let skip = Skip::new(number(last), Token::from_bytes([3; 8]), 0);
             layout.skip(&id, skip).await.unwrap();
             // Twice is once.
             layout.skip(&id, skip).await.unwrap();
@@ -167,12 +162,7 @@ async fn an_entity_recovers_across_numbers_that_are_left_out() {
     }
     let store = Store::from(items.clone());
     let layout = J5ik2oJournal::open(&store, &settings).unwrap();
-    let skip = Skip {
-        to: number(6),
-        is_deleted: false,
-        token: Token::from_bytes([3; 8]),
-        time_ms: 0,
-    };
+    let skip = Skip::new(number(6), Token::from_bytes([3; 8]), 0);
     layout
         .skip(&"Account|a".parse().unwrap(), skip)
         .await

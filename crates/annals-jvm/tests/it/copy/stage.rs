@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use annals::copy::{Copied, Copier, CopyEndpoint, Outcome};
 use annals::items::Items;
-use annals::journal::{Append, Verify, Window};
+use annals::journal::{Append, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::snapshot::{Criteria, Snapshot};
 use annals::state::{NewState, State};
 use annals::store::Store;
+use annals::verify::Verify;
 use annals::{
     Annals, Codec, ErrorKind, Event, ManualClock, NewEvent, Payload, PersistenceId, Token,
 };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use annals::ErrorKind;
 use annals::items::{Item, Items};
-use annals::journal::{Problem, Remedy, Verify};
 use annals::store::Verb;
+use annals::verify::{Problem, Remedy, Verify};
 use annals_jvm::LayoutName;
 use annals_testkit::faulty::Faulty;
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use annals::embedded::Embedded;
 use annals::items::Items;
-use annals::journal::{Verify, Window};
+use annals::journal::Window;
 use annals::layout::Layout;
 use annals::settings::EmbeddedSettings;
+use annals::verify::Verify;
 use annals::{ErrorKind, Event, ManualClock, Random};
 use annals_jvm::AnyLayout;
 use annals_testkit::store;

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use annals::items::{Item, Key, KeyPart, Value};
-use annals::journal::{Append, Expected, Problem, Verify};
+use annals::journal::{Append, Expected};
+use annals::verify::{Problem, Verify};
 use annals::{Codec, ErrorKind, NewEvent};
 use annals_jvm::LayoutName;
 use annals_jvm::settings::Format;

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use annals::journal::{Append, Expected, Finding, Journal, Problem, Verify};
+use annals::journal::{Append, Expected, Journal};
 use annals::layout::Layout;
 use annals::memory::Memory;
+use annals::verify::{Finding, Problem, Verify};
 use annals::{Clock, PersistenceId, Random};
 use annals_jvm::LayoutName;
 use annals_testkit::store;

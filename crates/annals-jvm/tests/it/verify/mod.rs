@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use annals::items::{Condition, Item, Items, Key, Scan, TableSpec, Value, scan_all};
-use annals::journal::{Append, Expected, Finding, Journal, Problem, Remedy, Verify, Window};
+use annals::journal::{Append, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::memory::Memory;
+use annals::verify::{Finding, Problem, Remedy, Verify};
 use annals::{ErrorKind, Event, ManualClock, PersistenceId, Random};
 use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use annals::journal::{Append, Expected, Verify};
+use annals::journal::{Append, Expected};
 use annals::store::Verb;
+use annals::verify::Verify;
 use annals_jvm::LayoutName;
 use annals_testkit::faulty::Faulty;
 

@@ -10,7 +10,7 @@ use annals_jvm::AnyLayout;
 use annals_jvm::settings::Gaps;
 
 /// PA1.
-pub async fn pa1_a_batch_that_comes_first_is_whole(setup: Setup) {
+pub(crate) async fn pa1_a_batch_that_comes_first_is_whole(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 10).await;
     check(&setup, &numbers(&[1..=10]), 10).await;
@@ -28,27 +28,27 @@ async fn check_batch_at(setup: &Setup, first: u64, count: u64) {
 }
 
 /// PA2.
-pub async fn pa2_a_batch_whose_last_member_begins_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa2_a_batch_whose_last_member_begins_a_hundred_is_whole(setup: Setup) {
     check_batch_at(&setup, 98, 3).await;
 }
 
 /// PA3.
-pub async fn pa3_a_batch_whose_middle_begins_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa3_a_batch_whose_middle_begins_a_hundred_is_whole(setup: Setup) {
     check_batch_at(&setup, 199, 3).await;
 }
 
 /// PA4.
-pub async fn pa4_a_batch_that_begins_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa4_a_batch_that_begins_a_hundred_is_whole(setup: Setup) {
     check_batch_at(&setup, 100, 3).await;
 }
 
 /// PA5.
-pub async fn pa5_a_batch_that_ends_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa5_a_batch_that_ends_a_hundred_is_whole(setup: Setup) {
     check_batch_at(&setup, 95, 5).await;
 }
 
 /// RC1.
-pub async fn rc1_appends_at_once_all_count_for_the_highest(setup: Setup) {
+pub(crate) async fn rc1_appends_at_once_all_count_for_the_highest(setup: Setup) {
     for _ in 0..5 {
         let journal = setup.journal().await;
         journal.purge(&id()).await.expect("a purge");
@@ -82,7 +82,7 @@ async fn with_holes(setup: &Setup) {
 
 /// RC2. Of batches that the JVM wrote; of one that we wrote and acknowledged a replay tells that
 /// members are lost, unless it is told to go on.
-pub async fn rc2_batches_that_lack_members_are_passed_over(setup: Setup) {
+pub(crate) async fn rc2_batches_that_lack_members_are_passed_over(setup: Setup) {
     with_holes(&setup).await;
     let told = replay(&setup.journal().await, Window::ALL).await;
     assert_eq!(told.expect_err("lost").kind(), ErrorKind::Corrupt);
@@ -101,7 +101,7 @@ fn skipping(setup: &Setup) -> Setup {
 
 /// RC3. Where the plugin leaves it out silently, a replay tells that an event is missing, unless it
 /// is told to go on.
-pub async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: Setup) {
+pub(crate) async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: Setup) {
     with_holes(&setup).await;
     let journal = setup.journal().await;
     for n in 39..=100 {
@@ -115,10 +115,7 @@ pub async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: Setup) {
     let left = numbers(&[1..=21, 23..=23, 25..=31, 33..=34, 36..=99]);
     assert_eq!(found, left);
     let journal = setup.journal().await;
-    let none = Window {
-        max: 0,
-        ..Window::ALL
-    };
+    let none = Window::ALL.limit(0);
     assert!(replay(&journal, none).await.expect("nothing").is_empty());
     assert_eq!(
         journal.highest(&id()).await.expect("highest"),
@@ -131,7 +128,7 @@ pub async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: Setup) {
 }
 
 /// RC4.
-pub async fn rc4_a_batch_takes_the_place_of_another_ones_missing_end(setup: Setup) {
+pub(crate) async fn rc4_a_batch_takes_the_place_of_another_ones_missing_end(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 4).await;
     append(&journal, 4, 3).await;
@@ -143,7 +140,7 @@ pub async fn rc4_a_batch_takes_the_place_of_another_ones_missing_end(setup: Setu
 }
 
 /// RC5, as the plugin leaves it: we take the number of the missing end.
-pub async fn rc5_a_batch_inside_another_one_hides_it(setup: Setup) {
+pub(crate) async fn rc5_a_batch_inside_another_one_hides_it(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 4).await;
     append(&journal, 4, 3).await;
@@ -159,17 +156,13 @@ pub async fn rc5_a_batch_inside_another_one_hides_it(setup: Setup) {
 }
 
 /// Also where it lies across hundreds, or was deleted in part.
-pub async fn windows_that_cut_a_batch_show_their_part_of_it(setup: Setup) {
+pub(crate) async fn windows_that_cut_a_batch_show_their_part_of_it(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 97).await;
     append(&journal, 97, 105).await;
     append(&journal, 202, 3).await;
     let check = async |from: u64, to: u64, low: u64| {
-        let window = Window {
-            from: number(from),
-            to: number(to),
-            ..Window::ALL
-        };
+        let window = Window::from(number(from)).to(number(to));
         let found = replay(&setup.journal().await, window).await;
         let want: Vec<u64> = (from.max(low)..=to.min(205)).collect();
         assert_eq!(found.expect("a replay"), want, "{from} to {to}, low {low}");

@@ -5,7 +5,7 @@ use crate::tck::Setup;
 use annals::SequenceNumber;
 
 /// DL1 to DL6, which go on from one another.
-pub async fn dl1_to_dl6_deletions_move_the_low_mark_and_leave_nothing_to_read(setup: Setup) {
+pub(crate) async fn dl1_to_dl6_deletions_move_the_low_mark_and_leave_nothing_to_read(setup: Setup) {
     let stage = Stage::of(&setup);
     let journal = setup.journal().await;
     journal.purge(&id()).await.expect("a purge");

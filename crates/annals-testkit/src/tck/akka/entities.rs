@@ -4,7 +4,7 @@ use super::stage::{append, append_singles, check, id, number, numbers};
 use crate::tck::Setup;
 
 /// IL1.
-pub async fn il1_the_next_instance_recovers_and_goes_on(setup: Setup) {
+pub(crate) async fn il1_the_next_instance_recovers_and_goes_on(setup: Setup) {
     append_singles(&setup.journal().await, 0, 16).await;
     check(&setup, &numbers(&[1..=16]), 16).await;
     append(&setup.journal().await, 16, 1).await;
@@ -12,7 +12,7 @@ pub async fn il1_the_next_instance_recovers_and_goes_on(setup: Setup) {
 }
 
 /// IL2.
-pub async fn il2_instances_see_what_deletions_left(setup: Setup) {
+pub(crate) async fn il2_instances_see_what_deletions_left(setup: Setup) {
     append_singles(&setup.journal().await, 0, 16).await;
     for to in [3, 7] {
         let deleted = setup.journal().await.delete_to(&id(), number(to)).await;
@@ -22,7 +22,7 @@ pub async fn il2_instances_see_what_deletions_left(setup: Setup) {
 }
 
 /// IL3, IL4, IL5.
-pub async fn il3_to_il5_batches_are_recovered_whole_and_in_order(setup: Setup) {
+pub(crate) async fn il3_to_il5_batches_are_recovered_whole_and_in_order(setup: Setup) {
     let mut last = 0;
     for count in [6, 3, 3, 4] {
         last = append(&setup.journal().await, last, count).await;
@@ -31,7 +31,7 @@ pub async fn il3_to_il5_batches_are_recovered_whole_and_in_order(setup: Setup) {
 }
 
 /// IL6.
-pub async fn il6_of_six_singles_one_is_left(setup: Setup) {
+pub(crate) async fn il6_of_six_singles_one_is_left(setup: Setup) {
     append_singles(&setup.journal().await, 0, 6).await;
     let deleted = setup.journal().await.delete_to(&id(), number(5)).await;
     deleted.expect("a deletion");

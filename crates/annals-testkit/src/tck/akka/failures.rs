@@ -50,7 +50,7 @@ fn check_missing(error: &Error, table: &TableSpec) {
 }
 
 /// FR1: whether opening finds out, or the first use.
-pub async fn fr1_a_missing_table_is_one_error_that_names_it_and_the_remedy(setup: Setup) {
+pub(crate) async fn fr1_a_missing_table_is_one_error_that_names_it_and_the_remedy(setup: Setup) {
     let table = missing(&setup).await;
     let (items, clock) = (setup.items.clone(), setup.clock.clone());
     let opened = setup
@@ -72,7 +72,7 @@ fn check_asked(error: &Error, asked: &str, id: &PersistenceId) {
 }
 
 /// FR2: what failed says so, and the same handle goes on.
-pub async fn fr2_the_journal_lives_on_when_its_table_comes_back(setup: Setup) {
+pub(crate) async fn fr2_the_journal_lives_on_when_its_table_comes_back(setup: Setup) {
     let journal = setup.journal().await;
     let table = missing(&setup).await;
     let failed = journal.highest(&id()).await.expect_err("no table");
@@ -96,7 +96,7 @@ pub async fn fr2_the_journal_lives_on_when_its_table_comes_back(setup: Setup) {
 }
 
 /// FR5: single events and several.
-pub async fn fr5_a_missing_table_is_named(setup: Setup) {
+pub(crate) async fn fr5_a_missing_table_is_named(setup: Setup) {
     let journal = setup.journal().await;
     let table = missing(&setup).await;
     for count in [1, 2] {
@@ -146,7 +146,7 @@ fn item(table: &TableSpec, n: u64) -> Item {
 }
 
 /// FR8.
-pub async fn fr8_a_failed_put_tells_request_table_and_key(setup: Setup) {
+pub(crate) async fn fr8_a_failed_put_tells_request_table_and_key(setup: Setup) {
     let table = missing(&setup).await;
     let put = setup.items.put(&table, item(&table, 7), Condition::Absent);
     let failed = Error::from(put.await.expect_err("no table"));
@@ -155,7 +155,7 @@ pub async fn fr8_a_failed_put_tells_request_table_and_key(setup: Setup) {
 }
 
 /// FR9.
-pub async fn fr9_a_failed_delete_tells_request_table_and_key(setup: Setup) {
+pub(crate) async fn fr9_a_failed_delete_tells_request_table_and_key(setup: Setup) {
     let table = missing(&setup).await;
     let items = &setup.items;
     let deleted = items.delete(&table, key(&table, 7), Condition::Always);
@@ -165,7 +165,7 @@ pub async fn fr9_a_failed_delete_tells_request_table_and_key(setup: Setup) {
 }
 
 /// FR10.
-pub async fn fr10_a_failed_query_tells_request_table_and_key(setup: Setup) {
+pub(crate) async fn fr10_a_failed_query_tells_request_table_and_key(setup: Setup) {
     let table = missing(&setup).await;
     let partition = key(&table, 7).partition;
     let query = Query::of(partition.clone());
@@ -176,7 +176,7 @@ pub async fn fr10_a_failed_query_tells_request_table_and_key(setup: Setup) {
 }
 
 /// FR11.
-pub async fn fr11_a_failed_batch_of_writes_tells_puts_from_deletes(setup: Setup) {
+pub(crate) async fn fr11_a_failed_batch_of_writes_tells_puts_from_deletes(setup: Setup) {
     let table = missing(&setup).await;
     let puts = (1..=2).map(|n| Write::Put(item(&table, n)));
     let deletes = (3..=3).map(|n| Write::Delete(key(&table, n)));
@@ -188,7 +188,9 @@ pub async fn fr11_a_failed_batch_of_writes_tells_puts_from_deletes(setup: Setup)
 }
 
 /// FR12.
-pub async fn fr12_a_failed_batch_of_reads_tells_its_first_keys_and_how_many_more(setup: Setup) {
+pub(crate) async fn fr12_a_failed_batch_of_reads_tells_its_first_keys_and_how_many_more(
+    setup: Setup,
+) {
     let table = missing(&setup).await;
     let keys = (1..=5).map(|n| key(&table, n)).collect();
     let failed = setup.items.get(&table, keys).await.expect_err("no table");

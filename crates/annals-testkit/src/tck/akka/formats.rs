@@ -16,7 +16,7 @@ use annals_jvm::settings::Format;
 const BYTES_MAX: usize = 400_000;
 
 /// FR6: an event, a large one, an event, one with a large one, an event.
-pub async fn fr6_too_large_an_event_is_refused_and_takes_no_number(setup: Setup) {
+pub(crate) async fn fr6_too_large_an_event_is_refused_and_takes_no_number(setup: Setup) {
     let journal = setup.journal().await;
     let large = || NewEvent::new(Codec::Bytes, vec![0; BYTES_MAX]);
     for (last, refused) in [(0, vec![large()]), (1, vec![text(2), large()])] {
@@ -65,7 +65,7 @@ fn first_generation(n: u8) -> Item {
 }
 
 /// FB1.
-pub async fn fb1_events_of_the_first_generation_are_read(setup: Setup) {
+pub(crate) async fn fb1_events_of_the_first_generation_are_read(setup: Setup) {
     let stage = Stage::of(&setup);
     for n in 1..=20 {
         stage.put(first_generation(n)).await;
@@ -76,7 +76,7 @@ pub async fn fb1_events_of_the_first_generation_are_read(setup: Setup) {
 }
 
 /// FB2 and FB3.
-pub async fn fb2_fb3_serializers_mix(setup: Setup) {
+pub(crate) async fn fb2_fb3_serializers_mix(setup: Setup) {
     let journal = setup.journal().await;
     let other = Codec::Other("akka:2255".into());
     let events: Vec<NewEvent> = (0..20)
@@ -115,7 +115,7 @@ pub async fn fb2_fb3_serializers_mix(setup: Setup) {
 }
 
 /// FB4: it fails before anything is sent, and the snapshot that was there stays.
-pub async fn fb4_too_large_a_snapshot_is_refused(setup: Setup) {
+pub(crate) async fn fb4_too_large_a_snapshot_is_refused(setup: Setup) {
     let (items, clock) = (setup.items.clone(), setup.clock.clone());
     let store = store(items, clock, setup.random.clone());
     let snapshots = setup.settings.snapshots(&store);
@@ -133,7 +133,7 @@ pub async fn fb4_too_large_a_snapshot_is_refused(setup: Setup) {
 }
 
 /// Whichever is written, both are read.
-pub async fn both_generations_stand_in_one_history(setup: Setup) {
+pub(crate) async fn both_generations_stand_in_one_history(setup: Setup) {
     let first = Setup {
         settings: AnyLayout {
             format: Format::A,

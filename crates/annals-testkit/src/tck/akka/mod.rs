@@ -19,17 +19,17 @@
 mod batches;
 mod deletions;
 mod entities;
-pub mod failures;
+pub(crate) mod failures;
 mod formats;
 mod queries;
 mod stage;
 
 use super::properties;
-pub use batches::*;
-pub use deletions::*;
-pub use entities::*;
-pub use formats::*;
-pub use queries::*;
+pub(crate) use batches::*;
+pub(crate) use deletions::*;
+pub(crate) use entities::*;
+pub(crate) use formats::*;
+pub(crate) use queries::*;
 
 properties! {
     pa1_a_batch_that_comes_first_is_whole,

@@ -72,18 +72,20 @@ async fn check(setup: &Setup, count: usize) {
 }
 
 /// QY1, on a table as it is made at first.
-pub async fn qy1_ids_are_found_by_scan(setup: Setup) {
+pub(crate) async fn qy1_ids_are_found_by_scan(setup: Setup) {
     check(&setup, 101).await;
 }
 
 /// QY1.
-pub async fn qy1_ids_are_found_through_the_index_of_numbers(setup: Setup) {
+pub(crate) async fn qy1_ids_are_found_through_the_index_of_numbers(setup: Setup) {
     index(&setup, false).await;
     check(&setup, 101).await;
 }
 
 /// QY2: in order, behind an id, on every kind of table (`check`).
-pub async fn qy2_ids_are_found_in_order_through_the_index_of_numbers_and_partitions(setup: Setup) {
+pub(crate) async fn qy2_ids_are_found_in_order_through_the_index_of_numbers_and_partitions(
+    setup: Setup,
+) {
     index(&setup, true).await;
     check(&setup, 200).await;
 }

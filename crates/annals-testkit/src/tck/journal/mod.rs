@@ -2,7 +2,7 @@
 
 mod ours;
 
-pub use ours::*;
+pub(crate) use ours::*;
 
 use futures::TryStreamExt;
 
@@ -102,11 +102,8 @@ async fn replay(journal: &Journal, window: Window) -> Vec<u64> {
 /// Replays as the process that wrote does, and as one that has just started does.
 async fn check(setup: &Setup, journal: &Journal, window: (u64, u64, u64), want: &[u64]) {
     let (from, to, max) = window;
-    let window = Window {
-        from: number(from),
-        to: SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST),
-        max,
-    };
+    let to = SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST);
+    let window = Window::from(number(from)).to(to).limit(max);
     for journal in [journal.clone(), setup.journal().await] {
         assert_eq!(replay(&journal, window).await, want, "{window:?}");
         assert_eq!(
@@ -124,57 +121,57 @@ async fn check_five(setup: &Setup, window: (u64, u64, u64), want: &[u64]) {
 }
 
 /// J1.
-pub async fn j1_replays_all_events(setup: Setup) {
+pub(crate) async fn j1_replays_all_events(setup: Setup) {
     check_five(&setup, (1, END, END), &[1, 2, 3, 4, 5]).await;
 }
 
 /// J2.
-pub async fn j2_replays_from_a_number(setup: Setup) {
+pub(crate) async fn j2_replays_from_a_number(setup: Setup) {
     check_five(&setup, (3, END, END), &[3, 4, 5]).await;
 }
 
 /// J3.
-pub async fn j3_replays_to_a_number(setup: Setup) {
+pub(crate) async fn j3_replays_to_a_number(setup: Setup) {
     check_five(&setup, (1, 3, END), &[1, 2, 3]).await;
 }
 
 /// J4.
-pub async fn j4_replays_at_most_so_many(setup: Setup) {
+pub(crate) async fn j4_replays_at_most_so_many(setup: Setup) {
     check_five(&setup, (1, END, 3), &[1, 2, 3]).await;
 }
 
 /// J5.
-pub async fn j5_replays_a_window(setup: Setup) {
+pub(crate) async fn j5_replays_a_window(setup: Setup) {
     check_five(&setup, (2, 3, END), &[2, 3]).await;
 }
 
 /// J6.
-pub async fn j6_replays_a_window_and_at_most_so_many(setup: Setup) {
+pub(crate) async fn j6_replays_a_window_and_at_most_so_many(setup: Setup) {
     check_five(&setup, (2, 5, 2), &[2, 3]).await;
 }
 
 /// J7.
-pub async fn j7_replays_one_event(setup: Setup) {
+pub(crate) async fn j7_replays_one_event(setup: Setup) {
     check_five(&setup, (2, 2, END), &[2]).await;
 }
 
 /// J8.
-pub async fn j8_replays_one_event_of_a_window(setup: Setup) {
+pub(crate) async fn j8_replays_one_event_of_a_window(setup: Setup) {
     check_five(&setup, (2, 4, 1), &[2]).await;
 }
 
 /// J9.
-pub async fn j9_replays_nothing_where_none_are_wanted(setup: Setup) {
+pub(crate) async fn j9_replays_nothing_where_none_are_wanted(setup: Setup) {
     check_five(&setup, (1, END, 0), &[]).await;
 }
 
 /// J10.
-pub async fn j10_replays_nothing_where_the_window_ends_before_it_begins(setup: Setup) {
+pub(crate) async fn j10_replays_nothing_where_the_window_ends_before_it_begins(setup: Setup) {
     check_five(&setup, (3, 2, END), &[]).await;
 }
 
 /// J11.
-pub async fn j11_replays_nothing_of_an_unknown_id(setup: Setup) {
+pub(crate) async fn j11_replays_nothing_of_an_unknown_id(setup: Setup) {
     let journal = setup.journal().await;
     assert_eq!(replay(&journal, Window::ALL).await, [0; 0]);
     assert_eq!(journal.highest(&id()).await.expect("highest"), None);
@@ -190,13 +187,13 @@ async fn three_deleted(setup: &Setup) -> Journal {
 }
 
 /// J12.
-pub async fn j12_does_not_replay_deleted_events(setup: Setup) {
+pub(crate) async fn j12_does_not_replay_deleted_events(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, END, END), &[4, 5]).await;
 }
 
 /// J13.
-pub async fn j13_keeps_the_highest_number_after_a_deletion(setup: Setup) {
+pub(crate) async fn j13_keeps_the_highest_number_after_a_deletion(setup: Setup) {
     let journal = three_deleted(&setup).await;
     for journal in [journal, setup.journal().await] {
         assert_eq!(
@@ -207,7 +204,7 @@ pub async fn j13_keeps_the_highest_number_after_a_deletion(setup: Setup) {
 }
 
 /// J14.
-pub async fn j14_keeps_the_highest_number_when_all_is_deleted(setup: Setup) {
+pub(crate) async fn j14_keeps_the_highest_number_when_all_is_deleted(setup: Setup) {
     let journal = five(&setup).await;
     journal
         .delete_to(&id(), SequenceNumber::LAST)
@@ -225,25 +222,25 @@ pub async fn j14_keeps_the_highest_number_when_all_is_deleted(setup: Setup) {
 }
 
 /// J15.
-pub async fn j15_replays_what_is_left_from_inside_the_deleted(setup: Setup) {
+pub(crate) async fn j15_replays_what_is_left_from_inside_the_deleted(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (3, END, END), &[4, 5]).await;
 }
 
 /// J16.
-pub async fn j16_replays_nothing_of_a_window_inside_the_deleted(setup: Setup) {
+pub(crate) async fn j16_replays_nothing_of_a_window_inside_the_deleted(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, 2, END), &[]).await;
 }
 
 /// J17.
-pub async fn j17_replays_nothing_of_a_window_that_ends_with_the_deleted(setup: Setup) {
+pub(crate) async fn j17_replays_nothing_of_a_window_that_ends_with_the_deleted(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, 3, END), &[]).await;
 }
 
 /// J18.
-pub async fn j18_replays_the_visible_half_of_a_batch_that_the_window_cuts(setup: Setup) {
+pub(crate) async fn j18_replays_the_visible_half_of_a_batch_that_the_window_cuts(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, 4, END), &[4]).await;
     check(&setup, &journal, (5, END, END), &[5]).await;
@@ -254,13 +251,13 @@ pub async fn j18_replays_the_visible_half_of_a_batch_that_the_window_cuts(setup:
 }
 
 /// J19.
-pub async fn j19_replays_from_right_behind_the_deleted(setup: Setup) {
+pub(crate) async fn j19_replays_from_right_behind_the_deleted(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (4, END, END), &[4, 5]).await;
 }
 
 /// J20: here it is an append of more than one append may hold.
-pub async fn j20_refuses_what_cannot_be_stored_and_stores_the_rest(setup: Setup) {
+pub(crate) async fn j20_refuses_what_cannot_be_stored_and_stores_the_rest(setup: Setup) {
     let journal = five(&setup).await;
     let after = |n| Expected::Last(number(n));
     journal
@@ -281,7 +278,7 @@ pub async fn j20_refuses_what_cannot_be_stored_and_stores_the_rest(setup: Setup)
 }
 
 /// J21.
-pub async fn j21_carries_codec_and_manifest(setup: Setup) {
+pub(crate) async fn j21_carries_codec_and_manifest(setup: Setup) {
     let journal = five(&setup).await;
     let event = NewEvent::new(Codec::Other("akka:666".into()), vec![0, 255]).manifest("A");
     let appended = journal
@@ -295,7 +292,7 @@ pub async fn j21_carries_codec_and_manifest(setup: Setup) {
 }
 
 /// J22.
-pub async fn j22_carries_metadata(setup: Setup) {
+pub(crate) async fn j22_carries_metadata(setup: Setup) {
     let journal = setup.journal().await;
     let event = text("a-1").metadata("by", "alice").metadata("", "é");
     journal

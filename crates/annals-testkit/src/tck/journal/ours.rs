@@ -10,7 +10,7 @@ use annals_jvm::LayoutName;
 use annals_jvm::settings::SortKeyKind;
 
 /// And nothing is written.
-pub async fn an_append_of_nothing_is_invalid(setup: Setup) {
+pub(crate) async fn an_append_of_nothing_is_invalid(setup: Setup) {
     let journal = setup.journal().await;
     let error = journal
         .append(&id(), Expected::Any, vec![])
@@ -21,7 +21,7 @@ pub async fn an_append_of_nothing_is_invalid(setup: Setup) {
 }
 
 /// From the first on.
-pub async fn an_append_behind_any_takes_the_next_numbers(setup: Setup) {
+pub(crate) async fn an_append_behind_any_takes_the_next_numbers(setup: Setup) {
     for n in 1..=4 {
         let journal = setup.journal().await;
         let appended = journal
@@ -44,7 +44,7 @@ fn assert_conflict(outcome: Result<annals::journal::Appended, AppendError>) -> V
 }
 
 /// Nor does it on an id that has none at all.
-pub async fn an_expected_number_past_the_end_is_a_conflict_and_leaves_no_gap(setup: Setup) {
+pub(crate) async fn an_expected_number_past_the_end_is_a_conflict_and_leaves_no_gap(setup: Setup) {
     let journal = five(&setup).await;
     for journal in [journal, setup.journal().await] {
         for n in [6, 7, 1_005, 10_000_000] {
@@ -64,7 +64,7 @@ pub async fn an_expected_number_past_the_end_is_a_conflict_and_leaves_no_gap(set
 }
 
 /// Its successor would split the batch.
-pub async fn an_expected_number_inside_a_batch_is_a_conflict(setup: Setup) {
+pub(crate) async fn an_expected_number_inside_a_batch_is_a_conflict(setup: Setup) {
     let journal = five(&setup).await;
     for journal in [journal, setup.journal().await] {
         assert_conflict(
@@ -82,7 +82,7 @@ pub async fn an_expected_number_inside_a_batch_is_a_conflict(setup: Setup) {
 }
 
 /// So that it can go on without reading.
-pub async fn of_two_writers_one_wins_and_the_other_is_shown_its_events(setup: Setup) {
+pub(crate) async fn of_two_writers_one_wins_and_the_other_is_shown_its_events(setup: Setup) {
     let journal = five(&setup).await;
     let other = setup.journal().await;
     assert_eq!(replay(&other, Window::ALL).await.len(), 5);
@@ -112,7 +112,7 @@ pub async fn of_two_writers_one_wins_and_the_other_is_shown_its_events(setup: Se
 }
 
 /// Also by another process, and not mistaken for one with another token.
-pub async fn an_append_whose_answer_was_lost_is_recognised(setup: Setup) {
+pub(crate) async fn an_append_whose_answer_was_lost_is_recognised(setup: Setup) {
     let journal = five(&setup).await;
     let append = Append::of(vec![text("a-6"), text("a-7")]).token(journal.token());
     let first = journal
@@ -136,7 +136,7 @@ pub async fn an_append_whose_answer_was_lost_is_recognised(setup: Setup) {
 }
 
 /// Not even by a writer that believes what was true before the deletion.
-pub async fn the_numbers_of_deleted_events_are_never_used_again(setup: Setup) {
+pub(crate) async fn the_numbers_of_deleted_events_are_never_used_again(setup: Setup) {
     let journal = five(&setup).await;
     let frozen = setup.journal().await;
     assert_eq!(replay(&frozen, Window::ALL).await.len(), 5);
@@ -164,7 +164,7 @@ pub async fn the_numbers_of_deleted_events_are_never_used_again(setup: Setup) {
 }
 
 /// And its payload is gone for every reader.
-pub async fn a_deletion_inside_a_batch_hides_its_first_half(setup: Setup) {
+pub(crate) async fn a_deletion_inside_a_batch_hides_its_first_half(setup: Setup) {
     let journal = five(&setup).await;
     journal
         .delete_to(&id(), number(4))
@@ -181,7 +181,7 @@ pub async fn a_deletion_inside_a_batch_hides_its_first_half(setup: Setup) {
 }
 
 /// Nor does one of an id that is not there.
-pub async fn a_deletion_repeated_or_smaller_changes_nothing(setup: Setup) {
+pub(crate) async fn a_deletion_repeated_or_smaller_changes_nothing(setup: Setup) {
     let journal = five(&setup).await;
     let unknown: PersistenceId = "unknown".parse().expect("an id");
     journal
@@ -199,7 +199,7 @@ pub async fn a_deletion_repeated_or_smaller_changes_nothing(setup: Setup) {
 }
 
 /// And by their beginning.
-pub async fn ids_are_listed_once_also_when_all_is_deleted(setup: Setup) {
+pub(crate) async fn ids_are_listed_once_also_when_all_is_deleted(setup: Setup) {
     let journal = setup.journal().await;
     let ids = ["a|1", "a|2", "b|1", "0:a", "p:x:y"];
     for id in ids {
@@ -227,7 +227,7 @@ pub async fn ids_are_listed_once_also_when_all_is_deleted(setup: Setup) {
 }
 
 /// Pages of ids have each id once, whatever their keys look like, and the last one may be gone.
-pub async fn ids_are_listed_page_by_page(setup: Setup) {
+pub(crate) async fn ids_are_listed_page_by_page(setup: Setup) {
     let journal = setup.journal().await;
     let ids = ["a!-0", "a-0", "a-1", "a-1!", "a-1|", "b-0", "é-0"];
     let ids = ids.map(|id| id.parse::<PersistenceId>().expect("an id"));
@@ -253,7 +253,7 @@ pub async fn ids_are_listed_page_by_page(setup: Setup) {
 
 /// However much it looks like a key of ours. Where ids can have no key, or one that is another's,
 /// they are refused, and nothing of the others changes.
-pub async fn any_text_is_an_id_of_its_own(setup: Setup) {
+pub(crate) async fn any_text_is_an_id_of_its_own(setup: Setup) {
     let long = "x".repeat(annals::PERSISTENCE_ID_BYTES_MAX);
     let ids = [
         "a",
@@ -305,7 +305,7 @@ pub async fn any_text_is_an_id_of_its_own(setup: Setup) {
 }
 
 /// Payload, codec, manifest, schema, tags, metadata, time, token, cause and what it belongs to.
-pub async fn events_are_carried_whole(setup: Setup) {
+pub(crate) async fn events_are_carried_whole(setup: Setup) {
     let journal = setup.journal().await;
     let payloads: [(Codec, &[u8]); 6] = [
         (Codec::Bytes, &[0, 1, 255]),
@@ -325,11 +325,8 @@ pub async fn events_are_carried_whole(setup: Setup) {
         .chain([NewEvent::default(), NewEvent::default().tag("lonely")])
         .collect();
     let token = journal.token();
-    let append = Append {
-        causation: Some("c-1".into()),
-        correlation: Some("é".into()),
-        ..Append::of(events.clone()).token(token)
-    };
+    let append = Append::of(events.clone()).token(token);
+    let append = append.causation("c-1").correlation("é");
     let appended = journal
         .append(&id(), Expected::Empty, append)
         .await
@@ -356,7 +353,7 @@ pub async fn events_are_carried_whole(setup: Setup) {
 }
 
 /// More than an item holds, of events that do not compress; and cut by windows and deletions.
-pub async fn a_large_append_is_whole(setup: Setup) {
+pub(crate) async fn a_large_append_is_whole(setup: Setup) {
     let journal = setup.journal().await;
     let noise = |n: u64| -> Vec<u8> {
         let random = annals::Random::seeded(n);
@@ -410,7 +407,7 @@ pub async fn a_large_append_is_whole(setup: Setup) {
 }
 
 /// Wherever a layout divides it: at thousands, or inside a batch that is longer.
-pub async fn a_long_history_has_no_seams(setup: Setup) {
+pub(crate) async fn a_long_history_has_no_seams(setup: Setup) {
     let journal = setup.journal().await;
     let mut last = 0u64;
     for count in [998, 1, 1, 1, 999, 2_500, 3] {
@@ -456,7 +453,7 @@ pub async fn a_long_history_has_no_seams(setup: Setup) {
 }
 
 /// In order, without a seam, until it is dropped.
-pub async fn following_brings_what_comes(setup: Setup) {
+pub(crate) async fn following_brings_what_comes(setup: Setup) {
     let journal = five(&setup).await;
     let mut followed = setup.journal().await.follow(&id(), number(4));
     let mut numbers = Vec::new();

@@ -1,7 +1,7 @@
 //! The properties of the time-ordered log, on every store: what each is checked on.
 
-pub mod playing;
-pub mod storing;
+pub(crate) mod playing;
+pub(crate) mod storing;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -54,11 +54,9 @@ where
 {
     let unique = Random::from_machine().bits();
     let name = |what: &str| format!("annals-tck-{what}-{unique:016x}").parse().ok();
-    let settings = LogSettings {
-        buffer_table: name("buffer"),
-        event_table: name("events"),
-        ..settings
-    };
+    let mut settings = settings;
+    settings.buffer_table = name("buffer");
+    settings.event_table = name("events");
     let log = Log::create(
         Store::from(setup.items.clone()).with_clock(setup.clock.clone()),
         &settings,
@@ -102,7 +100,7 @@ impl Stage {
 
     async fn fill(&self, records: Vec<Record>) {
         self.ingest(records).await;
-        sweep(&self.log).await;
+        let _ = sweep(&self.log).await;
     }
 
     async fn buffered(&self) -> usize {

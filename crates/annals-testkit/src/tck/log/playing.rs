@@ -27,7 +27,7 @@ properties! {
 }
 
 /// Whatever order they came in; the data is the same.
-pub async fn events_are_played_back_by_time_and_then_by_id(setup: Setup) {
+pub(crate) async fn events_are_played_back_by_time_and_then_by_id(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let mut want = Vec::new();
         for n in 0..60u64 {
@@ -60,7 +60,7 @@ pub async fn events_are_played_back_by_time_and_then_by_id(setup: Setup) {
 }
 
 /// The start belongs to it, the end does not, and neither need be the boundary of a slot.
-pub async fn a_span_is_half_open_at_milliseconds(setup: Setup) {
+pub(crate) async fn a_span_is_half_open_at_milliseconds(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let times = [0, 1, 499, 500, 501, 999, 1_000, 1_001, 5_000];
         let name = |ms: u64| format!("e{ms:05}");
@@ -88,10 +88,9 @@ pub async fn a_span_is_half_open_at_milliseconds(setup: Setup) {
 }
 
 fn spread(parts: u32) -> LogSettings {
-    LogSettings {
-        slot_parts: parts,
-        ..LogSettings::default()
-    }
+    let mut settings = LogSettings::default();
+    settings.slot_parts = parts;
+    settings
 }
 
 fn many(count: u64) -> (Vec<Record>, Vec<String>) {
@@ -101,7 +100,7 @@ fn many(count: u64) -> (Vec<Record>, Vec<String>) {
 }
 
 /// In one order, whatever part an event stands in.
-pub async fn slots_that_are_spread_are_merged(setup: Setup) {
+pub(crate) async fn slots_that_are_spread_are_merged(setup: Setup) {
     on_stage(setup, spread(4), |stage| async move {
         let (records, want) = many(200);
         stage.fill(records).await;
@@ -126,7 +125,7 @@ pub async fn slots_that_are_spread_are_merged(setup: Setup) {
 }
 
 /// And what a sweep stored by another setting before it died is not doubled.
-pub async fn slots_that_were_spread_otherwise_are_read_too(setup: Setup) {
+pub(crate) async fn slots_that_were_spread_otherwise_are_read_too(setup: Setup) {
     on_stage(setup, spread(3), |stage| async move {
         let (records, want) = many(90);
         stage.fill(records[..60].to_vec()).await;
@@ -146,7 +145,7 @@ pub async fn slots_that_were_spread_otherwise_are_read_too(setup: Setup) {
 }
 
 /// A page has a MiB.
-pub async fn a_slot_of_many_pages_is_read_to_its_end(setup: Setup) {
+pub(crate) async fn a_slot_of_many_pages_is_read_to_its_end(setup: Setup) {
     on_stage(setup, spread(2), |stage| async move {
         let blob = "x".repeat(60_000);
         let records =
@@ -161,7 +160,7 @@ pub async fn a_slot_of_many_pages_is_read_to_its_end(setup: Setup) {
 }
 
 /// It takes no time to find the next event.
-pub async fn years_without_events_are_passed_over(setup: Setup) {
+pub(crate) async fn years_without_events_are_passed_over(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let times = ["1970-01-01T00:00:00Z", START, "2999-12-31T23:59:59.999Z"];
         let records = times.iter().zip(["a", "b", "c"]).map(|(text, id)| {
@@ -174,7 +173,7 @@ pub async fn years_without_events_are_passed_over(setup: Setup) {
 }
 
 /// As the original left it: events, but no index.
-pub async fn a_table_without_an_index_is_walked_and_then_linked(setup: Setup) {
+pub(crate) async fn a_table_without_an_index_is_walked_and_then_linked(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.forget_index().await;
         for (id, ms) in [("a", 10), ("b", 2_500), ("c", 9_000)] {
@@ -212,7 +211,7 @@ pub async fn a_table_without_an_index_is_walked_and_then_linked(setup: Setup) {
 }
 
 /// A link that a later event made wrong leads past it.
-pub async fn links_are_believed_only_where_they_are_trusted(setup: Setup) {
+pub(crate) async fn links_are_believed_only_where_they_are_trusted(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage
             .fill(vec![numbered("a", 0), numbered("c", 8_000)])
@@ -233,12 +232,10 @@ pub async fn links_are_believed_only_where_they_are_trusted(setup: Setup) {
 }
 
 /// It gives what is before it, in order, and nothing else until it moves.
-pub async fn a_follower_stays_behind_the_horizon(setup: Setup) {
-    let settings = LogSettings {
-        allowed_lateness_ms: 5_000,
-        follow_poll_ms: 1,
-        ..LogSettings::default()
-    };
+pub(crate) async fn a_follower_stays_behind_the_horizon(setup: Setup) {
+    let mut settings = LogSettings::default();
+    settings.allowed_lateness_ms = 5_000;
+    settings.follow_poll_ms = 1;
     on_stage(setup, settings, |stage| async move {
         let now = stage.log.now();
         let after = |ms: u64| Time::from_ms(now.ms() + ms).expect("a time");
@@ -268,7 +265,7 @@ pub async fn a_follower_stays_behind_the_horizon(setup: Setup) {
         assert!(waiting.is_none(), "{waiting:?}");
         stage.ingest(vec![record("c", 20_000)]).await;
         stage.advance(60);
-        sweep(&stage.log).await;
+        let _ = sweep(&stage.log).await;
         for want in ["c", "z"] {
             let event = events
                 .try_next()
@@ -285,7 +282,7 @@ pub async fn a_follower_stays_behind_the_horizon(setup: Setup) {
 }
 
 /// Also among events of one millisecond.
-pub async fn a_reader_goes_on_behind_its_place(setup: Setup) {
+pub(crate) async fn a_reader_goes_on_behind_its_place(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let records = [("a", 1), ("b", 1), ("c", 1), ("d", 1_500), ("e", 2_500)];
         stage
@@ -312,7 +309,7 @@ pub async fn a_reader_goes_on_behind_its_place(setup: Setup) {
 }
 
 /// By the log's own clock.
-pub async fn a_playback_keeps_its_pace(setup: Setup) {
+pub(crate) async fn a_playback_keeps_its_pace(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage
             .fill(

@@ -25,7 +25,7 @@ properties! {
 }
 
 /// In the buffer, in one batch, and when its event is stored already.
-pub async fn a_record_that_comes_again_is_stored_once(setup: Setup) {
+pub(crate) async fn a_record_that_comes_again_is_stored_once(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let one = || numbered("a", 1);
         let report = stage.log.ingest(vec![one(), numbered("b", 1), one()]).await;
@@ -50,7 +50,7 @@ pub async fn a_record_that_comes_again_is_stored_once(setup: Setup) {
 }
 
 /// Neither in the buffer nor in its slot is anything replaced.
-pub async fn other_content_under_one_id_is_refused_and_set_aside(setup: Setup) {
+pub(crate) async fn other_content_under_one_id_is_refused_and_set_aside(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let saying = |what: &str| record("a", 1, &json!({"says": what}));
         stage.ingest(vec![saying("first")]).await;
@@ -62,7 +62,7 @@ pub async fn other_content_under_one_id_is_refused_and_set_aside(setup: Setup) {
         assert_eq!(told, [(0, ErrorKind::Conflict)]);
         let one = stage.log.ingest_one(saying("second")).await;
         assert!(matches!(&one, Ingested::Conflict(e) if e.to_string().contains("event id=`a`")));
-        sweep(&stage.log).await;
+        let _ = sweep(&stage.log).await;
         // The buffer knows nothing any more; the sweep finds out.
         stage.ingest(vec![saying("second")]).await;
         let report = sweep(&stage.log).await;
@@ -92,14 +92,14 @@ pub async fn other_content_under_one_id_is_refused_and_set_aside(setup: Setup) {
 }
 
 /// One of them is set aside, and the other is played back.
-pub async fn two_sources_with_one_id_in_one_slot_are_told_apart(setup: Setup) {
+pub(crate) async fn two_sources_with_one_id_in_one_slot_are_told_apart(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let mut other = record("a", 1, &json!(2));
         other.source = "other".to_owned();
         let mut same = record("a", 1, &json!(1));
         same.source = "the same from elsewhere".to_owned();
         stage.ingest(vec![record("a", 1, &json!(1))]).await;
-        sweep(&stage.log).await;
+        let _ = sweep(&stage.log).await;
         stage.ingest(vec![other, same]).await;
         let report = sweep(&stage.log).await;
         assert_eq!(
@@ -114,7 +114,7 @@ pub async fn two_sources_with_one_id_in_one_slot_are_told_apart(setup: Setup) {
 }
 
 /// Each is told by its name.
-pub async fn one_bad_record_keeps_no_other_out(setup: Setup) {
+pub(crate) async fn one_bad_record_keeps_no_other_out(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let large = |id: &str, bytes: usize| record(id, 1, &json!("x".repeat(bytes)));
         let mut ends = numbered("ends", 1);
@@ -142,7 +142,7 @@ pub async fn one_bad_record_keeps_no_other_out(setup: Setup) {
 }
 
 /// It holds nothing back, and is not met again.
-pub async fn what_does_not_parse_is_set_aside_whole(setup: Setup) {
+pub(crate) async fn what_does_not_parse_is_set_aside_whole(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.ingest(vec![numbered("a", 1)]).await;
         let bare = |key: &str| Item::new().with("partition_key", key);
@@ -183,7 +183,7 @@ pub async fn what_does_not_parse_is_set_aside_whole(setup: Setup) {
 }
 
 /// They are in their slot for whoever asks, and told as late.
-pub async fn late_events_are_stored_and_counted(setup: Setup) {
+pub(crate) async fn late_events_are_stored_and_counted(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.fill(vec![numbered("a", 0)]).await;
         let horizon = stage
@@ -208,13 +208,11 @@ pub async fn late_events_are_stored_and_counted(setup: Setup) {
 }
 
 /// Whoever opens it with another length is told which it has.
-pub async fn slots_of_two_lengths_never_share_a_table(setup: Setup) {
+pub(crate) async fn slots_of_two_lengths_never_share_a_table(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.fill(vec![numbered("a", 0)]).await;
-        let other = LogSettings {
-            time_unit_ms: 60_000,
-            ..stage.settings.clone()
-        };
+        let mut other = stage.settings.clone();
+        other.time_unit_ms = 60_000;
         let (items, clock) = (stage.setup.items.clone(), stage.setup.clock.clone());
         let error = Log::open(Store::from(items).with_clock(clock), &other)
             .await
@@ -232,7 +230,7 @@ async fn append(journal: &Journal, id: &str, event: NewEvent) {
 }
 
 /// Every event of every id, once, in the order of its number.
-pub async fn a_pump_goes_on_where_it_was(setup: Setup) {
+pub(crate) async fn a_pump_goes_on_where_it_was(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let journal = stage.setup.journal().await;
         let long = format!("Long|{}", "x".repeat(1_500));
@@ -262,7 +260,7 @@ pub async fn a_pump_goes_on_where_it_was(setup: Setup) {
         append(&journal, "Cart|1", NewEvent::new(Codec::Text, "last")).await;
         assert_eq!(pump().pass().await.expect("a pass").events, 1);
         assert_eq!(pump().pass().await.expect("a pass").events, 0);
-        sweep(&stage.log).await;
+        let _ = sweep(&stage.log).await;
         let events = played(&stage.log, Span::ALL).await;
         assert_eq!(events.len(), 8);
         let of = |event: &LogEvent, name: &str| match event.data() {
@@ -293,7 +291,7 @@ pub async fn a_pump_goes_on_where_it_was(setup: Setup) {
 }
 
 /// For an operator.
-pub async fn what_a_table_holds_is_told(setup: Setup) {
+pub(crate) async fn what_a_table_holds_is_told(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let stats = stage.log.stats().await.expect("stats");
         assert_eq!(

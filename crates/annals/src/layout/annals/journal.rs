@@ -8,6 +8,7 @@
 //! success is recognised by the token. Relies on unique tokens, and on the store's conditional puts
 //! and strongly consistent reads.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +23,15 @@ use super::commit::{Commit, Header};
 use super::keys::{self, Span};
 use super::{deletion, replay, skip, table_record, verify};
 use crate::items::{Condition, Cursor, Scan, TableSpec, WriteError};
+use crate::journal::scanned::verify_scanned;
 use crate::journal::{
-    AppendError, Appended, Conflict, EventStream, Expected, Finding, IdStream, JournalLayout,
-    Signature, Skip, Stamped, Verify, Window, verify_scanned,
+    AppendError, Appended, Conflict, EventStream, Expected, JournalLayout, Signature, Skip,
+    Stamped, Window,
 };
 use crate::snapshot::Snapshot;
 use crate::store::Store;
-use crate::verify::{FindingStream, Repairs};
-use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
+use crate::verify::{Finding, FindingStream, Repairs, Verify};
+use crate::{Error, Event, IdStream, PersistenceId, Result, SequenceNumber};
 
 /// How many items are read at once for a page of ids.
 const IDS_PAGE_ITEMS: u32 = 256;
@@ -317,7 +319,7 @@ impl JournalLayout for AnnalsJournal {
     async fn signatures(
         &self,
         id: &PersistenceId,
-        numbers: (SequenceNumber, SequenceNumber),
+        numbers: RangeInclusive<SequenceNumber>,
     ) -> Result<Vec<Signature>> {
         self.find_signatures(id, numbers).await
     }

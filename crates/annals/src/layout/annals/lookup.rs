@@ -6,6 +6,8 @@
 //! commit spans, costs requests and never gives a wrong result. Relies on appends: all earlier
 //! sequence numbers are used.
 
+use std::ops::RangeInclusive;
+
 use futures::TryStreamExt;
 
 use super::body::Body;
@@ -13,9 +15,9 @@ use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use crate::items::{Item, KeyPart, Query, Scan, SortRange, Value};
+use crate::journal::Signature;
 use crate::journal::signature::Signatures;
-use crate::journal::{IdStream, Signature};
-use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
+use crate::{Error, Event, IdStream, PersistenceId, Result, SequenceNumber};
 
 impl AnnalsJournal {
     pub(super) fn commit_of(&self, id: &PersistenceId, item: &Item) -> Result<Commit> {
@@ -134,8 +136,9 @@ impl AnnalsJournal {
     pub(super) async fn find_signatures(
         &self,
         id: &PersistenceId,
-        (from, to): (SequenceNumber, SequenceNumber),
+        numbers: RangeInclusive<SequenceNumber>,
     ) -> Result<Vec<Signature>> {
+        let (from, to) = numbers.into_inner();
         let mut signatures = Signatures::from(from);
         for bucket in self.span.bucket(from).0..=self.span.bucket(to).0 {
             let range = SortRange::Between(KeyPart::from(from.get()), KeyPart::from(to.get()));

@@ -29,6 +29,7 @@ const BATCH: usize = 500;
 /// See [`JournalPump`] for an example.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[must_use = "it may hold an error"]
 pub struct PumpReport {
     /// Persistence ids that were checked.
     pub ids: u64,

@@ -11,6 +11,7 @@ const LISTED_MAX: usize = 1_000;
 /// See [`Log`](crate::log::Log) for an example.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[must_use = "it may hold an error"]
 pub struct SweepReport {
     /// Records that were stored in their slot.
     pub moved: u64,

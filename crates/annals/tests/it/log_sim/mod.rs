@@ -106,15 +106,14 @@ impl World {
     }
 
     fn settings(parts: u32) -> LogSettings {
-        LogSettings {
-            slot_parts: parts,
-            allowed_lateness_ms: LATENESS,
-            sweep_segments: 2,
-            concurrency: 3,
-            playback_ahead: 2,
-            follow_poll_ms: 1,
-            ..LogSettings::default()
-        }
+        let mut settings = LogSettings::default();
+        settings.slot_parts = parts;
+        settings.allowed_lateness_ms = LATENESS;
+        settings.sweep_segments = 2;
+        settings.concurrency = 3;
+        settings.playback_ahead = 2;
+        settings.follow_poll_ms = 1;
+        settings
     }
 
     /// A process that starts: it retries until it has opened the log.

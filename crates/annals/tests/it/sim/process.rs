@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use annals::items::Items;
-use annals::journal::{Append, AppendError, Appended, Expected, Journal, Verify, Window};
+use annals::journal::{Append, AppendError, Appended, Expected, Journal, Window};
 use annals::layout::Layout;
 use annals::snapshot::Snapshots;
 use annals::state::States;
+use annals::verify::Verify;
 use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, Random};
 use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;

@@ -2,7 +2,8 @@
 //! never do, until the batch is closed by our next append or by a repair.
 
 use annals::PersistenceId;
-use annals::journal::{Expected, Problem, Verify};
+use annals::journal::Expected;
+use annals::verify::{Problem, Verify};
 
 use super::super::both::{Both, after, events, id, number, we_append};
 use super::super::texts;
