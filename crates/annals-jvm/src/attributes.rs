@@ -1,5 +1,5 @@
-//! Attributes that events and snapshots have in common: a serialized payload, and what the serializer
-//! does not carry.
+//! Attributes that events and snapshots share: a serialized payload, and metadata that the
+//! serializer does not carry.
 //!
 //! Guarantees: reads what was written; an attribute of another type is `Corrupt`.
 
@@ -73,8 +73,8 @@ pub(crate) fn keep_type(item: &mut Item, payload: &Payload) {
     }
 }
 
-/// A payload with the manifest and schema version that were stored. Where one of them was, both come
-/// from us: the serializer may have taken a manifest for one with a version.
+/// A payload with the stored manifest and schema version. If one of them is stored, both are used:
+/// the serializer may have misread a manifest as one with a version.
 pub(crate) fn with_kept_type(item: &Item, payload: Payload) -> Result<Payload> {
     let manifest = text(item, MANIFEST)?;
     let schema = item.get(SCHEMA).map(|schema| {
@@ -98,14 +98,14 @@ pub(crate) fn keep_metadata(item: &mut Item, metadata: BTreeMap<String, String>)
     }
 }
 
-/// The metadata that were stored.
+/// The stored metadata.
 fn metadata(item: &Item) -> Result<BTreeMap<String, String>> {
     let read = text(item, METADATA)?.map(serde_json::from_str).transpose();
     let read = read.map_err(|cause| improper(METADATA).because(cause))?;
     Ok(read.unwrap_or_default())
 }
 
-/// An event with what was stored beside its payload: manifest, metadata and the adapter's name.
+/// An event with its stored manifest, metadata and adapter name.
 pub(crate) fn event(item: &Item, payload: Payload, adapter: String) -> Result<NewEvent> {
     let mut event = NewEvent::from(with_kept_type(item, payload)?);
     event.metadata = metadata(item)?;

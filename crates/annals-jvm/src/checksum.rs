@@ -1,12 +1,10 @@
 //! Our checksum on items of tables that are shared with the JVM, whose formats have none.
 //!
-//! It covers the attributes that an item is read from, by their positions in a list: names are
-//! settings, and an attribute that another tool adds changes nothing. Attributes that may change
-//! while an item is stored are not in the list.
+//! It covers a list of attributes by position, since their names are settings. Attributes that
+//! other tools add, or that may change later, are not covered.
 //!
-//! Guarantees: an attribute of the list that was altered, lost or added since the item was written is
-//! `Corrupt`. An item without a checksum is accepted: the plugins write none, and what they write
-//! replaces ours.
+//! Guarantees: if an attribute of the list was altered, removed or added since the item was written,
+//! the item is `Corrupt`. An item without a checksum is accepted, because the plugins write none.
 
 use crc32fast::Hasher;
 
@@ -18,7 +16,7 @@ use annals::{Error, Result};
 /// Its attribute: CRC-32 (IEEE), 4 bytes, big-endian.
 pub(crate) const NAME: &str = "crc";
 
-/// The item with the checksum over these of its attributes; without one where there is no room.
+/// Adds a checksum over these attributes, if the item has room for it.
 pub(crate) fn sealed<'a>(item: Item, names: impl Iterator<Item = &'a str>) -> Item {
     let sum = sum(&item, names);
     let sealed = item.with(NAME, sum.to_vec());
@@ -33,13 +31,13 @@ fn without(mut item: Item) -> Item {
     item
 }
 
-/// Whether an item has a checksum, and so is known to be as it was written once it was checked.
+/// Whether an item has a checksum.
 pub(crate) fn is_sealed(item: &Item) -> bool {
     item.get(NAME).is_some()
 }
 
 /// # Errors
-/// `Corrupt` where the item has a checksum and these of its attributes do not fit it.
+/// `Corrupt` if the item has a checksum that does not match these attributes.
 pub(crate) fn check<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> Result<()> {
     let Some(kept) = item.get(NAME) else {
         return Ok(());
@@ -48,7 +46,7 @@ pub(crate) fn check<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> Re
     match **kept == sum(item, names) {
         true => Ok(()),
         false => Err(Error::corrupt(
-            "its attributes do not match its checksum: something was altered since it was written",
+            "its attributes do not match its checksum: it was altered since it was written",
         )),
     }
 }
@@ -64,7 +62,7 @@ fn sum<'a>(item: &Item, names: impl Iterator<Item = &'a str>) -> [u8; 4] {
     hasher.finalize().to_be_bytes()
 }
 
-/// Type, length and bytes, so that no two values have the same input.
+/// Type, length and bytes, so that different values have different input.
 fn add(hasher: &mut Hasher, value: &Value) {
     let mut bytes = |kind: &[u8; 1], bytes: &[u8]| {
         hasher.update(kind);

@@ -1,4 +1,4 @@
-//! Whether a checksum notices whatever is done to an attribute it covers, and nothing else.
+//! A checksum detects every change of a covered attribute, and no other change.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn refused(item: &Item) {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_detected() {
     let sealed = sealed(item(), names());
     check(&sealed, names()).unwrap();
     for bit in 0..8 {
@@ -41,7 +41,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn what_moves_is_lost_or_comes_is_noticed() {
+fn moved_removed_and_added_attributes_are_detected() {
     let sealed = sealed(item(), names());
     let one = |text: &str| Value::L(vec![Value::from(text)]);
     let mut lost = sealed.clone();
@@ -62,14 +62,14 @@ fn what_moves_is_lost_or_comes_is_noticed() {
 }
 
 #[test]
-fn what_is_not_covered_and_what_has_no_checksum_pass() {
+fn uncovered_attributes_and_items_without_a_checksum_pass() {
     check(&item(), names()).unwrap();
     let sealed = sealed(item(), names()).with("expires", 1u64);
     check(&sealed, names()).unwrap();
     assert!(is_sealed(&sealed) && !is_sealed(&item()));
 }
 
-/// The bytes are what `docs/format.md` says.
+/// As `docs/format.md` specifies.
 #[test]
 fn the_checksum_is_the_documented_one() {
     let item = Item::new().with("key", "a").with("place", 1u64);
@@ -84,7 +84,7 @@ fn the_checksum_is_the_documented_one() {
 }
 
 #[test]
-fn an_item_without_room_goes_without() {
+fn a_full_item_gets_no_checksum() {
     let large = item().with("event", vec![0u8; ITEM_BYTES_MAX - 40]);
     let room = ITEM_BYTES_MAX - item_size(&large);
     let full = large.with("event", vec![0u8; ITEM_BYTES_MAX - 40 + room]);

@@ -1,7 +1,7 @@
 //! A snapshot in one attribute: a header with serializer and manifest before the bytes.
 //!
-//! Guarantees: the bytes that Akka and Pekko write; manifests as they are stored, also those of
-//! classes that Pekko would look up under its own name.
+//! Guarantees: the bytes that Akka and Pekko write. Manifests are kept as stored, even if Pekko would
+//! translate the class name.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use annals::{Error, Result};
 
 /// The serializer id.
 const ID_BYTES: usize = 4;
-/// What Akka 2.3 had here: a header serialized by Java.
+/// The start of a frame of Akka 2.3: a header serialized by Java.
 const JAVA_MAGIC: [u8; ID_BYTES] = [0xAC, 0xED, 0x00, 0x05];
 
 /// The length of the header, the header, the payload; numbers little-endian.
@@ -28,7 +28,7 @@ pub(crate) fn encode(serialized: &Serialized) -> Result<Vec<u8>> {
 }
 
 /// # Errors
-/// `Corrupt` where the bytes are not such a frame, or are one of Akka 2.3.
+/// `Corrupt` if the bytes are not a frame, or one of Akka 2.3.
 pub(crate) fn decode(frame: &Bytes) -> Result<Serialized> {
     let damaged = |what: &str| Error::corrupt(format!("a stored snapshot {what}"));
     let cut = || damaged("is cut short");
@@ -40,7 +40,7 @@ pub(crate) fn decode(frame: &Bytes) -> Result<Serialized> {
         .ok_or_else(|| damaged("lacks its serializer id"))?;
     if *id == JAVA_MAGIC {
         return Err(damaged(
-            "is one of Akka 2.3, which Pekko does not read either; delete it, and it is rebuilt from the events",
+            "was written by Akka 2.3, which Pekko does not read either; delete it, and it is rebuilt from the events",
         ));
     }
     let manifest = std::str::from_utf8(manifest);

@@ -49,7 +49,7 @@ fn a_snapshot_of_akka_2_3_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_frame_is_corrupt() {
+fn other_bytes_are_corrupt() {
     for frame in [
         &b""[..],
         b"\x04\x00\x00",
@@ -65,7 +65,7 @@ fn what_is_no_frame_is_corrupt() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes((id, manifest, bytes) in any::<(i32, String, Vec<u8>)>()) {
+    fn frames_round_trip((id, manifest, bytes) in any::<(i32, String, Vec<u8>)>()) {
         prop_assume!(id.to_le_bytes() != JAVA_MAGIC);
         let snapshot = Serialized { id, manifest, bytes: bytes.into() };
         let frame = Bytes::from(encode(&snapshot).unwrap());
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_decoded_panics(frame in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn decoding_never_panics(frame in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Err(error) = decode(&frame.into()) {
             prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
         }

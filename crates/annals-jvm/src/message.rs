@@ -23,7 +23,7 @@ pub(crate) struct Message {
     /// Since Akka 2.6.
     pub(crate) timestamp_ms: Option<u64>,
     pub(crate) metadata: Option<Serialized>,
-    /// Up to Akka 2.3 a deletion could leave its event there, flagged. It is not replayed.
+    /// Up to Akka 2.3 a deletion could leave its event, flagged. It is not replayed.
     pub(crate) is_deleted: bool,
 }
 
@@ -90,7 +90,7 @@ impl Message {
     }
 
     /// # Errors
-    /// `Corrupt` where the bytes are not such a message.
+    /// `Corrupt` if the bytes are not such a message.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let message = PersistentMessage::decode(bytes)
             .map_err(|cause| Error::corrupt("a stored event does not parse").because(cause))?;

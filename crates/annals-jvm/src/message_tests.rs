@@ -56,7 +56,7 @@ fn messages_have_the_bytes_of_the_jvm_side() {
 }
 
 #[test]
-fn fields_of_older_and_newer_ones_are_skipped() {
+fn fields_of_other_releases_are_skipped() {
     // Redeliveries (6), a sender (11), and one that nobody has defined yet (1000).
     for field in ["3003", "5a01782a00", "c23e027879"] {
         let bytes = unhex(&format!("{SMALL}{field}"));
@@ -65,7 +65,7 @@ fn fields_of_older_and_newer_ones_are_skipped() {
 }
 
 #[test]
-fn a_deleted_message_says_so() {
+fn a_deleted_message_is_flagged() {
     let bytes = unhex(&format!("{SMALL}2001"));
     let message = Message::decode(&bytes).unwrap();
     assert!(message.is_deleted);
@@ -80,7 +80,7 @@ fn a_deleted_message_says_so() {
 }
 
 #[test]
-fn a_time_that_is_none_is_left_out() {
+fn a_missing_time_is_left_out() {
     let message = Message {
         timestamp_ms: Some(0),
         ..small()
@@ -93,7 +93,7 @@ fn a_time_that_is_none_is_left_out() {
 }
 
 #[test]
-fn what_is_no_message_is_corrupt() {
+fn other_bytes_are_corrupt() {
     for (hex, what) in [
         ("", "lacks its payload"),
         ("1065", "lacks its payload"),
@@ -127,7 +127,7 @@ fn damage_never_panics() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes(
+    fn messages_round_trip(
         (id, manifest, bytes) in any::<(i32, String, Vec<u8>)>(),
         number in 0..=i64::MAX.unsigned_abs(),
         (persistence_id, adapter_manifest, writer_uuid) in any::<(String, String, String)>(),

@@ -1,7 +1,7 @@
-//! Snapshots as items, one each: what both layouts have in common.
+//! Snapshots as items, one each: shared by both layouts.
 //!
-//! Guarantees: every page is read; a snapshot that is not of the id that was asked for is skipped; a
-//! deletion that fails is an error.
+//! Guarantees: every page is read, snapshots of other ids are skipped, and a failed deletion is an
+//! error.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Sequence number and time of an item; `None` where it is not this id's.
+    /// Sequence number and time of an item; `None` if it is not this id's.
     fn position(&self, id: &PersistenceId, item: &Item) -> Result<Option<(SequenceNumber, u64)>>;
 
     fn payload(&self, item: &Item) -> Result<Payload>;
@@ -98,7 +98,7 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         each_once(all.map_ok(move |item| snapshots.id_in(&item)), prefix)
     }
 
-    /// What is wrong with an item of the table.
+    /// Checks an item of the table.
     fn check(&self, item: &Item) -> Result<Vec<Finding>> {
         let Some(id) = self.id_in(item) else {
             if self.is_foreign(item) {
@@ -121,7 +121,7 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         }
     }
 
-    /// What is wrong with items of the table.
+    /// Checks items of the table.
     fn checked(&self, items: impl Stream<Item = Result<Item>> + Send + 'static) -> FindingStream {
         let snapshots = self.clone();
         Box::pin(items.map(move |item| snapshots.check(&item?)))

@@ -1,12 +1,10 @@
 //! The writer of an event, by the uuid it carries, and events of two writers in one history.
 //!
-//! The plugin puts without a condition, so a writer that was believed to be dead may have overwritten
-//! the events of its successor, or appended after them. Akka's core filters that during replay; so
-//! do we, with the same modes. It also buffers events to see whether a later one has a smaller
-//! number. Rows come in order, each number once, so nothing is buffered here. Our own appends are
-//! fenced and have a uuid each.
-//!
-//! Guarantees: the verdicts of the core's filter on rows that come in order.
+//! The plugin puts without a condition, so a writer that was believed dead may have overwritten the
+//! events of its successor, or appended after them. Akka's core filters that during replay; so do
+//! we, with the same modes and results. The core also buffers events to detect a later one with a
+//! smaller number; rows come in order here, each number once, so nothing is buffered. Our own appends
+//! are fenced and have a uuid each.
 
 use std::collections::VecDeque;
 
@@ -16,9 +14,9 @@ use annals::{Error, Event, Result, Token};
 /// The first half of the uuids of our writers.
 const OURS: &str = "616e6e61-6c73-8000";
 
-/// The writer of an event, as the JVM writes it: the text of a uuid whose last half is the append's
-/// token. Nothing of the process is in it: when another process resumes an append that was
-/// interrupted, its events are still of one writer, or the filter for replays would drop some.
+/// The writer of an event, as the JVM writes it: a uuid whose last half is the append's token. It is
+/// independent of the process: if another process resumes an interrupted append, its events must
+/// have one writer, or the replay filter would drop some.
 pub(crate) fn writer_uuid(token: Token) -> String {
     let bits = u64::from_be_bytes(token.to_bytes());
     let (low, high) = (bits >> 48, bits & 0xFFFF_FFFF_FFFF);
@@ -56,7 +54,7 @@ impl Writers {
         }
     }
 
-    /// The event, if it counts.
+    /// The event, if it passes the filter.
     pub(crate) fn push(&mut self, event: Event, writer: &str) -> Result<Option<Event>> {
         if self.settings.mode == ReplayFilterMode::Off || self.current.as_deref() == Some(writer) {
             return Ok(Some(event));
@@ -73,7 +71,7 @@ impl Writers {
         Ok(Some(event))
     }
 
-    /// Decides on an older writer's event after a newer one's.
+    /// Decides about an older writer's event after a newer one's.
     fn judge(&self, event: Event) -> Result<Option<Event>> {
         let (id, number) = (&event.persistence_id, event.sequence_number);
         match self.settings.mode {

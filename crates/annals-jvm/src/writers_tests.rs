@@ -1,4 +1,4 @@
-//! The verdicts of Akka's replay filter, by mode.
+//! The results of Akka's replay filter, by mode.
 
 use super::*;
 use annals::{NewEvent, SequenceNumber, Token};
@@ -25,11 +25,11 @@ fn mode(mode: ReplayFilterMode) -> ReplayFilterSettings {
     }
 }
 
-/// A zombie wrote on behind its successor.
+/// A zombie writer continued after its successor started.
 const ZOMBIE: [(u64, &str); 6] = [(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b"), (6, "a")];
 
 #[test]
-fn an_older_writers_events_are_left_out_failed_on_or_told() {
+fn an_older_writers_events_are_dropped_an_error_or_a_warning() {
     use ReplayFilterMode::{Fail, Off, RepairByDiscardOld, Warn};
     assert_eq!(
         passed(mode(RepairByDiscardOld), &ZOMBIE).unwrap(),
@@ -42,7 +42,7 @@ fn an_older_writers_events_are_left_out_failed_on_or_told() {
 }
 
 #[test]
-fn only_so_many_old_writers_are_remembered() {
+fn the_number_of_remembered_writers_is_limited() {
     let settings = ReplayFilterSettings {
         max_old_writers: 2,
         ..Default::default()
@@ -52,7 +52,7 @@ fn only_so_many_old_writers_are_remembered() {
 }
 
 #[test]
-fn a_writer_for_each_append_is_no_matter() {
+fn a_writer_per_append_passes_the_filter() {
     let names: Vec<String> = (0..500).map(|n| format!("w{n}")).collect();
     let events: Vec<_> = names
         .iter()

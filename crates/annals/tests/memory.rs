@@ -1,6 +1,6 @@
-//! Memory, counted by the allocator: a replay or a playback holds as much of a long journal or log as
-//! of a short one, and an idle entity is small. In a program of its own, so that no other test
-//! allocates meanwhile.
+//! Memory, counted by the allocator: a replay or a playback of a long journal or log uses as much as
+//! of a short one, and an idle entity is small. A separate test program, so that no other test
+//! allocates.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
@@ -32,11 +32,11 @@ static HEAP: PeakAlloc = PeakAlloc;
 
 const EVENT_BYTES: usize = 200;
 const EVENTS_AN_APPEND: u64 = 500;
-/// The shorter replay, which is long enough to fill whatever is filled, and the longer one.
+/// The lengths of the shorter replay, which fills all buffers, and of the longer one.
 const SHORT: u64 = 25_000;
 const LONG: u64 = 8 * SHORT;
 const MIB: usize = 1024 * 1024;
-/// The most that a replay may hold; all events of the longer one are 38 MiB of payload.
+/// The limit of a replay; the events of the longer one have 38 MiB of payload.
 const BOUND_BYTES: usize = 8 * MIB;
 
 #[derive(Default, Serialize, Deserialize, Stored)]
@@ -103,7 +103,7 @@ fn replay(journal: &Journal, events: u64) -> EventStream {
     journal.replay(&id(), window)
 }
 
-/// How many bytes more than before were held at the most while events were replayed one by one.
+/// The peak of additional bytes while events are replayed one by one.
 async fn peak_of(journal: &Journal, events: u64) -> usize {
     let before = begin();
     let mut replayed = replay(journal, events);
@@ -116,13 +116,13 @@ async fn peak_of(journal: &Journal, events: u64) -> usize {
     HEAP.peak_usage() - before
 }
 
-/// The bytes that are held now, from which the peak counts.
+/// The bytes in use now, the base of the peak.
 fn begin() -> usize {
     HEAP.reset_peak_usage();
     HEAP.current_usage()
 }
 
-/// What the peaks of a shorter and a longer replay are, behind one that warms up.
+/// The peaks of a shorter and a longer replay, after a warm-up.
 async fn peaks(journal: &Journal) -> [usize; 2] {
     peak_of(journal, SHORT).await;
     let peaks = [peak_of(journal, SHORT).await, peak_of(journal, LONG).await];
@@ -142,7 +142,7 @@ async fn check_memory() {
     fill(&journal).await;
     let [short, long] = peaks(&journal).await;
     assert!(long <= BOUND_BYTES, "{long}");
-    // Nothing but the replay allocates here.
+    // Only the replay allocates here.
     assert!(long <= short + short / 20, "{short}, {long}");
     check_count(&journal).await;
 }
@@ -159,7 +159,7 @@ async fn check_embedded() {
     assert!(long <= short + 2 * MIB, "{short}, {long}");
 }
 
-/// The bound is one: a replay that is collected is far past the bound.
+/// The limit is meaningful: a collected replay is far above it.
 async fn check_count(journal: &Journal) {
     let before = begin();
     let all: Vec<_> = replay(journal, LONG).try_collect().await.unwrap();
@@ -181,7 +181,7 @@ async fn check_idle_entities() {
     for n in 0..ENTITIES {
         counters.ask(&n.to_string(), Count).await.unwrap();
     }
-    // Another journal, which knows of none of them.
+    // Another journal, with an empty cache.
     let annals = opened().await.unwrap();
     let region = annals.region::<Counter>(EntitySettings::new());
     let before = HEAP.current_usage();
@@ -200,7 +200,7 @@ async fn check_idle_entities() {
     assert!(left < idle, "{left}, {idle}");
 }
 
-/// Events of the log: 500 to a second, over two parts of each slot.
+/// Events of the log: 500 per second, over two parts of each slot.
 const LOG_SHORT: u64 = 6_000;
 const LOG_LONG: u64 = 8 * LOG_SHORT;
 const LOG_START: u64 = 1_700_000_000_000;
@@ -260,8 +260,8 @@ async fn check_log() {
     assert!(peak > 3 * BOUND_BYTES, "{peak}");
 }
 
-/// A log whose store makes up what waits in the buffer, and what stands in the slots: what is held is
-/// held by the sweep or the playback alone.
+/// A log whose store generates the buffer and the slots, so that only the sweep or the playback uses
+/// memory.
 async fn endless(events: u64, segments: u32) -> Log {
     let mut settings = LogSettings::default();
     settings.sweep_segments = segments;
@@ -290,8 +290,8 @@ async fn peak_of_endless_playback(events: u64) -> usize {
     HEAP.peak_usage() - before
 }
 
-/// A sweep and a playback hold as much of 200,000 events as of 25,000; a sweep with twice as many
-/// segments holds about twice as much.
+/// A sweep and a playback use as much for 200,000 events as for 25,000; a sweep with twice as many
+/// segments uses about twice as much.
 async fn check_endless() {
     peak_of_endless_sweep(SHORT, 4).await;
     let [short, long] = [
@@ -312,13 +312,12 @@ async fn check_endless() {
     assert!(long <= short + short / 10, "{short}, {long}");
 }
 
-/// The most that a sweep holds for each segment: a page of a megabyte, as items and as events.
+/// The limit of a sweep per segment: a page of a megabyte, as items and as events.
 const SWEPT_SEGMENT_BYTES_MAX: usize = 20 * MIB;
 
-/// One test, so that they take turns.
+/// One test, so that they do not run concurrently.
 #[test]
-fn replays_sweeps_and_playbacks_hold_as_much_of_long_histories_as_of_short_ones_and_idle_entities_are_small()
- {
+fn memory_does_not_grow_with_the_length_of_histories_and_idle_entities_are_small() {
     run(check_endless());
     run(check_log());
     run(check_memory());

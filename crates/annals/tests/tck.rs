@@ -1,5 +1,6 @@
-//! Every property on every layout and on the stores of this crate, each a test of its own:
-//! `cargo test -p annals --test tck j18` runs one everywhere, `akka::memory` those of one place.
+//! Every property on every layout and on the stores of this crate, as separate tests:
+//! `cargo test -p annals --test tck j18` runs one on all of them, `akka::memory` those of one layout
+//! and store.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Events of any codec, ids that are purged, and the tables of the JVM's plugin under other names.
+//! Events of any codec, purged ids, and the tables of the JVM's plugin under other names.
 
 use serde_json::{Value as Json, json};
 
 use crate::journal::{AKKA, numbers, with_five, with_five_on};
 use crate::run::on_every_store_with;
 
-/// What each codec takes, and how that is shown again.
+/// The input of each codec, and its output.
 const TYPED: [(&str, &str, &str); 9] = [
     ("json", r#" {"n": 1} "#, r#"{"n":1}"#),
     ("text", " as it is ", r#"" as it is ""#),
@@ -51,7 +51,7 @@ fn events_of_any_codec_are_appended_and_shown() {
 }
 
 #[test]
-fn what_a_codec_does_not_take_is_refused_whole() {
+fn payloads_that_do_not_match_their_codec_are_rejected() {
     with_five(|annals| {
         for (codec, good, bad, says) in [
             (
@@ -88,7 +88,7 @@ fn what_a_codec_does_not_take_is_refused_whole() {
 }
 
 #[test]
-fn a_purged_id_begins_anew() {
+fn a_purged_id_restarts_at_1() {
     with_five(|annals| {
         let purged = annals.run(&["delete", "Cart|1", "--purge"]).ok().json();
         assert_eq!(
@@ -111,9 +111,9 @@ fn a_purged_id_begins_anew() {
     });
 }
 
-/// A journal that an application on the JVM keeps in a table of its own name.
+/// A journal of a JVM application with a custom table name.
 #[test]
-fn tables_of_akka_go_by_the_names_that_are_given() {
+fn tables_of_akka_can_have_other_names() {
     on_every_store_with(&AKKA, |annals| {
         let named = |args: &[&str]| {
             let names = [
@@ -144,9 +144,9 @@ fn tables_of_akka_go_by_the_names_that_are_given() {
     });
 }
 
-/// The golden items of the plugin's own tables, as an export of them would be.
+/// The golden items of the plugin's tables, as exported lines.
 #[test]
-fn what_the_jvm_wrote_is_imported_and_read() {
+fn tables_of_the_jvm_are_imported_and_read() {
     let golden = |name: &str| {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent();
         let file = format!("annals-jvm/tests/fixtures/pekko/{name}.jsonl");

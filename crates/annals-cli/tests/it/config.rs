@@ -178,7 +178,7 @@ const PEKKO: &str = "pekko.persistence.journal.plugin = \"dynamodb-journal\"\n\
 fn an_imported_configuration_reads_back_as_the_same_settings() {
     let annals = Annals::embedded();
     annals.write("application.conf", PEKKO);
-    // What makes a settings file does not need one, nor a good one.
+    // The import works without a settings file, and with an invalid one.
     annals.write("annals.toml", "nonsense");
     let imported = annals.run(&["config", "import", "application.conf"]);
     assert_eq!(imported.code, Some(0), "{imported:?}");

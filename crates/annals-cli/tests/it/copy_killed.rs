@@ -24,7 +24,7 @@ const EVENTS: u64 = 10_000;
 const EACH: u64 = 250;
 /// How often a copy is killed on its way there, and on its way back.
 const KILLS: u64 = 5;
-/// The most attempts to kill a copy: one that ended before it was killed proves nothing.
+/// The maximum number of attempts to kill a copy: one that ended before proves nothing.
 const TRIES_MAX: usize = 10;
 
 fn events() -> u64 {
@@ -101,7 +101,7 @@ async fn seen(folder: &Path, layout: LayoutName) -> Seen {
     seen
 }
 
-/// Starts a copy and kills it after so many events. Returns whether it was killed before its end.
+/// Starts a copy and kills it after this many events. Returns whether it was killed before its end.
 fn kill_after(annals: &Annals, args: &[&str], events: u64) -> bool {
     let mut command = annals.binary(args);
     let mut child = command
@@ -173,7 +173,7 @@ fn a_copy_there_and_back_that_is_killed_ten_times_gives_the_same_replay() {
         let copied = copy_killed(&annals, [from, to], &folder(name), total);
         println!("{from} to {to}, killed {KILLS} times: {copied}");
         assert_eq!(copied["verified"].as_u64(), Some(total), "{copied}");
-        // The last copy went on where the others had been cut off.
+        // The last copy resumed where the others were killed.
         assert!(copied["present"].as_u64() > Some(0), "{copied}");
         assert!(copied["events"].as_u64() < Some(total), "{copied}");
         let arrived = runtime.block_on(seen(&folder(name), layout));

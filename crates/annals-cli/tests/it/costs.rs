@@ -1,5 +1,5 @@
-//! `--cost` of every command: the numbers of the library's own budget tests
-//! (`crates/annals/tests/it/journal_cost.rs`), by the command line, on every store.
+//! `--cost` of every command: the numbers of the library's cost tests
+//! (`crates/annals/tests/it/journal_cost.rs`), on every store.
 //!
 //! Events as there: the id `Cart|0123456789abcdef`, the manifest `ItemAdded`, schema 1, a JSON
 //! payload of 200 B.
@@ -32,19 +32,19 @@ fn payload(text: &str) -> String {
     payload
 }
 
-/// Noise to a compressor, within what base64 allows.
+/// Incompressible base64.
 fn plain(random: &Random) -> String {
     let noise: Vec<u8> = (0..24).flat_map(|_| random.bits().to_le_bytes()).collect();
     payload(&BASE64.encode(noise))
 }
 
-/// Like the next one but for a number.
+/// Equal to the next one except for a number.
 fn alike(n: u64) -> String {
     let text = "article of the catalogue, ".repeat(10);
     payload(&format!("{n:08}{text}"))
 }
 
-/// Requests, write units and read units, as the last line tells them.
+/// Requests, write units and read units from the last line.
 fn cost(annals: &Annals, args: &[&str], input: &str) -> (u64, u64, u64) {
     let lines = annals.run_with(&[args, &["--cost"]].concat(), input);
     let line = lines.ok().json().pop().unwrap();
@@ -53,7 +53,7 @@ fn cost(annals: &Annals, args: &[&str], input: &str) -> (u64, u64, u64) {
 }
 
 /// The lines of an `annals export` of a journal with these events, `each` to an append. Made in
-/// memory: on a disk ten thousand appends take their time.
+/// memory, which is faster than on a disk.
 async fn journal_of(events: Vec<String>, each: usize) -> String {
     let settings = AnyLayout::default();
     let items: Arc<dyn Items> = Arc::new(Memory::new());
@@ -112,7 +112,7 @@ fn costs_are_those_of_the_operation() {
 }
 
 #[test]
-fn what_is_not_there_has_its_cost_too() {
+fn reads_without_a_result_have_a_cost() {
     with_five_on(ANNALS, |annals| {
         for (args, requests) in [
             (&["highest", "nobody"][..], 1),
@@ -139,7 +139,7 @@ fn appending_ten_costs_one_request_and_two_units_or_one() {
             assert_eq!(cost(annals, &args, &events.join("\n")), want);
         };
         check("0", plains(10), (1, 2, 0));
-        // A process that has just started proves what is expected.
+        // A new process must read the end first.
         check("10", (0..10).map(alike).collect(), (2, 1, 1));
         check("20", plains(1), (2, 1, 1));
     });
@@ -151,13 +151,13 @@ fn recovering_a_hundred_costs_what_it_reads() {
         let check = |args: &[&str], want| assert_eq!(cost(annals, args, ""), want, "{args:?}");
         check(&["replay", ID], (1, 0, 7));
         check(&["replay", ID, "--max", "1"], (1, 0, 2));
-        // As behind a snapshot.
+        // As after a snapshot.
         check(&["replay", ID, "--from", "91"], (1, 0, 1));
         check(&["highest", ID], (1, 0, 1));
     });
 }
 
-/// What a query costs that finds nothing: a unit, but nothing on DynamoDB Local.
+/// The cost of an empty query: a unit, but nothing on DynamoDB Local.
 fn of_nothing(annals: &Annals) -> u64 {
     let is_on_dynamodb = annals.store_args().iter().any(|arg| arg == "--dynamodb");
     let is_server = std::env::var("ANNALS_TEST_DYNAMODB").is_ok();
@@ -169,7 +169,7 @@ fn recovering_ten_thousand_costs_what_it_reads() {
     with_journal(plains(10_000), 1, |annals| {
         let nothing = of_nothing(annals);
         assert_eq!(cost(annals, &["replay", ID], ""), (11, 0, 660 + nothing));
-        // As behind a snapshot; the last bucket is full, so the next one is looked at too.
+        // As after a snapshot; the last bucket is full, so the next one is read too.
         let tail = ["replay", ID, "--from", "9991"];
         assert_eq!(cost(annals, &tail, ""), (2, 0, 1 + nothing));
         let tail = ["replay", ID, "--from", "9981", "--to", "9990"];

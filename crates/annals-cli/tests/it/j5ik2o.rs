@@ -54,7 +54,7 @@ fn everything_of_an_entity_is_kept_in_its_tables() {
 }
 
 #[test]
-fn ids_that_share_a_key_are_refused_by_name() {
+fn ids_that_share_a_key_are_an_error_that_names_both() {
     let annals = j5ik2o();
     annals.run(&["append", "order-2021-0001", "{}"]).ok();
     let collides = annals.run(&["append", "order-2021-0012", "{}"]);

@@ -84,7 +84,7 @@ fn accepts_every_key() {
     let names: Vec<&str> = tables.all().map(|table| table.name().as_str()).collect();
     assert_eq!(names, ["events", "snapshots", "states"]);
     assert_eq!(tables.snapshot.key().partition.name, "c");
-    // None is left that has another name here than there.
+    // No key has another name here than in the plugin.
     let written = toml::to_string(&settings).unwrap();
     assert_eq!(read(&written).unwrap(), settings);
 }
@@ -113,7 +113,7 @@ fn refuses_invalid_settings() {
             format!("[j5ik2o.dynamo-db-journal]\npartition-key-resolver-class-name = \"{class}\"");
         refused(
             &text,
-            "no such resolver; there are PersistenceIdBased and SequenceNumberBased",
+            "no such resolver; use PersistenceIdBased or SequenceNumberBased",
         );
     }
     refused(

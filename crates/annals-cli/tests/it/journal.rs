@@ -49,7 +49,7 @@ pub(crate) fn with_five_on(layout: [&str; 2], scenario: impl Fn(&Annals)) {
 }
 
 #[test]
-fn what_is_appended_is_replayed() {
+fn appended_events_are_replayed() {
     with_five(|annals| {
         let lines = annals.run(&["replay", "Cart|1"]).ok().json();
         assert_eq!(numbers(&lines), [1, 2, 3, 4, 5]);
@@ -84,7 +84,7 @@ fn what_is_appended_is_replayed() {
 }
 
 #[test]
-fn what_is_known_of_events_is_replayed_where_there_is_any() {
+fn optional_fields_are_replayed_if_set() {
     with_five(|annals| {
         let known =
             "--causation c-1 --correlation d-1 --schema 7 --metadata by=alice --metadata k=";
@@ -150,7 +150,7 @@ fn an_append_that_expects_something_else_is_a_conflict() {
 }
 
 #[test]
-fn bad_events_and_ids_are_refused_whole() {
+fn an_invalid_event_or_id_fails_the_whole_append() {
     with_five(|annals| {
         let args = ["append", "Cart|1", "{\"good\":1}", "{bad"];
         annals
@@ -174,7 +174,7 @@ fn bad_events_and_ids_are_refused_whole() {
 }
 
 #[test]
-fn events_come_as_lines_on_standard_input_too() {
+fn events_are_read_as_lines_from_standard_input() {
     with_five(|annals| {
         let input = "{\"n\":6}\n\n  {\"n\": 7}\n";
         let lines = annals.run_with(&["append", "Cart|1"], input).ok().json();
@@ -183,7 +183,7 @@ fn events_come_as_lines_on_standard_input_too() {
 }
 
 #[test]
-fn what_is_not_there_is_answered_with_exit_code_1() {
+fn missing_data_gives_exit_code_1() {
     with_five(|annals| {
         annals
             .run(&["highest", "nobody"])
@@ -203,7 +203,7 @@ fn what_is_not_there_is_answered_with_exit_code_1() {
 }
 
 #[test]
-fn deleted_events_are_gone_and_their_numbers_stay_taken() {
+fn deleted_events_are_not_replayed_and_their_numbers_not_reused() {
     with_five(|annals| {
         annals.run(&["delete", "Cart|1", "--to", "4"]).ok();
         assert_eq!(numbers(&annals.run(&["replay", "Cart|1"]).ok().json()), [5]);
@@ -312,7 +312,7 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
 }
 
 #[test]
-fn a_snapshot_that_does_not_decode_is_told_and_an_older_one_loaded() {
+fn a_snapshot_that_does_not_decode_is_reported_and_an_older_one_loaded() {
     let from = Annals::embedded();
     for n in ["2", "5"] {
         from.run(&["snapshot", "save", "Cart|1", "--at", n, n]).ok();
@@ -370,7 +370,7 @@ fn durable_state_has_revisions() {
 }
 
 #[test]
-fn a_first_append_on_this_machine_needs_nothing_made_before() {
+fn a_first_append_creates_the_local_store() {
     let annals = Annals::embedded();
     annals.run(&["append", "Cart|1", "{}"]).ok();
     assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 1);
@@ -384,9 +384,9 @@ fn a_first_append_on_this_machine_needs_nothing_made_before() {
     );
 }
 
-/// Nobody else could append to it meanwhile.
+/// No other process could append to it meanwhile.
 #[test]
-fn following_an_embedded_store_says_that_it_keeps_others_out() {
+fn following_an_embedded_store_warns_that_it_locks_the_store() {
     let annals = Annals::embedded();
     annals.run(&["append", "Cart|1", "{}"]).ok();
     let mut child = annals
@@ -407,9 +407,9 @@ fn following_an_embedded_store_says_that_it_keeps_others_out() {
     child.wait().unwrap();
 }
 
-/// Follows until it has seen what was appended after it began.
+/// Follows until it gets an event that was appended later.
 #[test]
-fn following_prints_what_comes() {
+fn following_prints_new_events() {
     let annals = Annals::at(&crate::run::dynamodb());
     annals.run(&["tables", "create"]).ok();
     annals.run(&["append", "Cart|1", "{\"n\":1}"]).ok();
@@ -431,7 +431,7 @@ fn following_prints_what_comes() {
 }
 
 #[test]
-fn a_state_rides_in_an_append_and_is_loaded_from_there() {
+fn a_snapshot_in_an_append_is_loaded() {
     with_five_on(ANNALS, |annals| {
         let load = || annals.run(&["snapshot", "load", "Cart|1", "--riding", "--cost"]);
         load().fails(1, "no such snapshot");

@@ -24,7 +24,7 @@ fn counts(stored: u64, present: u64, refused: u64) -> Vec<Json> {
 }
 
 #[test]
-fn what_is_ingested_is_played_back_by_time() {
+fn ingested_events_are_played_back_by_time() {
     with_log(|annals| {
         let ingested = annals.run_with(&["log", "ingest"], LINES).ok();
         assert_eq!(ingested.json(), counts(3, 0, 0));
@@ -54,7 +54,7 @@ fn what_is_ingested_is_played_back_by_time() {
         let report = "2018-03-16T19:56:03.000Z: 2018-03-16T19:56:03.217Z [2]\n\
                       2018-03-16T19:56:05.000Z: 2018-03-16T19:56:05.000Z [1]\n";
         assert_eq!(played.err, report);
-        // What was played is what can be ingested.
+        // The output of a playback can be ingested.
         let again = annals.run_with(&["log", "ingest"], &played.out);
         assert_eq!(
             again.json(),
@@ -88,7 +88,7 @@ fn a_span_is_half_open_and_follows_to_its_end() {
 }
 
 #[test]
-fn lines_that_are_wrong_are_named_and_keep_nobody_out() {
+fn invalid_lines_are_reported_and_the_others_ingested() {
     with_log(|annals| {
         let lines = [
             r#"{"payload":1}"#,
@@ -120,7 +120,7 @@ fn lines_that_are_wrong_are_named_and_keep_nobody_out() {
                 outcome.err
             );
         }
-        // The same id with other content: what was there stays.
+        // The same id with other content: the stored event stays.
         let other = r#"{"event_id":"y","time":0,"payload":"other"}"#;
         annals
             .run_with(&["log", "ingest"], other)
@@ -137,7 +137,7 @@ fn lines_that_are_wrong_are_named_and_keep_nobody_out() {
 }
 
 #[test]
-fn what_came_before_a_line_that_does_not_end_is_brought_in_and_counted() {
+fn lines_before_an_endless_one_are_ingested_and_counted() {
     with_log(|annals| {
         let input = format!("{LINES}\n{}", "x".repeat(4 * 1024 * 1024 + 1));
         let outcome = annals.run_with(&["log", "ingest"], input);
@@ -149,7 +149,7 @@ fn what_came_before_a_line_that_does_not_end_is_brought_in_and_counted() {
 }
 
 #[test]
-fn an_event_that_is_too_large_for_its_slot_is_refused_with_the_reason() {
+fn an_event_that_is_too_large_for_its_slot_is_rejected_with_the_reason() {
     with_log(|annals| {
         let text = "x".repeat(250_000);
         let line = format!(r#"{{"event_id":"big","time":0,"payload":"{text}"}}"#);
@@ -161,7 +161,7 @@ fn an_event_that_is_too_large_for_its_slot_is_refused_with_the_reason() {
 }
 
 #[test]
-fn late_events_are_counted_and_named() {
+fn late_events_are_counted_and_listed() {
     with_log(|annals| {
         annals.run(&["log", "sweep"]).ok();
         annals.run_with(&["log", "ingest"], LINES).ok();
@@ -181,7 +181,7 @@ fn late_events_are_counted_and_named() {
     not(target_os = "linux"),
     ignore = "needs the script command of util-linux"
 )]
-fn a_playback_at_a_terminal_tells_its_slots_and_how_far_it_is() {
+fn a_playback_at_a_terminal_shows_its_progress() {
     let annals = Annals::embedded();
     annals.run_with(&["log", "ingest"], LINES).ok();
     annals.run(&["log", "sweep"]);
@@ -193,7 +193,7 @@ fn a_playback_at_a_terminal_tells_its_slots_and_how_far_it_is() {
     assert!(shown.out.contains("% of the span, 3 events"), "{shown:?}");
 }
 
-/// A sweeper's clock is not at a test's hand; the horizon it would publish is.
+/// A test cannot set the sweeper's clock, but it can set the horizon.
 #[test]
 fn a_horizon_is_set_back() {
     with_log(|annals| {
@@ -203,7 +203,7 @@ fn a_horizon_is_set_back() {
         let day = "2020-01-01T00:00:00.000Z";
         let set = annals.run(&["log", "horizon", "--set-back", day]).ok();
         assert_eq!(set.json(), [json!({"horizon": day, "is_set_back": true})]);
-        // Only back: ahead of what was swept nothing is promised.
+        // Only back: events after the swept time may still arrive.
         let set = annals.run(&["log", "horizon", "--set-back", &before]).ok();
         assert_eq!(set.json(), [json!({"horizon": day, "is_set_back": false})]);
         let swept = annals.run(&["log", "sweep"]).ok().json();
@@ -265,7 +265,7 @@ fn journals_are_pumped_once() {
 }
 
 #[test]
-fn stats_and_links_tell_how_far_the_log_is() {
+fn stats_and_links_report_the_state_of_the_log() {
     with_log(|annals| {
         annals.run_with(&["log", "ingest"], LINES).ok();
         let stats = annals.run(&["log", "stats"]).ok().json();
@@ -287,7 +287,7 @@ fn stats_and_links_tell_how_far_the_log_is() {
 }
 
 #[test]
-fn without_tables_the_command_that_makes_them_is_named() {
+fn an_error_about_missing_tables_names_the_command_that_creates_them() {
     on_every_store(|annals| {
         let outcome = annals.run(&["log", "stats"]);
         outcome.fails(2, "`annals tables create` (--log for the log's)");
@@ -295,7 +295,7 @@ fn without_tables_the_command_that_makes_them_is_named() {
 }
 
 #[test]
-fn a_sweep_that_goes_on_ends_with_its_signal() {
+fn a_continuous_sweep_ends_at_a_signal() {
     let annals = Annals::embedded();
     annals.run_with(&["log", "ingest"], LINES).ok();
     for refused in ["60", "0s", "soon"] {
@@ -316,12 +316,12 @@ fn a_sweep_that_goes_on_ends_with_its_signal() {
         .args(["-TERM", &sweep.id().to_string()])
         .status();
     assert!(kill.unwrap().success());
-    // Whoever read its lines is gone as well; either way it ends.
+    // Its reader may be gone too; either way it ends.
     let ended = sweep.wait().unwrap();
     assert!([Some(143), Some(0)].contains(&ended.code()), "{ended}");
 }
 
-/// Numbers of more digits than a parser keeps, and members of one name, come back as they were sent.
+/// Numbers with more digits than a parser keeps, and duplicate members, are returned as they were sent.
 #[test]
 fn payloads_are_played_back_as_they_were_sent() {
     with_log(|annals| {
@@ -342,9 +342,9 @@ fn payloads_are_played_back_as_they_were_sent() {
     });
 }
 
-/// A table of the original that is imported is played back, and link looks at all of it.
+/// An imported table of the original is played back, and link reads all of it.
 #[test]
-fn what_is_imported_is_played_back() {
+fn imported_tables_are_played_back() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../annals/tests/fixtures/log");
     let lines = std::fs::read_to_string(format!("{folder}/events.jsonl")).unwrap();
     let events = lines.lines().count();
@@ -358,13 +358,13 @@ fn what_is_imported_is_played_back() {
             true
         );
         let linked = annals.run(&["log", "link"]).ok();
-        assert_eq!(linked.json()[0]["read"], events, "it looks at everything");
+        assert_eq!(linked.json()[0]["read"], events, "it reads everything");
     });
 }
 
-/// A playback goes on behind the place where one ended.
+/// A playback resumes after the position where another ended.
 #[test]
-fn a_playback_goes_on_behind_a_place() {
+fn a_playback_resumes_after_a_position() {
     with_log(|annals| {
         annals.run_with(&["log", "ingest"], LINES).ok();
         annals.run(&["log", "sweep"]).ok();
@@ -380,9 +380,9 @@ fn a_playback_goes_on_behind_a_place() {
     });
 }
 
-/// A follower that is ended by a signal says where to go on.
+/// A follower that is ended by a signal prints its position.
 #[test]
-fn a_follower_that_is_ended_tells_its_place() {
+fn an_interrupted_follower_prints_its_position() {
     with_log(|annals| {
         annals.run_with(&["log", "ingest"], LINES).ok();
         annals.run(&["log", "sweep"]).ok();

@@ -50,7 +50,7 @@ fn the_commands_of_the_page_work_as_printed() {
     let settings = std::fs::read_to_string(annals.folder().join("annals.toml")).unwrap();
     assert!(settings.contains("layout = \"akka\""), "{settings}");
     assert!(settings.contains("journal-table = \"old\""), "{settings}");
-    // What the JVM has written by then.
+    // Data of the JVM.
     annals.run(&["tables", "create"]).ok();
     annals.run(&["append", "Account|42", "1", "2"]).ok();
     annals
@@ -66,6 +66,6 @@ fn the_commands_of_the_page_work_as_printed() {
     assert_eq!(replayed.json().len(), 2, "{replayed:?}");
     assert_eq!(new(&["snapshot", "list", "Account|42"]).json().len(), 1);
     new(&["verify"]).ok();
-    // The old tables are as they were.
+    // The old tables are unchanged.
     assert_eq!(annals.run(&["replay", "Account|42"]).ok().json().len(), 2);
 }

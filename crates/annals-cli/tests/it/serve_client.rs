@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use crate::run::Annals;
 
-/// Nothing here takes that long; who waits longer waits for ever.
+/// Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
@@ -37,7 +37,7 @@ impl Server {
         Self::of(command(annals, flags, environment))
     }
 
-    /// With these flags and this token; and what it tells on standard error, when it has ended.
+    /// With these flags and this token; also returns its standard error after it has ended.
     pub(crate) fn start_logging(
         annals: &Annals,
         flags: &[&str],
@@ -103,7 +103,7 @@ impl Server {
         self.send("DELETE", path, &[])
     }
 
-    /// Asks it to end, and waits until it has; its exit code.
+    /// Shuts it down and waits; returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.terminate();
         self.child.wait().unwrap().code()
@@ -118,7 +118,7 @@ impl Server {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// Ends it as a power cut would, as far as the process goes.
+    /// Kills it.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -132,7 +132,7 @@ fn command(annals: &Annals, flags: &[&str], environment: &[(&str, &str)]) -> Com
     }
     args.extend(flags);
     let mut command = annals.binary(&args);
-    // Whoever runs the tests may have a collector of their own.
+    // The environment may have its own collector.
     command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
     command.envs(environment.iter().copied());
     command
@@ -140,7 +140,7 @@ fn command(annals: &Annals, flags: &[&str], environment: &[(&str, &str)]) -> Com
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -169,11 +169,11 @@ pub(crate) fn write_request(
     head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
     let mut bytes = head.into_bytes();
     bytes.extend_from_slice(body);
-    // A server that refuses early may hang up while this is sent.
+    // A server that rejects the request early may close the connection while this is sent.
     let _ = stream.write_all(&bytes);
 }
 
-/// What the server answered.
+/// A response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -182,7 +182,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Reads one answer, whole. Panics where the connection breaks off inside of it.
+    /// Reads one response. Panics if the connection closes inside it.
     pub(crate) fn read(stream: &mut impl BufRead, method: &str) -> Self {
         Self::try_read(stream, method).unwrap()
     }
@@ -270,7 +270,7 @@ fn read_line(stream: &mut impl BufRead) -> std::io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// The next chunk of a body; `None` where it ends as it should.
+/// The next chunk of a body; `None` at its regular end.
 pub(crate) fn read_chunk(stream: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let size = usize::from_str_radix(&read_line(stream)?, 16).unwrap();
     let mut chunk = vec![0; size + 2];
@@ -301,7 +301,7 @@ impl Tail {
         }
     }
 
-    /// The next event: its id and its data. `None` where the stream ends as it should.
+    /// The id and data of the next event; `None` at the regular end of the stream.
     pub(crate) fn next(&mut self) -> Option<(u64, Json)> {
         loop {
             while let Some((block, rest)) = self.pending.split_once("\n\n") {
@@ -326,7 +326,7 @@ impl Tail {
 /// What is left to read on a connection, until the server closes it.
 pub(crate) fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
-    // A reset is an end as well.
+    // A reset ends the connection too.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Servers that are killed, and servers that are asked to end, while many write.
+//! Servers that are killed or shut down while many clients write.
 
 use std::io::BufReader;
 use std::sync::Mutex;
@@ -11,7 +11,8 @@ use crate::serve_client::{JSON, Reply, Server, connect, write_request};
 
 const CLIENTS: usize = 16;
 
-/// Clients that append until the server is gone; what each was told, by id, number and payload.
+/// Runs clients that append until the server is gone; returns the acknowledged events by id, number
+/// and payload.
 fn append_until_gone(
     address: &str,
     enough: &AtomicUsize,
@@ -50,8 +51,8 @@ fn append_until_gone(
     told.into_inner().unwrap()
 }
 
-/// Runs clients against a server, ends it by `end` once enough was appended, and checks that a new
-/// one has everything that anybody was told.
+/// Runs clients against a server, ends it with `end` after some appends, and checks that a new one has
+/// every acknowledged event.
 fn check(end: impl FnOnce(Server) + Send) {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
@@ -75,9 +76,12 @@ fn check(end: impl FnOnce(Server) + Send) {
         for (_, number, payload) in mine {
             let event: &Json = &stored[usize::try_from(*number).unwrap() - 1];
             assert_eq!(event["sequence_number"], *number);
-            assert_eq!(event["payload"], *payload, "an acknowledged event is there");
+            assert_eq!(
+                event["payload"], *payload,
+                "an acknowledged event is stored"
+            );
         }
-        // Nothing is there twice, and no gap.
+        // There are no duplicates and no gaps.
         let mut payloads: Vec<&str> = stored
             .iter()
             .map(|it| it["payload"].as_str().unwrap())
@@ -91,7 +95,7 @@ fn check(end: impl FnOnce(Server) + Send) {
 }
 
 #[test]
-fn a_killed_server_has_lost_nothing_that_it_acknowledged() {
+fn a_killed_server_loses_no_acknowledged_event() {
     for _ in 0..3 {
         check(Server::kill);
     }

@@ -1,11 +1,11 @@
-//! Answers against the document at `/openapi.json`, where the fuzzer seldom comes: a damaged store.
+//! Responses match `/openapi.json` in a case that the fuzzer seldom reaches: a damaged store.
 
 use serde_json::{Value as Json, json};
 
 use crate::run::{Annals, large_json};
 use crate::serve_client::Server;
 
-/// Whether a value is of a schema, as far as the document's schemas go; what is wrong with it.
+/// Checks a value against a schema of the document; returns the errors.
 fn mismatch(document: &Json, schema: &Json, value: &Json) -> Option<String> {
     if let Some(to) = schema["$ref"].as_str() {
         let to = document.pointer(to.strip_prefix('#').unwrap()).unwrap();
@@ -65,8 +65,7 @@ fn check(document: &Json, name: &str, value: &Json) {
     assert_eq!(mismatch(document, &schema, value), None, "{name}: {value}");
 }
 
-/// A store whose events have a gap, with a snapshot that does not open, an item of nobody's, and parts
-/// of nothing.
+/// A store with a gap in its events, an unreadable snapshot, a stray item, and orphaned chunks.
 fn damaged() -> Annals {
     let (from, to) = (Annals::embedded(), Annals::embedded());
     for n in 1..=5 {
@@ -95,7 +94,7 @@ fn damaged() -> Annals {
         .ok();
     let states = exported("annals-state");
     let parts = states.lines().filter(|line| line.contains("\"S\":\"p:"));
-    // Made so long ago that nobody is at work on them any more.
+    // Old enough that they are not in flight.
     let old = parts.map(|line| {
         let mut item: Json = serde_json::from_str(line).unwrap();
         item["Item"]["t"]["N"] = "1000".into();
@@ -114,7 +113,7 @@ fn findings_are_as_the_document_says() {
     let server = Server::start(&annals);
     let document = server.get("/openapi.json").json(200);
     let found = server.get("/v1/findings").lines();
-    assert_eq!(found, by_command, "the same as the command line tells");
+    assert_eq!(found, by_command, "the same as the command line prints");
     for of in ["event", "snapshot"] {
         let is_of = |finding: &&Json| finding["of"] == of;
         assert!(found.iter().any(|it| is_of(&it)), "{of}: {found:?}");
@@ -131,7 +130,7 @@ fn findings_are_as_the_document_says() {
     }
     let corrupt = server.get("/v1/journal/Cart%7C1/events?from=4&to=3");
     assert_eq!(corrupt.status, 200);
-    // What cannot be read to its end is no success, over HTTP or by the command line.
+    // A replay that fails midway is not a success, over HTTP or on the command line.
     let pumped = server.send("POST", "/v1/log/pump", &[]);
     let pumped = pumped.problem(500, "corrupt");
     check(&document, "Problem", &pumped);
@@ -197,7 +196,7 @@ fn responses_are_as_the_document_says() {
     check(&document, "Problem", &refused);
 }
 
-/// The check itself finds what it is for.
+/// The check itself works.
 #[test]
 fn the_check_finds_a_wrong_response() {
     let document = json!({"components": {"schemas": {"A": {

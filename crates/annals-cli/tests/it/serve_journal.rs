@@ -179,9 +179,9 @@ fn a_long_append_is_recognised_by_its_key() {
     assert_eq!(send().json(201), first);
 }
 
-/// Where tombstones keep no tokens.
+/// If tombstones have lost their tokens.
 #[test]
-fn a_key_is_refused_where_it_cannot_be_checked() {
+fn a_key_that_cannot_be_checked_is_a_conflict() {
     let annals = Annals::embedded().with_flags(&["--layout", "akka"]);
     annals.write("annals.toml", "jvm-deletes = true\n");
     let server = Server::start(&annals);
@@ -194,13 +194,13 @@ fn a_key_is_refused_where_it_cannot_be_checked() {
     server.delete(&format!("{EVENTS}?to=2")).json(200);
     let refused = send("a", &one("1")).problem(409, "conflict");
     let detail = refused["detail"].as_str().unwrap();
-    assert!(detail.contains("expected to be last"), "{detail}");
+    assert!(detail.contains("expected sequence number"), "{detail}");
     let expecting = r#"{"events":[{"payload":3}],"expect":2}"#;
     assert_eq!(send("c", expecting).json(201)["sequence_number"], 3);
 }
 
 #[test]
-fn a_key_is_refused_with_another_expectation() {
+fn a_key_with_another_expectation_is_a_conflict() {
     on_every_server(|_, server| {
         let send = |body: &str| {
             let headers = [JSON, ("idempotency-key", "kk")];
@@ -342,7 +342,7 @@ fn a_snapshot_is_stored_with_an_append() {
 }
 
 #[test]
-fn a_long_journal_is_streamed_whole() {
+fn a_long_journal_is_streamed_completely() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let filling = "x".repeat(200);

@@ -65,12 +65,12 @@ fn a_wrong_body_is_refused() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_and_the_server_goes_on() {
+fn a_body_over_the_limit_is_refused_and_the_server_continues() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--body-limit", "1000"], None);
     let large = format!(r#"{{"events":[{{"payload":"{}"}}]}}"#, "x".repeat(2000));
     server.post(EVENTS, &large).problem(413, "invalid");
-    // Without a length its size is unknown until it comes.
+    // Without a length its size is unknown until it is received.
     let mut stream = server.connect();
     let head = format!(
         "POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -83,7 +83,7 @@ fn a_body_over_the_limit_is_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn an_append_of_the_largest_body_is_whole() {
+fn an_append_of_the_largest_body_is_stored() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let large = "x".repeat(5_000_000);
@@ -267,7 +267,7 @@ fn connections_over_the_limit_are_refused() {
     while server.get("/healthz").status != 200 {}
 }
 
-/// A client that sends nothing, or only a part, is disconnected, and nobody else waits for it.
+/// A client that sends nothing, or only a part, is disconnected and does not block others.
 #[test]
 fn half_sent_requests_end() {
     let annals = Annals::embedded();
@@ -293,7 +293,7 @@ fn half_sent_requests_end() {
     assert_eq!(server.get(EVENTS).lines().len(), 1);
 }
 
-/// And what it received is not taken for the whole.
+/// And it can detect that its response is incomplete.
 #[test]
 fn a_stalled_reader_is_disconnected() {
     let annals = Annals::embedded();
@@ -312,7 +312,10 @@ fn a_stalled_reader_is_disconnected() {
         .contains("annals_http_connections 1\n")
     {}
     let mut lazy = BufReader::new(lazy);
-    assert!(Reply::try_read(&mut lazy, "GET").is_err(), "it breaks off");
+    assert!(
+        Reply::try_read(&mut lazy, "GET").is_err(),
+        "it is incomplete"
+    );
     assert_eq!(server.get(EVENTS).lines().len(), 24);
 }
 
@@ -327,7 +330,7 @@ fn requests_over_the_limit_are_refused() {
         ONE.len()
     );
     slow.write_all(head.as_bytes()).unwrap();
-    // Asked for the rest, it is in flight.
+    // Once the server asks for the body, it is in flight.
     let mut asked = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     slow.read_exact(&mut asked).unwrap();
     assert!(asked.starts_with(b"HTTP/1.1 100 "), "{asked:?}");
@@ -341,7 +344,7 @@ fn requests_over_the_limit_are_refused() {
     assert_eq!(server.get("/v1/tables").status, 200);
 }
 
-/// A store that takes requests and never answers; and a message for each request.
+/// A store that never responds, and a message for each request.
 fn silent_store() -> (String, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -361,7 +364,7 @@ fn silent_store() -> (String, mpsc::Receiver<()>) {
     (address, told)
 }
 
-/// Hanging up makes no room: what was begun is still in flight.
+/// Disconnecting frees no capacity: the write is still in flight.
 #[test]
 fn writes_of_disconnected_clients_are_still_in_flight() {
     let (store, has_come) = silent_store();

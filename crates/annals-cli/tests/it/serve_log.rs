@@ -42,7 +42,7 @@ fn a_pixel_is_an_event() {
         let swept = server.send("POST", "/v1/log/sweep", &[]).json(200);
         assert_eq!(swept["moved"], 3);
         let played = server.get(ALL).lines();
-        assert_eq!(played.len(), 3, "each request is an event of its own");
+        assert_eq!(played.len(), 3, "each request is a separate event");
         let payload = &played[0]["payload"];
         assert_eq!(payload["query"], json!({"page": "/home", "n": "0"}));
         assert_eq!(payload["user_agent"], "test/1");
@@ -52,7 +52,7 @@ fn a_pixel_is_an_event() {
 }
 
 #[test]
-fn a_pixel_keeps_every_parameter_and_head_is_no_event() {
+fn a_pixel_keeps_every_parameter_and_head_stores_no_event() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     assert_eq!(server.send("HEAD", "/track.gif", &[]).status, 200);
@@ -67,7 +67,7 @@ fn a_pixel_keeps_every_parameter_and_head_is_no_event() {
 #[test]
 fn records_are_ingested_one_or_many_and_played_back_in_order() {
     on_every_server(|server| {
-        // A whole number, however JSON has it.
+        // An integer in any JSON notation.
         let one = r#"{"event_id":"b","time":2000.0,"payload":{"n":2}}"#;
         let report = server.post("/events", one).json(200);
         assert_eq!(
@@ -90,7 +90,7 @@ fn records_are_ingested_one_or_many_and_played_back_in_order() {
         let text = [("content-type", "text/plain")];
         let refused = server.send_body(("POST", "/events"), &text, b"x");
         refused.problem(415, "invalid");
-        assert_eq!(server.get(ALL).lines().len(), 0, "they wait in the buffer");
+        assert_eq!(server.get(ALL).lines().len(), 0, "they are in the buffer");
         server.send("POST", "/v1/log/sweep", &[]).json(200);
         assert_eq!(ids(&server.get(ALL)), ["a", "b", "c"]);
         let span = server.get("/v1/log/events?start=1000&end=3000");
@@ -161,14 +161,14 @@ fn the_buffer_is_swept_in_the_background() {
     server
         .send_body(("POST", "/events"), &[JSON], record.as_bytes())
         .json(200);
-    // It comes when its turn does; a sweep that never came would keep this here.
+    // Loops for ever if no sweep runs.
     while server.get(ALL).lines().is_empty() {}
     let told = |what: &str| server.get("/metrics").text().contains(what);
     while !told("annals_log_swept_total 1") || !told("annals_log_sweep_lag_seconds") {}
     assert_eq!(server.stop(), Some(0));
 }
 
-/// The ids of the server-sent events, behind the one that is said.
+/// The ids of the server-sent events after the given one.
 fn played(server: &Server, last: Option<&str>) -> Vec<String> {
     let mut stream = server.connect();
     let mut headers = vec![("accept", "text/event-stream"), ("connection", "close")];
@@ -205,7 +205,7 @@ fn playback_resumes_after_any_event_id() {
 }
 
 #[test]
-fn a_batch_of_which_nothing_is_stored_is_an_error() {
+fn a_batch_without_a_stored_record_is_an_error() {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
     let send = |text: &str| server.send_body(("POST", "/events"), &[LINES], text.as_bytes());
@@ -225,7 +225,7 @@ fn a_batch_of_which_nothing_is_stored_is_an_error() {
 }
 
 #[test]
-fn a_batch_that_the_store_failed_is_unavailable() {
+fn a_batch_is_unavailable_if_the_store_fails() {
     let annals = Annals::at(&dynamodb());
     annals.run(&["tables", "create", "--log"]).ok();
     let server = Server::start_with(&annals, &["--no-sweep"], None);
@@ -252,12 +252,15 @@ fn a_follower_gets_a_heartbeat_at_once() {
     Reply::read_head(&mut stream).unwrap();
     assert_eq!(read_chunk(&mut stream).unwrap().unwrap(), b":\n\n");
     server.terminate();
-    assert!(read_chunk(&mut stream).unwrap().is_none(), "it ends whole");
+    assert!(
+        read_chunk(&mut stream).unwrap().is_none(),
+        "it ends regularly"
+    );
 }
 
-/// What is played as fast as it goes is finished; what takes its time breaks off.
+/// A playback at full speed is finished; one with a pace is aborted.
 #[test]
-fn a_playback_cut_off_by_a_shutdown_breaks_off() {
+fn a_paced_playback_is_aborted_by_a_shutdown() {
     let large = "x".repeat(150_000);
     for (query, is_whole) in [("", true), ("&speed=1", false)] {
         let annals = Annals::embedded();
@@ -278,7 +281,7 @@ fn a_playback_cut_off_by_a_shutdown_breaks_off() {
         let path = format!("{ALL}&end=200000000{query}");
         write_request(&mut stream, ("GET", &path), &[], b"");
         let mut stream = BufReader::new(stream);
-        // The first of it is there before the server is told to end.
+        // The first event arrives before the shutdown.
         let head = Reply::read_head(&mut stream).unwrap();
         assert_eq!(head.status, 200);
         server.terminate();
@@ -328,7 +331,7 @@ fn journals_are_pumped_slots_linked_and_the_horizon_set_back() {
     });
 }
 
-/// The horizon's distance, as the metrics tell it.
+/// The horizon's lag in the metrics.
 fn lag(server: &Server) -> Option<f64> {
     let metrics = server.get("/metrics");
     let mut lines = metrics.text().lines();
@@ -357,7 +360,7 @@ fn the_lag_grows_while_sweeps_fail_or_nobody_sweeps() {
     };
     while !has_failed() {}
     let now = lag(&server).unwrap();
-    // A clock that stood still would keep this here.
+    // Loops for ever if the lag does not grow.
     while lag(&server).unwrap() <= now.max(first) {}
 }
 

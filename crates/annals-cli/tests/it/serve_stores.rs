@@ -112,9 +112,9 @@ fn a_server_is_ready_when_its_tables_exist() {
     });
 }
 
-/// The number of a shape is shown wherever it was given, by the command line too.
+/// The schema number is returned by the server and by the command line.
 #[test]
-fn a_schema_number_comes_back() {
+fn a_schema_number_is_returned() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     let body = r#"{"payload":1,"schema":7}"#;

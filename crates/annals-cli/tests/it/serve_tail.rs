@@ -58,7 +58,7 @@ fn a_tail_has_the_appends_of_other_processes() {
 }
 
 #[test]
-fn many_tails_see_every_event_once_in_order_while_many_write() {
+fn many_tails_get_every_event_once_in_order_while_many_write() {
     let annals = Annals::embedded();
     let server = Server::start(&annals);
     std::thread::scope(|scope| {
@@ -78,7 +78,7 @@ fn many_tails_see_every_event_once_in_order_while_many_write() {
     assert!(server.get("/metrics").text().contains("annals_http_tails"));
 }
 
-/// What comes while nobody reads is not kept for it, and still comes when it reads.
+/// Events are not buffered for a slow reader, and still delivered when it reads.
 #[test]
 fn a_slow_tail_misses_nothing() {
     let annals = Annals::embedded();
@@ -101,7 +101,7 @@ fn tails_end_with_the_server() {
         let mut tail = Tail::begin(server, EVENTS, &[]);
         assert_eq!(tail.next().unwrap().0, 1);
         server.terminate();
-        assert!(tail.next().is_none(), "the stream ends as it should");
+        assert!(tail.next().is_none(), "the stream ends regularly");
     });
 }
 
@@ -120,7 +120,7 @@ fn a_tail_has_no_end_and_resumes_after_a_number() {
     }
 }
 
-/// The numbers of a purged id begin anew, and so does whoever follows it.
+/// The numbering of a purged id restarts at 1, and so does its tail.
 #[test]
 fn a_tail_across_a_purge_misses_nothing() {
     on_every_server(|_, server| {
@@ -142,8 +142,7 @@ fn a_tail_across_a_purge_misses_nothing() {
     });
 }
 
-/// Who comes back behind an event that is gone is told, where it would wait for one that was there
-/// already.
+/// Otherwise it would wait for events with numbers that were used before the purge.
 #[test]
 fn resuming_after_a_purged_event_is_a_conflict() {
     on_every_server(|_, server| {

@@ -1,4 +1,4 @@
-//! Spans as a collector gets them, and logs: what is in them, and what never is.
+//! The content of spans at a collector, and of logs, which never have secrets.
 
 use std::io::BufReader;
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ const PARENT: &str = "b7ad6b7169203331";
 
 type Received = Arc<Mutex<Vec<Bytes>>>;
 
-/// A collector on this machine: keeps what it is sent.
+/// A local collector that keeps what it receives.
 struct Collector {
     address: String,
     received: Received,
@@ -56,7 +56,7 @@ impl Collector {
         self.received.lock().unwrap().concat()
     }
 
-    /// Every span, and whose it is.
+    /// Every span, with its service.
     fn spans(&self) -> (Vec<Span>, String) {
         let received = self.received.lock().unwrap();
         let (mut spans, mut service) = (Vec::new(), String::new());
@@ -100,7 +100,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     }
 }
 
-/// The spans of an append with a caller's span, of a replay, and of calls that are refused.
+/// The spans of an append with a caller's span, of a replay, and of rejected calls.
 fn spans_of_calls(collector: &Collector) -> Vec<Span> {
     let annals = Annals::embedded();
     let server = Server::start_with(&annals, &["--otlp", &collector.address], Some(TOKEN));
@@ -130,7 +130,7 @@ fn a_request_span_is_the_child_of_the_callers_and_the_parent_of_the_stores() {
     let append = named(&spans, "POST /v1/journal/{persistence_id}/events");
     assert_eq!(hex(&append.trace_id), TRACE);
     assert_eq!(hex(&append.parent_span_id), PARENT);
-    assert_eq!(append.kind, 2, "a server's");
+    assert_eq!(append.kind, 2, "a server span");
     for (key, value) in [
         ("http.request.method", "POST"),
         ("http.route", "/v1/journal/{persistence_id}/events"),
@@ -148,12 +148,12 @@ fn a_request_span_is_the_child_of_the_callers_and_the_parent_of_the_stores() {
     assert_ne!(hex(&replay.trace_id), TRACE, "a trace of its own");
     let mut below = spans.iter();
     let is_below = below.any(|span| span.parent_span_id == replay.span_id);
-    assert!(is_below, "what a stream reads belongs to its request");
+    assert!(is_below, "the reads of a stream belong to its request");
     let refused = named(&spans, "GET /v1/journal");
     let status = attribute(refused, "http.response.status_code");
     assert_eq!(status.as_deref(), Some("401"));
     let failure = attribute(refused, "error.type");
-    assert_eq!(failure, None, "a caller's mistake is no failure of ours");
+    assert_eq!(failure, None, "a client error is not a server failure");
     let mut roots = spans.iter().filter(|span| span.parent_span_id.is_empty());
     assert!(roots.all(|span| span.kind == 2), "{spans:?}");
 }
@@ -180,18 +180,18 @@ fn without_a_collector_nothing_is_sent() {
         .json(201);
     assert_eq!(server.stop(), Some(0));
     assert!(collector.bytes().is_empty());
-    // The variable that other programs know as well.
+    // The standard variable.
     let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address.as_str())];
     let server = Server::start_in(&annals, &[], &environment);
     server.get(EVENTS).lines();
     assert_eq!(server.stop(), Some(0));
     let (spans, _) = collector.spans();
     named(&spans, "GET /v1/journal/{persistence_id}/events");
-    // A wrong address is refused at once.
+    // An invalid address is an error.
     for wrong in ["https://127.0.0.1:4318", "nowhere", "http://"] {
         let outcome = annals.run(&["serve", "--listen", "127.0.0.1:0", "--otlp", wrong]);
         outcome.fails(2, "cannot use this collector");
-        // In the environment it is meant for every program there, and keeps none from working.
+        // In the environment it is for every program, and only a warning.
         let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)];
         let server = Server::start_in(&annals, &[], &environment);
         server.get(EVENTS).lines();
@@ -201,13 +201,13 @@ fn without_a_collector_nothing_is_sent() {
 
 #[test]
 fn a_collector_that_is_down_or_hangs_delays_no_request() {
-    // The system takes its connections; nobody ever answers.
+    // The system accepts its connections, but no one responds.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let hanging = format!("http://{}", listener.local_addr().unwrap());
     for address in ["http://127.0.0.1:1", &hanging] {
         let annals = Annals::embedded();
         let server = Server::start_with(&annals, &["--otlp", address], None);
-        // More than the queue of spans holds: they are dropped, and the requests are not.
+        // More than the queue of spans holds: spans are dropped, requests are not.
         let mut stream = BufReader::new(server.connect());
         for _ in 0..1_500 {
             write_request(stream.get_mut(), ("POST", EVENTS), &[JSON], BODY);
@@ -257,6 +257,6 @@ fn logs_have_a_line_for_a_request_and_no_secrets() {
         "hidden-payload",
         "hidden-id",
     ] {
-        assert!(!log.contains(hidden), "{hidden} is told:\n{log}");
+        assert!(!log.contains(hidden), "{hidden} is logged:\n{log}");
     }
 }

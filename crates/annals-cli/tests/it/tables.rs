@@ -248,7 +248,7 @@ fn wrong(annals: &Annals, args: &[&str]) -> String {
 }
 
 #[test]
-fn reports_settings_that_do_not_fit_the_data() {
+fn reports_settings_that_do_not_match_the_data() {
     on_every_store(|annals| {
         let akka = ["--layout", "akka"];
         annals
@@ -263,7 +263,7 @@ fn reports_settings_that_do_not_fit_the_data() {
 
         let hints = wrong(annals, &["--layout", "akka", "--journal-name", "other"]);
         assert!(
-            hints.contains("set journal-name to what is there: journal"),
+            hints.contains("set journal-name to one of: journal"),
             "{hints}"
         );
         annals.write("few.toml", "layout = \"akka\"\nsequence-shards = 3\n");

@@ -1,4 +1,4 @@
-//! `annals verify`: what is wrong is printed, a line each, and told by the exit code.
+//! `annals verify`: a line for each finding, and an exit code.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn with_five(annals: &Annals, layout: &str) {
 }
 
 #[test]
-fn a_sound_journal_has_nothing_to_tell() {
+fn an_intact_journal_has_no_findings() {
     on_every_store(|annals| {
         for layout in ["annals", "akka"] {
             with_five(annals, layout);
@@ -44,7 +44,7 @@ fn a_sound_journal_has_nothing_to_tell() {
 }
 
 #[test]
-fn a_lost_event_is_told_with_exit_code_5() {
+fn a_lost_event_gives_exit_code_5() {
     for (layout, table) in ["annals", "akka"].into_iter().zip(TABLE) {
         let annals = Annals::embedded();
         with_five(&annals, layout);
@@ -71,9 +71,9 @@ fn a_lost_event_is_told_with_exit_code_5() {
     }
 }
 
-/// Everything but the items that speak for parts is carried over, so that those are orphans.
+/// Items that refer to chunks are left out, so that the chunks are orphans.
 #[test]
-fn what_large_snapshots_and_values_left_behind_is_told_and_taken() {
+fn orphaned_chunks_of_snapshots_and_values_are_found_and_deleted() {
     let (from, to) = (Annals::embedded(), Annals::embedded());
     from.run_with(&["snapshot", "save", "Cart|1", "--at", "7"], large_json())
         .ok();
@@ -84,7 +84,7 @@ fn what_large_snapshots_and_values_left_behind_is_told_and_taken() {
     for table in ["annals-snapshot", "annals-state"] {
         let all = from.run(&["export", table]).ok().out;
         let parts = all.lines().filter(|line| line.contains("\"S\":\"p:"));
-        // Made so long ago that nobody is at work on them any more.
+        // Old enough that they are not in flight.
         let old = parts.map(|line| {
             let mut item: serde_json::Value = serde_json::from_str(line).unwrap();
             item["Item"]["t"]["N"] = "1000".into();
@@ -122,7 +122,7 @@ fn what_large_snapshots_and_values_left_behind_is_told_and_taken() {
     assert_eq!(to.run(&["export", "annals-snapshot"]).ok().out, "");
 }
 
-/// Tables that nobody has made yet are no reason to fail.
+/// Missing tables of snapshots and durable state are not an error.
 #[test]
 fn a_journal_alone_is_verified() {
     let annals = Annals::embedded();
@@ -148,9 +148,9 @@ fn altered(annals: &Annals, table: &str, alter: impl Fn(&mut serde_json::Value))
     other
 }
 
-/// A lost mark is repaired with exit code 0; a flipped byte is left with exit code 5 and a reason.
+/// A lost marker is repaired with exit code 0; a flipped byte is left with exit code 5 and a reason.
 #[test]
-fn what_is_repaired_and_why_the_rest_is_left_is_told() {
+fn reports_repairs_and_why_other_findings_are_left() {
     let annals = Annals::embedded();
     with_five(&annals, "akka");
     annals
@@ -196,9 +196,9 @@ fn what_is_repaired_and_why_the_rest_is_left_is_told() {
         .fails(5, "an event is damaged");
 }
 
-/// Snapshots, values and what is nobody's are looked at too.
+/// Snapshots, values and stray items are checked too.
 #[test]
-fn damaged_snapshots_and_values_and_strays_are_told() {
+fn damaged_snapshots_values_and_strays_are_found() {
     let annals = Annals::embedded();
     annals
         .run(&["snapshot", "save", "Cart|1", "--at", "7", "1"])

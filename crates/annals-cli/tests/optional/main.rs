@@ -1,4 +1,4 @@
-//! Tests that need what a machine may lack. They are ignored, with the reason, without:
+//! Tests with special requirements. They are ignored, with the reason, without:
 //!
 //! - `ANNALS_TEST_KINESIS`: a Kinesis server.
 //! - `ANNALS_TEST_CFN_LINT`: AWS's linter of CloudFormation templates.

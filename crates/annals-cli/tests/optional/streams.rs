@@ -73,7 +73,7 @@ impl Streams {
         serde_json::from_slice(&reply.body).unwrap_or(Json::Null)
     }
 
-    /// A new stream with so many shards, under a name of its own.
+    /// A new stream with this many shards, under a unique name.
     fn create(&self, shards: u32) -> String {
         let name = format!("annals-cli-{:016x}", Random::from_machine().bits());
         self.ask(
@@ -147,7 +147,7 @@ fn pumps_sweeps_and_plays_back_to_another_stream() {
         played.err.contains(": "),
         "a line for each slot: {played:?}"
     );
-    // What is there now is pumped into a log of its own: as much, and of the same keys.
+    // The second stream is pumped into another log: the same number of events, with the same keys.
     let other = Streams::start();
     let steps = other
         .annals

@@ -1,29 +1,27 @@
 //! Deletion and skipping on the `akka` layout: items below the low marker are emptied.
 //!
-//! The plugin removes the items. An emptied one costs the same to write and keeps its number taken:
-//! a writer of ours that was frozen meanwhile is refused, where it would otherwise put an event
-//! below the low marker, acknowledge it and lose it. The plugin replays nothing below the low marker.
-//! But it takes the last item of the last hundred for the end, and were it to remove the items
-//! after an emptied one, for the wrong end: where it deletes too (`jvm-deletes`), items are removed
-//! here as there, and appends look once more instead (`is_above_deleted`).
+//! The plugin removes the items. An emptied item costs the same and keeps its number in use: a
+//! stalled writer gets a conflict, instead of putting an event below the low marker that would be
+//! acknowledged and never replayed. But the plugin takes the last item of the last hundred as the
+//! end of the history. If it removed items after an emptied one, it would find the wrong end. So if
+//! the JVM deletes too (`jvm-deletes`), items are removed here as well, and each append checks the
+//! low marker again instead (`is_above_deleted`).
 //!
-//! The last [`KEPT`] rows are read before they are emptied, for what an emptied one keeps of them:
-//! the append it came with and its position there. Older ones are emptied unread, and numbers without
-//! a row with them. Before the last row, if that does not show an open batch, nothing is undecided:
-//! its writer found every batch before it whole, or took its last number, so that it never becomes
-//! whole. An emptied item in such a batch stops its writer a little earlier. The batch of a last row
-//! that shows it open may be in flight: all of it is read, and what is missing of it is left alone,
-//! since its writer is to be stopped at its last member or not at all.
+//! The last [`KEPT`] rows are read before they are emptied, because an emptied item keeps its append
+//! and its position there. Older rows are emptied unread, including numbers without a row. This is
+//! safe unless the last row belongs to an open batch: its writer found every earlier batch complete,
+//! or used the number of its last member so that it can never be completed. An open batch may be in
+//! flight, so all its rows are read and its missing members are left alone: its writer must be
+//! stopped at the last member or not at all.
 //!
-//! Skipped numbers that count as deleted are below the low marker. The first and the last of them
-//! have an emptied item: the first shows a batch that ends after the last, so that writers meanwhile
-//! want the number after it too; the last is what the plugin takes for the highest. Skipped numbers
-//! between events are of a batch whose first and last but one member are there. The event after them
-//! takes the number of its last member, as after any batch whose writer died.
+//! Skipped numbers that count as deleted are below the low marker. The first and the last have an
+//! emptied item. The first belongs to a batch that ends after the last, so that concurrent writers
+//! use the number after it; the last is what the plugin takes as the highest number. Skipped numbers
+//! between events are a batch with its first and its last but one member. The next event takes the
+//! number of its last member, as after any interrupted batch.
 //!
-//! Guarantees: what its last row says of a batch stays. The number that the next event gets after a
-//! skip is known from the first put on, so no append that is acknowledged meanwhile is below the low
-//! marker.
+//! Guarantees: the last row of a batch keeps its position. The number after a skip is fixed by the
+//! first put, so no append that is acknowledged meanwhile is below the low marker.
 
 use super::format::AkkaRows;
 use super::keys::{Marker, PARTITION, by_hundreds, hundred};
@@ -31,17 +29,17 @@ use super::row::{emptied, tombstone};
 use super::tail::open_row;
 use crate::rows::{
     BatchIndex, Deletion, Head, Markers, NewRow, Row, RowAppend, RowDelete, RowTable, Tail,
-    WRITES_AT_ONCE, put_placeholder, rewrite, taken,
+    WRITES_AT_ONCE, in_use, put_placeholder, rewrite,
 };
 use annals::items::{Item, Write};
 use annals::journal::Skip;
 use annals::{NewEvent, PersistenceId, Result, SequenceNumber};
 
-/// Of how many of the last numbers a deletion reads the rows: ten units for events of 1 KB. More
-/// cost more, fewer forget sooner which append an event came with.
+/// How many of the last rows a deletion reads: ten units for events of 1 KB. A repeated append is
+/// recognised among these.
 const KEPT: u32 = 32;
 
-/// The last rows that are to be emptied: all there are from a number on.
+/// The last rows to empty: all from a number on.
 #[derive(Debug, Default)]
 pub(crate) struct LastRows {
     from: u64,
@@ -108,9 +106,9 @@ impl RowDelete for AkkaRows {
             return Ok(());
         }
         if tail.next > to + 1 {
-            return Err(taken(id, to));
+            return Err(in_use(id, to));
         }
-        // Where the JVM deletes too, nothing is left of what is deleted.
+        // If the JVM deletes too, deleted rows are removed.
         if !self.jvm_deletes() {
             if tail.next < to {
                 let mut first = self.tombstone_at(id, tail.next);
@@ -132,11 +130,11 @@ impl RowDelete for AkkaRows {
         let to = skip.to.get();
         let begin = match tail.next <= to {
             true => tail.next,
-            // It was begun before.
+            // An earlier skip put it.
             false => open_row(tail).map_or(to + 1, Row::begin),
         };
         if tail.next > to + 1 || begin > to {
-            return Err(taken(id, to));
+            return Err(in_use(id, to));
         }
         let last = to + 1 - begin;
         for index in [0, last - 1] {
@@ -182,7 +180,7 @@ impl RowDelete for AkkaRows {
     }
 }
 
-/// Whether a row is the placeholder that was to be put.
+/// Whether a row is the expected placeholder.
 fn is_same(row: &Row, found: &Row) -> bool {
     match row.is_deleted() {
         true => found.is_deleted(),
@@ -196,9 +194,9 @@ impl AkkaRows {
         tombstone(self.base.table.key().item_of(&key))
     }
 
-    /// The number up to which is deleted where a batch is cut: all of one that lacks members and
-    /// never counted. Were only a part of it below the low marker, what is missing there would be
-    /// taken for deleted, and the rest would count.
+    /// The last number to delete if the range ends inside an incomplete batch: the end of that
+    /// batch. If only part of it were below the low marker, its missing members would be taken as
+    /// deleted, and the others would be replayed.
     async fn past_dead(
         &self,
         id: &PersistenceId,
@@ -224,18 +222,18 @@ impl AkkaRows {
         let has_end = found.last().is_some_and(|row| row.number == end);
         let is_member = |row: &&Row| (row.begin(), row.end()) == (begin, end);
         let is_whole = found.iter().filter(is_member).count() as u64 == end + 1 - from;
-        // Without its end it may be in flight.
+        // Without its last member it may be in flight.
         if is_whole || !has_end {
             return Ok(to);
         }
-        // The writer that took its last number has an event there that counts.
+        // The writer that used its last number has an event there that is replayed.
         let after = found.iter().filter(|row| row.number > to);
         let other = after.clone().find(|row| !is_member(row));
         Ok(other.map_or(end, |row| row.number - 1))
     }
 
-    /// The low marker, the last rows up to a number, and that number if it was ever used, or else
-    /// the highest. Its row proves that it was.
+    /// The low marker, the last rows up to a number, and that number if it was ever used (a row
+    /// proves it), or else the highest.
     async fn read_to(&self, id: &PersistenceId, to: u64) -> Result<(Markers, LastRows, u64)> {
         let low = self.markers_of(id, &[Marker::Low]);
         let (mut markers, rows) = futures::try_join!(low, self.last_rows(id, to))?;
@@ -247,7 +245,7 @@ impl AkkaRows {
         Ok((markers, rows, to.min(tail.highest)))
     }
 
-    /// The same where everything is to be deleted: the last rows of the last hundred.
+    /// The same for a deletion of all events: the last rows of the last hundred.
     async fn read_end(&self, id: &PersistenceId) -> Result<(Markers, LastRows, u64)> {
         let markers = self.all_markers(id).await?;
         let at = hundred(markers.used());
@@ -257,9 +255,9 @@ impl AkkaRows {
         let rows: Vec<Row> = rows.collect::<Result<_>>()?;
         let number = |row: Option<&Row>| row.map_or(0, |row| row.number);
         let (from, last) = (number(rows.first()), number(rows.last()));
-        let is_told = rows.last().is_some_and(|row| self.is_told(row));
+        let proves_highest = rows.last().is_some_and(|row| self.proves_highest(row));
         let is_full = last % PARTITION == PARTITION - 1;
-        let to = match is_told && !is_full && last >= markers.used() {
+        let to = match proves_highest && !is_full && last >= markers.used() {
             true => last,
             false => {
                 let seen = (at, rows.last().cloned());
@@ -269,8 +267,7 @@ impl AkkaRows {
         Ok((markers, LastRows { from, rows }, to))
     }
 
-    /// The rows of the last numbers up to this one. Of what is removed nothing is kept: there the
-    /// last is enough.
+    /// The last rows up to a number; only one if rows are removed, since then nothing is kept.
     async fn last_rows(&self, id: &PersistenceId, to: u64) -> Result<LastRows> {
         let more = match self.jvm_deletes() {
             true => 0,
@@ -281,13 +278,14 @@ impl AkkaRows {
         Ok(LastRows { from, rows })
     }
 
-    /// Empties everything between what is done and the low marker, of which these are the last rows.
+    /// Empties everything from the end of the last deletion to the low marker; `last` are its last
+    /// rows.
     async fn empty(&self, id: &PersistenceId, markers: Markers, last: LastRows) -> Result<()> {
         let (from, to) = (markers.done + 1, markers.low - 1);
         let LastRows { from: read, rows } = last;
         let Some(last) = rows.last().filter(|row| row.number == to) else {
-            // It would prove that all before it is decided. Each row is read instead, and nothing is
-            // put where there is none.
+            // Without the last row, earlier batches may be open. Read every row, and put nothing
+            // where there is none.
             let delete = |row: &Row| self.deleted(id, row, markers);
             rewrite(self, id, (from, to), delete).await?;
             return self.end_deletion(id, markers.low).await;

@@ -57,7 +57,7 @@ impl AkkaJournal {
     /// Opens the journal in a table. Nothing is written before the first append.
     ///
     /// # Errors
-    /// `Invalid` where the table is missing, or has markers that these settings would not find.
+    /// `Invalid` if the table is missing, or has markers that these settings would not find.
     pub(crate) async fn open(store: &Store, settings: &AnyLayout) -> Result<Self> {
         let table = settings.tables()?.journal;
         let keys = Keys::new(&settings.journal_name, settings.sequence_shards)?;

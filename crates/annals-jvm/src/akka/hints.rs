@@ -40,7 +40,7 @@ pub(crate) async fn hints(
         let names: BTreeSet<&str> = partitions.iter().filter_map(|it| name_in(it)).collect();
         let names = Vec::from_iter(names).join(", ");
         let detail = format!(
-            "none of {} items belongs to the journal {}: it would seem to be empty; set journal-name to what is there: {names}",
+            "none of {} items belongs to the journal {}: it would seem to be empty; set journal-name to one of: {names}",
             partitions.len(),
             settings.journal_name
         );
@@ -55,7 +55,7 @@ pub(crate) async fn hints(
     }
     if settings.aws_api_limits.max_item_size > ITEM_BYTES_MAX {
         let detail = format!(
-            "max-item-size is above what an item may have: appends would fail at the store; set it to {ITEM_BYTES_MAX} or less"
+            "max-item-size is above DynamoDB's limit: appends would fail at the store; set it to {ITEM_BYTES_MAX} or less"
         );
         hints.push(Hint::wrong(found, detail));
     }

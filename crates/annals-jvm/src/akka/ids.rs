@@ -1,7 +1,7 @@
-//! Persistence ids: by the index over `num` where the table has it, by a scan otherwise.
+//! Persistence ids: by the index over `num` if the table has it, or by a scan.
 //!
-//! An id is listed by its first event. Where the JVM has removed that, by its low marker; an event
-//! that we emptied is still there.
+//! An id is listed by its first event, which may be emptied. If the JVM has removed it, the id is
+//! listed by its low marker.
 //!
 //! Guarantees: every id of this journal that has an event or a low marker, each once; never one of
 //! another journal in the same table. The index may lag.
@@ -31,13 +31,13 @@ impl RowIds for AkkaRows {
         Box::pin(ids)
     }
 
-    fn met(&self) -> BoxStream<'static, Result<ScannedEntry>> {
+    fn scan_entries(&self) -> BoxStream<'static, Result<ScannedEntry>> {
         let (keys, table) = (self.keys.clone(), self.base.table.clone());
         let mut ids = SeenIds::default();
         let all = self.base.store.scan_all(&table, Scan::whole());
-        let met = all.try_filter_map(move |item| {
+        let entries = all.try_filter_map(move |item| {
             let (partition, position) = key_in(&item);
-            let met = match (keys.parse(partition), position) {
+            let entry = match (keys.parse(partition), position) {
                 (Some(Partition::Events(id, _)), Some(0..PARTITION)) => Ok(ids.first_seen(id)),
                 (Some(Partition::Marker(_, id, _)), Some(0)) => Ok(ids.first_seen(id)),
                 (None, Some(0..PARTITION)) if Keys::is_journals(partition) => Ok(None),
@@ -46,15 +46,15 @@ impl RowIds for AkkaRows {
                     Some(ScannedEntry::Stray(stray))
                 }),
             };
-            std::future::ready(met)
+            std::future::ready(entry)
         });
-        met.boxed()
+        entries.boxed()
     }
 }
 
 impl AkkaRows {
-    /// The id that an item lists: its first event, or the low marker of the first shard that has
-    /// one, where that event is gone.
+    /// The id that an item lists: its first event, or, if that is removed, the low marker of the
+    /// first shard that has one.
     async fn listed_by(&self, item: &Item) -> Result<Option<PersistenceId>> {
         let (partition, position) = key_in(item);
         match (self.keys.parse(partition), position) {
@@ -80,7 +80,7 @@ fn key_in(item: &Item) -> (&str, Option<u64>) {
     (partition, item.get("num").and_then(Value::as_u64))
 }
 
-/// Items with keys at least: all that the index has of positions 0 and 1, or all there are.
+/// Items with at least their keys: those at positions 0 and 1 of the index, or the whole table.
 async fn key_items(format: AkkaRows) -> Result<impl Stream<Item = Result<Item>> + Send> {
     let Base {
         store,

@@ -83,12 +83,12 @@ impl Keys {
         Query::of(self.events(id, hundred)).descending().limit(1)
     }
 
-    /// Where the marker of a number is stored.
+    /// The key of the marker of a number.
     pub(super) fn marker(&self, marker: Marker, id: &PersistenceId, number: u64) -> Key {
         self.marker_in(marker, id, self.shard_of(hundred(number)))
     }
 
-    /// The shard of the markers whose number is in a hundred.
+    /// The shard of the markers of a hundred.
     pub(super) fn shard_of(&self, hundred: u64) -> u32 {
         u32::try_from(hundred % u64::from(self.shards)).unwrap_or(u32::MAX)
     }
@@ -101,7 +101,7 @@ impl Keys {
         Key::new(format!("{}-{kind}-{id}-{shard}", self.name)).sorted(0u64)
     }
 
-    /// What a partition of this journal holds; `None` where it belongs to another journal.
+    /// What a partition of this journal holds; `None` if it belongs to another journal.
     pub(super) fn parse(&self, partition: &str) -> Option<Partition> {
         let rest = partition.strip_prefix(&*self.name)?.strip_prefix('-')?;
         let (kind, rest) = rest.split_once('-')?;
@@ -148,7 +148,7 @@ impl Keys {
         self.record().partition == KeyPart::from(partition)
     }
 
-    /// Where the journal's own settings are recorded. The plugin never reads it.
+    /// The key of the journal's own record. The plugin never reads it.
     pub(super) fn record(&self) -> Key {
         Key::new(format!("{}-annals", self.name)).sorted(0u64)
     }

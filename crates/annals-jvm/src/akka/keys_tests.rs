@@ -43,7 +43,7 @@ fn keys_are_the_plugins() {
 }
 
 #[test]
-fn keys_are_told_apart_whatever_the_id() {
+fn keys_are_unambiguous_for_any_id() {
     for name in ["a", "a-b", "P-x-0", "é|:-", "-", "-1", "order-1-0", "😀-7"] {
         let id = id(name);
         for number in [1, 100, 12_345] {

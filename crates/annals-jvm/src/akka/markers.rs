@@ -1,10 +1,10 @@
-//! Markers: how far an id's events go, and from where on they are not deleted.
+//! Markers: the end of an id's events (high) and the first event that is not deleted (low).
 //!
-//! Both are spread over shards, and the highest counts. The high marker is a hint in full hundreds,
-//! the low marker is the truth about deletions.
+//! Both are spread over shards, and the highest value counts. The high marker is a hint in full
+//! hundreds; the low marker decides what is deleted.
 //!
-//! Guarantees: a marker is never lowered, whoever else raises it.
-//! Trusts nobody to have raised the high marker in time: readers look after it.
+//! Guarantees: a marker is never lowered, even if other processes raise it. The high marker may lag,
+//! so readers also check the hundred after it.
 
 use super::format::AkkaRows;
 use super::keys::{Marker, PARTITION};
@@ -23,14 +23,14 @@ const PROBED_MAX: u32 = 100;
 /// Over how many shards the plugin spreads markers by default.
 const PLUGIN_SHARDS: u32 = 10;
 
-/// Takes a marker in: the highest counts.
-fn meet(markers: &mut Markers, marker: Marker, value: u64, item: &Item) {
+/// Adds a marker: the highest value counts.
+fn merge(markers: &mut Markers, marker: Marker, value: u64, item: &Item) {
     if marker == Marker::High {
         markers.high = markers.high.max(value);
     } else if value > markers.low {
         let done = item.get(DONE).and_then(Value::as_u64);
         markers.low = value;
-        // The plugin does not come back to what it did not delete; neither do we.
+        // The plugin does not resume its deletions; neither do we.
         let all = value.saturating_sub(1);
         markers.done = done.map_or(all, |done| done.min(all));
     }
@@ -51,14 +51,14 @@ impl Damaged {
         self.item.get("seq").and_then(Value::as_u64)
     }
 
-    /// Its number before, where that is stored twice: a low marker whose deletion is done.
+    /// Its original number, if that is stored twice: a low marker whose deletion is done.
     pub(super) fn stored_twice(&self) -> Option<u64> {
         let done = self.item.get(DONE).and_then(Value::as_u64);
         let low = self.value().filter(|_| self.marker == Marker::Low)?;
         (done.and_then(|done| done.checked_add(1)) == Some(low)).then_some(low)
     }
 
-    /// That it is still stored as it was found.
+    /// The condition that it is unchanged.
     fn unchanged(&self) -> Option<Condition> {
         ["seq", checksum::NAME].into_iter().find_map(|name| {
             let value = self.item.get(name)?.clone();
@@ -82,7 +82,7 @@ impl AkkaRows {
                     if marker == Marker::Low && value > found.markers.low {
                         found.is_proven = checksum::is_sealed(&item);
                     }
-                    meet(&mut found.markers, marker, value, &item);
+                    merge(&mut found.markers, marker, value, &item);
                 }
                 Err(error) => found.damaged.push(Damaged {
                     marker,
@@ -125,7 +125,7 @@ impl AkkaRows {
         self.markers_at(id, self.places(kinds)).await
     }
 
-    /// The low marker as far as it is stored where one in this hundred or the next would be.
+    /// The low marker, from the shards of this hundred and the next.
     pub(super) async fn low_near(&self, id: &PersistenceId, hundred: u64) -> Result<u64> {
         let shards = [hundred, hundred + 1].map(|at| self.keys.shard_of(at));
         let mut shards = shards.to_vec();
@@ -146,7 +146,7 @@ impl AkkaRows {
     async fn markers_at(&self, id: &PersistenceId, places: Vec<(Marker, u32)>) -> Result<Markers> {
         let mut markers = Markers::default();
         for (marker, _, item) in self.marker_items(id, places).await? {
-            meet(&mut markers, marker, value_of(&item, id)?, &item);
+            merge(&mut markers, marker, value_of(&item, id)?, &item);
         }
         Ok(markers)
     }
@@ -173,7 +173,7 @@ impl AkkaRows {
     /// Raises the high marker to the hundred of a number.
     pub(super) async fn raise_high(&self, id: &PersistenceId, number: u64) -> Result<u64> {
         let value = number / PARTITION * PARTITION;
-        // Where events come one after the other, this is what the shard held before.
+        // If no hundred was skipped, this is the previous value of the shard.
         let round = PARTITION * u64::from(self.keys.shards);
         let before = value.checked_sub(round).filter(|before| *before > 0);
         let guess = before.map_or(Condition::Absent, is);
@@ -182,16 +182,16 @@ impl AkkaRows {
         Ok(value)
     }
 
-    /// Raises the low marker, and notes how far deletion has got.
+    /// Raises the low marker, and records the progress of the deletion.
     pub(super) async fn put_low(&self, id: &PersistenceId, low: u64, done: u64) -> Result<()> {
         let item = self.low_item(id, low, done);
         self.raise_to(item, low, Condition::Absent).await
     }
 
-    /// Notes on the low marker that everything below it is deleted.
+    /// Records on the low marker that everything below it is deleted.
     pub(super) async fn end_deletion(&self, id: &PersistenceId, low: u64) -> Result<()> {
         let item = self.low_item(id, low, low - 1);
-        // Refused: another process deletes further, and will note it.
+        // If not, another process deletes further, and will record it.
         self.base.put(item, is(low)).await.map(|_| ())
     }
 
@@ -216,16 +216,16 @@ impl AkkaRows {
         raised.await
     }
 
-    /// Fails where markers are found in shards that these settings do not read. To be called where
-    /// the markers and the events do not agree.
+    /// Fails if there are markers in shards that these settings do not read. Called when markers
+    /// and events do not agree.
     pub(super) async fn check_shards(&self, id: &PersistenceId) -> Result<()> {
         self.check_shards_to(id, self.keys.shards.saturating_add(PROBED_MAX))
             .await
     }
 
-    /// The same where an id seems to be new. With fewer shards than the plugin has by default, all
-    /// that is left of an id may be markers that are not read; to look for them costs no more than
-    /// the plugin's number of shards does anyway.
+    /// The same for an id that seems to be new. With fewer shards than the plugin's default, the id
+    /// may have markers in shards that are not read. Checking them costs no more than the plugin's
+    /// default number of shards.
     pub(super) async fn check_unknown(&self, id: &PersistenceId) -> Result<()> {
         match self.keys.shards < PLUGIN_SHARDS {
             true => self.check_shards_to(id, PLUGIN_SHARDS).await,
@@ -243,9 +243,9 @@ impl AkkaRows {
         }
     }
 
-    /// Looks for markers in shards that these settings do not read where some seem to be missing:
-    /// rows go on after the markers, or there is nothing where the markers point. `at` is the
-    /// hundred of the last row.
+    /// Checks for markers in shards that these settings do not read, if some seem to be missing:
+    /// there are rows after the markers, or none where the markers point. `at` is the hundred of the
+    /// last row.
     pub(super) async fn check_markers(
         &self,
         id: &PersistenceId,
@@ -266,7 +266,7 @@ impl AkkaRows {
     }
 }
 
-/// The refusal of settings with fewer shards than the table has.
+/// The error for settings with fewer shards than the table has.
 pub(super) fn too_few_shards(set: u32, shown: u32) -> Error {
     Error::invalid(format!(
         "sequence-shards was lowered, which hides markers and loses events; raise it to what the table shows or more. sequence-shards=`{set}`, shown=`{shown}`"
@@ -287,7 +287,7 @@ fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
         Error::corrupt(format!("a marker is damaged. id=`{id}`, par=`{key}`")).because(cause)
     })?;
     let value = item.get("seq").and_then(Value::as_u64);
-    // One after the last number there can be, where everything is deleted.
+    // If all events are deleted, it may be one more than the largest number.
     let value = value.filter(|value| *value <= SequenceNumber::LAST.get() + 1);
     value.ok_or_else(|| {
         Error::corrupt(format!(

@@ -29,7 +29,7 @@ pub(crate) struct HundredsReader {
     format: AkkaRows,
     id: PersistenceId,
     markers: Markers,
-    /// Where the events begin that are wanted and not deleted.
+    /// The first wanted number that is not deleted.
     start: u64,
     to: u64,
     /// The next hundred to be requested.
@@ -42,7 +42,7 @@ pub(crate) struct HundredsReader {
 impl HundredsReader {
     async fn open(format: &AkkaRows, id: &PersistenceId, window: &Window) -> Result<Self> {
         let (from, to) = (window.from.get(), window.to.get());
-        // Nearly always the events begin where they are wanted: no need to wait for the markers.
+        // Usually nothing of the window is deleted: do not wait for the markers.
         let first = request(format, id, (from, to));
         let (markers, first) = futures::try_join!(format.all_markers(id), first)?;
         let start = from.max(markers.low).max(1);
@@ -88,8 +88,8 @@ impl RowReader for HundredsReader {
     }
 
     async fn next(&mut self, progress: Progress) -> Result<Option<Row>> {
-        // The last hundred that is known to be worth reading: of the high marker, or where a batch
-        // ends whose last number may be taken by a writer that has not raised the marker yet.
+        // The last hundred that may have rows: that of the high marker, or of the end of a batch
+        // whose last number may be used by a writer that has not raised the marker yet.
         let reach = hundred(self.markers.high.max(progress.awaited.unwrap_or(0)));
         loop {
             if let Some(row) = self.rows.pop_front() {
@@ -98,7 +98,7 @@ impl RowReader for HundredsReader {
             self.read_ahead(progress.left);
             match self.requests.next().await.transpose()? {
                 Some((at, items)) if !items.is_empty() || at <= reach => {
-                    // What is deleted of the first hundred was read before the markers were.
+                    // The first hundred was read before the markers: leave out deleted rows.
                     let skipped = self.start.saturating_sub(at * PARTITION);
                     for item in items.into_iter().filter(|item| position(item) >= skipped) {
                         self.rows.push_back(self.format.row(item)?);
@@ -148,7 +148,7 @@ impl RowReplay for AkkaRows {
         HundredsReader::open(self, id, window).await
     }
 
-    /// Also a row of which all that is left is deleted.
+    /// Also an emptied row.
     async fn row_before(&self, id: &PersistenceId, number: u64) -> Result<Option<Row>> {
         let hundreds: Vec<_> = by_hundreds(1, number - 1).collect();
         for (from, to) in hundreds.into_iter().rev().take(BATCH_HUNDREDS) {
@@ -168,8 +168,8 @@ impl RowReplay for AkkaRows {
         Ok(Explained::Unknown)
     }
 
-    /// A row that was emptied by a deletion that began after the markers were read. Rows are emptied
-    /// in any order: those before this one may have been delivered.
+    /// A row emptied by a deletion that began after the markers were read. Rows are emptied in any
+    /// order, so those before this one may have been delivered.
     async fn pass_deleted(&self, replay: &mut Replay<Self>, _row: &Row) -> Result<Passed> {
         match replay.assembly.last_event() {
             0 => Ok(Passed::Restart),
@@ -182,8 +182,8 @@ impl RowReplay for AkkaRows {
         let last = Some(replay.assembly.last_row()).filter(|last| *last > 0);
         if replay.reader.is_at_end {
             // A window that begins after the last event proves nothing.
-            let is_told = last.is_some() || replay.window.from.get() <= markers.low.max(1);
-            if is_told {
+            let is_proven = last.is_some() || replay.window.from.get() <= markers.low.max(1);
+            if is_proven {
                 self.check_markers(&id, markers, last.map(hundred)).await?;
             }
             return Ok(markers.high);
@@ -205,11 +205,11 @@ impl RowReplay for AkkaRows {
         let (assembly, high) = (&replay.assembly, replay.reader.markers.high);
         let used = replay.reader.markers.used();
         let (last, next) = match (assembly.last_row(), assembly.last_event()) {
-            // Read from the start on, and nothing was ever there. Where everything is deleted, the
-            // last row may be of a batch that is in flight.
+            // Read from the start, and the id has no events. If all events are deleted, the last
+            // row may belong to a batch in flight.
             (0, _) if replay.window.from.get() == 1 && used == 0 && !replay.is_cut => (0, 1),
             (0, _) | (_, 0) => return None,
-            // Not where the history ends in a batch that may still be in flight.
+            // Not if the history ends in a batch that may be in flight.
             (row, event) if assembly.awaited().is_none() => (event, row + 1),
             _ => return None,
         };

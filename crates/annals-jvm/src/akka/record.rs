@@ -1,10 +1,10 @@
-//! The journal's own record: over how many shards its markers are spread.
+//! The journal's own record: the number of shards of its markers.
 //!
-//! The plugin has none: with fewer shards than before it would not read markers that are there, take
-//! an entity for shorter than it is, and overwrite it.
+//! The plugin has none: with fewer shards than before it would miss markers, take an entity's
+//! history as shorter than it is, and overwrite events.
 //!
-//! Guarantees: settings with fewer shards than were ever used from here are refused. The recorded
-//! number never becomes smaller.
+//! Guarantees: settings with fewer shards than recorded are an error, and the recorded number never
+//! decreases.
 
 use super::format::AkkaRows;
 use super::keys::Keys;
@@ -24,7 +24,7 @@ pub(super) async fn shards(store: &Store, table: &TableSpec, keys: &Keys) -> Res
     Ok(shards.and_then(|shards| u32::try_from(shards).ok()))
 }
 
-/// Refuses fewer shards than are recorded.
+/// Fails if the settings have fewer shards than recorded.
 pub(super) async fn check(store: &Store, table: &TableSpec, keys: &Keys) -> Result<()> {
     match shards(store, table, keys).await? {
         Some(shards) if shards > keys.shards => Err(too_few_shards(keys.shards, shards)),
@@ -56,7 +56,7 @@ impl AkkaRows {
                     let shown = u32::try_from(found).unwrap_or(u32::MAX);
                     return Err(too_few_shards(self.keys.shards, shown));
                 }
-                // What is recorded only ever grows, so this ends.
+                // The recorded number only grows, so this loop ends.
                 Some(found) => Condition::Equals(SHARDS.to_owned(), Value::from(found)),
                 None => return Err(Error::corrupt("the journal's own record is damaged")),
             };

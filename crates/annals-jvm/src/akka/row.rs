@@ -1,8 +1,8 @@
 //! An event of the `akka` layout as an item, in both formats the plugin ever wrote.
 //!
-//! Guarantees: reads what the plugin wrote and writes what it reads. What it has no attribute for
-//! (time, tags, metadata, and a manifest its serializer does not carry) is stored in attributes
-//! that it ignores. The payload of a row is not decoded before the row is known to count.
+//! Compatible with the plugin in both directions. Time, tags, metadata and a manifest that the
+//! serializer does not carry are stored in attributes that the plugin ignores. A payload is decoded
+//! only when its row is replayed.
 //! Never writes `idx` and `cnt` on a single event: the plugin would skip it.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::writers::{is_ours, token_of, writer_uuid};
 use annals::items::{Condition, Item, Value};
 use annals::{Error, Event, Payload, PersistenceId, Result, SequenceNumber, Token};
 
-/// On an item whose event was deleted: its number stays taken.
+/// On an item whose event was deleted; its number is never reused.
 const DELETED: &str = "deleted";
 /// Where format B stores the payload.
 const NAMES: Names = Names {
@@ -47,8 +47,7 @@ const COVERED: [&str; 14] = [
 /// What the plugin adds for keys and attribute names.
 const FIXED_BYTES: usize = 26;
 
-/// The item that keeps a number taken whose event was not read before it was deleted. `key` has the
-/// event's key.
+/// The emptied item of an event that was deleted unread. `key` has the event's key.
 pub(super) fn tombstone(key: Item) -> Item {
     key.with(DELETED, true)
 }
@@ -124,7 +123,7 @@ fn insert_ours(row: &NewRow<'_>, item: &mut Item, metadata: BTreeMap<String, Str
 /// The row in an item under an event's key.
 ///
 /// # Errors
-/// `Corrupt` where it was altered since we wrote it, or does not say its number.
+/// `Corrupt` if it was altered since we wrote it, or has no sequence number.
 pub(super) fn decode(keys: &Keys, item: Item) -> Result<Row> {
     let number = keys.number_of(&item)?.get();
     checksum::check(&item, covered()).map_err(|cause| {
@@ -144,7 +143,7 @@ pub(super) fn decode(keys: &Keys, item: Item) -> Result<Row> {
     })
 }
 
-/// Where an undamaged item belongs that is stored under a key that is not its own.
+/// The id and number of an undamaged item that is stored under another item's key.
 pub(super) fn moved_from(keys: &Keys, item: &Item) -> Option<(String, u64)> {
     keys.number_of(item).ok()?;
     let (Some(id), Some(number)) = place_in(item).ok()? else {
@@ -159,10 +158,9 @@ pub(super) fn moved_from(keys: &Keys, item: &Item) -> Option<(String, u64)> {
     (is_whole && keys.number_of(&home).is_ok()).then_some((id, number))
 }
 
-/// The item that keeps the number taken when the event is deleted. The plugin never reads it: it is
-/// below the low marker. It still names the append it came with, so that an append whose response
-/// was lost is recognised, and its position there, so that a batch that is in flight while it is
-/// deleted still ends where everybody expects it to.
+/// The emptied item of a deleted event. The plugin never reads it, since it is below the low marker.
+/// It keeps its append, so that an append whose response was lost is recognised, and its position,
+/// so that all writers agree on the end of a batch that is deleted while in flight.
 pub(super) fn emptied(row: &Row) -> Result<Item> {
     let mut item = Item::new().with(DELETED, true);
     let kept = ["par", "num", BatchIndex::INDEX, BatchIndex::LAST, "time"];
@@ -175,12 +173,12 @@ pub(super) fn emptied(row: &Row) -> Result<Item> {
     Ok(item)
 }
 
-/// Whether all that is left of a row is that its number is taken.
-pub(super) fn is_forgotten(row: &Row) -> bool {
+/// Whether an emptied row has no token.
+pub(super) fn has_lost_token(row: &Row) -> bool {
     row.is_deleted() && row.item.get("writer_uuid").is_none()
 }
 
-/// That an item is stored as it was read, as far as one attribute shows.
+/// The condition that an item is unchanged, by one attribute.
 pub(super) fn unchanged(item: &Item) -> Option<Condition> {
     [NAMES.bytes, "pay"].into_iter().find_map(|name| {
         let value = item.get(name)?.clone();
@@ -199,8 +197,8 @@ pub(super) fn place_in(item: &Item) -> Result<(Option<String>, Option<u64>)> {
     Ok((Some(message.persistence_id), Some(message.sequence_number)))
 }
 
-/// Where a row says that it belongs, if that is not its place: the keys of journals whose names
-/// contain a `-` may be the same.
+/// The id and number in a row, if they do not match its key: journals whose names contain a `-` may
+/// have the same keys.
 pub(super) fn other_place(id: &PersistenceId, row: &Row) -> Result<Option<String>> {
     let (stored_id, seq) = place_in(&row.item)?;
     let is_other = stored_id.as_ref().is_some_and(|it| it != id.as_str());
@@ -237,7 +235,7 @@ fn time_in(item: &Item) -> u64 {
 impl RowCodec for AkkaRows {
     /// The plugin writes batches too, in no order.
     const COUNTS_MEMBERS: bool = true;
-    /// Emptied items are stored below the low marker alone.
+    /// Emptied items are only below the low marker.
     const DELETES_FROM_START: bool = true;
 
     fn event(&self, id: &PersistenceId, row: &Row) -> Result<Option<(Event, String)>> {
@@ -250,7 +248,7 @@ impl RowCodec for AkkaRows {
 
     fn token(&self, row: &Row) -> Result<Option<Token>> {
         let token = || Ok(token_of(&writer_in(row)?));
-        (!is_forgotten(row)).then(token).transpose()
+        (!has_lost_token(row)).then(token).transpose()
     }
 
     fn is_ours(&self, row: &Row) -> bool {

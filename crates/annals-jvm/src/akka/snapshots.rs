@@ -1,8 +1,8 @@
 //! Snapshots on the `akka` layout: an item for each, under `NAME-P-ID` and its sequence number.
 //!
-//! Guarantees: reads both formats that the plugin ever wrote. The newest is the one of the highest
-//! number, or, where the settings say so and no number is asked for, the one that was saved last.
-//! Trusts: that the table's index over time, where it is used, is a local one.
+//! Reads both formats of the plugin. The newest snapshot is the one with the highest sequence
+//! number, or, if set and the criteria have no number, the one saved last. The index over time must
+//! be a local one.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ impl AkkaSnapshots {
         format!("{}-P-{id}", self.name)
     }
 
-    /// Whether the newest is the one that was saved last. Where numbers are asked for, the plugin
-    /// goes by number whatever the times are, and so do we.
+    /// Whether the newest snapshot is the one saved last. With bounds of sequence numbers, the plugin
+    /// always goes by number, and so do we.
     fn goes_by_time(&self, criteria: &Criteria) -> bool {
         self.order == SnapshotOrder::Timestamp && !criteria.is_numbered()
     }
@@ -95,7 +95,7 @@ impl AkkaSnapshots {
         }
     }
 
-    /// With a page of one where the first one found is the one that is wanted.
+    /// With a page of one if the first result is the wanted one.
     fn query_newest(&self, id: &PersistenceId, criteria: &Criteria) -> Query {
         let query = self.query(id, criteria);
         let is_first = self.goes_by_time(criteria) || !criteria.is_timed();

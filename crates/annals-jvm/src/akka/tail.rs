@@ -1,17 +1,17 @@
-//! The tail: the end of an id's history, and what comes after the event that an append expects.
+//! The tail: the end of an id's history, and the rows after the event that an append expects.
 //!
-//! Guarantees: the highest number that was ever used, whatever the plugin failed to mark, as long as
-//! no whole hundred of numbers is missing. The next number never becomes smaller, also not by a
-//! deletion: two writers that prove the same event to be last at different times want the same
-//! number, or the later one a larger one.
-//! Trusts: that a writer of ours raises the high marker before it acknowledges; where the highest
-//! number is all that is asked for, also [`AkkaRows::is_told`].
+//! Guarantees: finds the highest number ever used, even if the plugin did not raise the high marker,
+//! unless a whole hundred of numbers is missing. The next number never decreases, not even by a
+//! deletion: of two writers that find the same event to be last, the later one gets the same number
+//! or a larger one.
+//! Relies on our writers to raise the high marker before they acknowledge; `highest` also relies on
+//! [`AkkaRows::proves_highest`].
 
 use futures::TryStreamExt;
 
 use super::format::AkkaRows;
 use super::keys::{Marker, PARTITION, hundred};
-use super::row::{is_forgotten, tombstone};
+use super::row::{has_lost_token, tombstone};
 use crate::rows::{After, Head, Markers, Replay, Row, RowAppend, RowCodec, RowTable, Tail, Wanted};
 use annals::journal::Window;
 use annals::{Event, PersistenceId, Result, SequenceNumber};
@@ -21,9 +21,8 @@ pub(super) type Seen = (u64, Option<Row>);
 
 fn tail_of(markers: Markers, last: Option<Row>) -> Tail {
     let row = last.as_ref().map_or(0, |row| row.number);
-    // After a batch whose last member is missing comes that member's number, so that the batch can
-    // never become whole once it is taken. Numbers that the markers name are taken, also where no
-    // row has them.
+    // After a batch without its last member, the next number is that member's, so that the batch can
+    // never be completed. Numbers up to the markers are used, even without a row.
     let next = last.as_ref().and_then(Row::open_end).unwrap_or(row + 1);
     let highest = markers.used().max(row);
     Tail {
@@ -53,16 +52,15 @@ impl RowAppend for AkkaRows {
     /// others.
     const CLOSES_BATCHES: bool = false;
 
-    /// In two rounds, and always with a look at the hundred after the last. Replays look there too,
-    /// and writers must see all that they see, or the two would want different numbers for what
-    /// comes after the same event.
+    /// In two rounds, and always including the hundred after the last. Replays read it too, and
+    /// writers must see the same rows, or they would disagree on the number after an event.
     async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
         let markers = self.all_markers(id).await?;
         self.tail_after(id, markers, None).await
     }
 
-    /// The high markers, and the last row where they point. The rest is read where that row does
-    /// not prove the highest number.
+    /// Reads the high markers, and the last row where they point; more only if that row does not
+    /// prove the highest number.
     async fn highest(&self, id: &PersistenceId) -> Result<u64> {
         let high = self.markers_of(id, &[Marker::High]).await?.high;
         let at = hundred(high);
@@ -97,12 +95,12 @@ impl RowAppend for AkkaRows {
             Some(from) => self.first_append(id, from).await?,
             None => Some(Vec::new()).filter(|_| !is_cut),
         };
-        // Events after the expected one were deleted: they were there.
+        // Events after the expected one existed and are deleted.
         let Some(found) = found else {
             return self.after_deleted(wanted, &tail).await;
         };
         Ok(match (found.first().zip(found.last()), open) {
-            (Some((first, end)), _) if first.token == stamped.token => After::Landed {
+            (Some((first, end)), _) if first.token == stamped.token => After::Stored {
                 end: end.sequence_number.get(),
                 time_ms: first.time_ms,
                 high: tail.markers.high,
@@ -113,7 +111,7 @@ impl RowAppend for AkkaRows {
         })
     }
 
-    /// Raises the high marker where that is due.
+    /// Raises the high marker if needed.
     async fn acknowledge(&self, id: &PersistenceId, mut head: Head) -> Result<Head> {
         if hundred(head.last) * PARTITION > head.high {
             head.high = self.raise_high(id, head.last).await?;
@@ -121,8 +119,8 @@ impl RowAppend for AkkaRows {
         Ok(head)
     }
 
-    /// A removed row frees its key, so a put alone proves nothing where the JVM deletes. Nearly
-    /// always the last event before it is still there.
+    /// If the JVM deletes, a removed row frees its key, so a put alone proves nothing. Usually the
+    /// event before it is still stored.
     async fn is_above_deleted(&self, id: &PersistenceId, head: Head) -> Result<bool> {
         if !self.jvm_deletes() {
             return Ok(true);
@@ -141,19 +139,21 @@ impl RowAppend for AkkaRows {
 }
 
 impl AkkaRows {
-    /// The tail, repaired where it misleads others. The high marker is raised to it: a replay that
-    /// begins after a batch which died does not know where that was to end, and goes as far as the
-    /// marker says.
+    /// The tail, repaired if it would mislead others. Raises the high marker to it: a replay that
+    /// begins after an interrupted batch does not know its end, and reads up to the marker.
     async fn marked_tail(&self, id: &PersistenceId) -> Result<Tail> {
         let mut tail = self.tail(id).await?;
         let last = tail.last.as_ref().map_or(0, |row| row.number);
         if hundred(last) * PARTITION > tail.markers.high {
             tail.markers.high = self.raise_high(id, last).await?;
         }
-        // Whoever asks for the highest number would believe this row. The JVM removed the last event
-        // and failed to remove one of ours before it: a tombstone makes it as our deletion would.
-        let is_told = tail.last.as_ref().is_some_and(|row| self.is_told(row));
-        if is_told && last + 1 < tail.markers.low {
+        // This row would prove a wrong highest number: the JVM removed the last event, but not one
+        // of ours before it. Put a tombstone, as our deletion would.
+        let proves_highest = tail
+            .last
+            .as_ref()
+            .is_some_and(|row| self.proves_highest(row));
+        if proves_highest && last + 1 < tail.markers.low {
             let key = self.keys.event(id, tail.markers.low - 1);
             let item = tombstone(self.base.table.key().item_of(&key));
             self.base.put_new(item).await?;
@@ -161,8 +161,8 @@ impl AkkaRows {
         Ok(tail)
     }
 
-    /// The first events that count from a number on, of one append; `None` where some from there on
-    /// are deleted, so that nobody can say whether those found are the first.
+    /// The events of the first append from a number on; `None` if some events from there on are
+    /// deleted, so that it may not be the first.
     async fn first_append(
         &self,
         id: &PersistenceId,
@@ -182,23 +182,23 @@ impl AkkaRows {
         Ok(Some(found).filter(|_| !replay.is_cut))
     }
 
-    /// Whether the append is the first one that counts after what it expected, deleted by now in
-    /// whole or in part. Where that was forgotten of its first events, its last may still show it.
+    /// Whether the append is the first one after its expected event, even if partly or fully deleted
+    /// since. If its first events have lost their token, its last may still have it.
     async fn after_deleted(&self, wanted: &Wanted<'_>, tail: &Tail) -> Result<After> {
         let Wanted { id, last, stamped } = *wanted;
-        let mut has_forgotten = false;
+        let mut is_token_lost = false;
         let expected_end = last + stamped.append.events.len() as u64;
         let mut rows = self.rows(id, (last + 1, tail.highest));
         while let Some(row) = rows.try_next().await? {
-            if has_forgotten && row.number > expected_end {
+            if is_token_lost && row.number > expected_end {
                 break;
             }
-            if is_forgotten(&row) {
-                has_forgotten = true;
+            if has_lost_token(&row) {
+                is_token_lost = true;
             } else if row.is_end() {
-                // A last member is put when all others are stored.
+                // The last member is put after all others.
                 if self.token(&row)? == Some(stamped.token) {
-                    return Ok(After::Landed {
+                    return Ok(After::Stored {
                         end: row.number,
                         time_ms: self.time_ms(&row),
                         high: tail.markers.high,
@@ -207,30 +207,30 @@ impl AkkaRows {
                 break;
             }
         }
-        Ok(match has_forgotten {
+        Ok(match is_token_lost {
             true => After::Forgotten,
             false => After::Taken(Vec::new()),
         })
     }
 
-    /// The highest number where the last row of the high marker's hundred and what is next to it
-    /// prove it; `None` where more must be read.
+    /// The highest number, if the last row of the high marker's hundred and its neighbours prove it;
+    /// `None` if more must be read.
     async fn highest_by(&self, id: &PersistenceId, row: &Row) -> Result<Option<u64>> {
         let at = hundred(row.number);
         let after = self.first_row(self.keys.last_of(id, at + 1));
-        if self.is_told(row) {
+        if self.proves_highest(row) {
             let is_full = row.number % PARTITION == PARTITION - 1;
             let is_last = !is_full || after.await?.is_none();
             return Ok(is_last.then_some(row.number));
         }
-        // A row that somebody failed to delete is before a low marker, which is at most one number
-        // after the last: in this hundred, or where the next one begins.
+        // A row that the JVM failed to delete is below a low marker, which is at most one after the
+        // last number: in this hundred, or at the start of the next.
         let (after, low) = futures::try_join!(after, self.low_near(id, at))?;
         let is_near = after.is_none() && low <= (at + 1) * PARTITION;
         Ok(is_near.then(|| row.number.max(low.saturating_sub(1))))
     }
 
-    /// The last number that anything of an id may be stored at; 0 where there is nothing of it.
+    /// The last number that may have a row; 0 if the id has none.
     pub(super) async fn extent(&self, id: &PersistenceId) -> Result<u64> {
         let markers = self.all_markers(id).await?;
         let at = hundred(markers.used());
@@ -239,27 +239,27 @@ impl AkkaRows {
         Ok(tail.map_or(0, |tail| tail.highest.max(tail.next.saturating_sub(1))))
     }
 
-    /// Whether the last row of the high marker's hundred proves the highest number, unless it is the
-    /// last of the hundred, without the low markers and without a look after that hundred.
+    /// Whether the last row of the high marker's hundred proves the highest number (unless it is the
+    /// last of its hundred) without reading the low markers or the next hundred.
     ///
-    /// - After a row of ours there is none in the next hundred. When it was put there was none, or
-    ///   its number would have been after that one. What we put later comes one after the other: in
-    ///   the next hundred only after the last number of this one, or as the end of a batch that
-    ///   this row shows to be open, or marked before it is acknowledged.
-    /// - A row of ours is not below the low marker without those after it: our deletions put an
-    ///   emptied item for each. Where others remove items (`jvm-deletes`) that does not hold.
+    /// - After a row of ours the next hundred has none. It had none when the row was put, or the row
+    ///   would have got a later number. Later puts are in order: the next hundred is used only after
+    ///   the last number of this one, or for the end of a batch that this row shows to be open, or
+    ///   after the marker is raised.
+    /// - If a row of ours is below the low marker, so are those after it: our deletions empty each
+    ///   item. This does not hold if the JVM removes items (`jvm-deletes`).
     ///
-    /// Of a row that the JVM wrote neither holds: it rejects events and goes on after them without a
-    /// marker, and forgets items that it failed to delete. Of ours it would fail to hold where the
-    /// JVM went on with the id and stored nothing more in its hundred nor marked the next: then this
-    /// returns too little, and an append after it is refused with the events that are there.
-    pub(super) fn is_told(&self, row: &Row) -> bool {
+    /// Neither holds for a row of the JVM: it skips the numbers of rejected events without raising
+    /// the marker, and does not retry failed deletions. For a row of ours this fails only if the JVM
+    /// continued the id, stored nothing more in this hundred and did not mark the next: then the
+    /// result is too low, and an append after it gets a conflict with the events that are stored.
+    pub(super) fn proves_highest(&self, row: &Row) -> bool {
         self.is_ours(row) && row.is_live() && row.is_end() && !self.jvm_deletes()
     }
 
-    /// The end, unless there is nothing of an id: no marker, and no row in the first hundred. All
-    /// that ever counted began there, and what is deleted from there leaves a low marker. After it
-    /// there may be members of a first batch that was never acknowledged; a writer meets them.
+    /// The end; `None` for an id with no marker and no row in the first hundred. Every history begins
+    /// there, and its deletion leaves a low marker. There may be later members of a first batch that
+    /// was never acknowledged; a writer gets a conflict with them.
     async fn tail_if_any(
         &self,
         id: &PersistenceId,
@@ -273,7 +273,7 @@ impl AkkaRows {
         self.tail_after(id, markers, Some(seen)).await.map(Some)
     }
 
-    /// The end that these markers lead to. What was seen of a hundred is not read again.
+    /// The end according to these markers. A hundred that was read is not read again.
     pub(super) async fn tail_after(
         &self,
         id: &PersistenceId,
@@ -292,7 +292,7 @@ impl AkkaRows {
                 last = Some(row);
                 after = look(at + 1).await?;
             }
-            // A writer that took the number of a long batch's last member may not have marked it.
+            // A writer that used the last number of a long batch may not have raised the marker.
             let far = last.as_ref().and_then(Row::open_end).map(hundred);
             let Some(far) = far.filter(|far| *far > at + 1) else {
                 break;
@@ -302,7 +302,7 @@ impl AkkaRows {
                 break;
             }
             at = far - 1;
-            // Replays do not look that far: it must not be reported before they do.
+            // Replays do not read that far, so it must not be reported yet.
             markers.high = self.raise_high(id, far * PARTITION).await?;
         }
         let at = last.is_some().then_some(at);

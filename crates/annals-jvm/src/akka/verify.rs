@@ -1,5 +1,5 @@
-//! Verification on the `akka` layout: markers in shards, emptied items, and numbers that came while
-//! others were read.
+//! Verification on the `akka` layout: markers in shards, emptied items, and rows that were stored
+//! while others were read.
 //!
 //! Never lowers a marker that can be read.
 
@@ -16,14 +16,14 @@ use annals::verify::Problem;
 use annals::{PersistenceId, Result};
 
 const DEAD: &str =
-    "its writer was interrupted or refused; replay skips it, and its numbers stay taken";
+    "its writer was interrupted or got a conflict; replay skips it, and its numbers are not reused";
 const DELETED: &str = "lowering it would bring deleted events back";
 const UNKNOWN: &str = "how far events are deleted is not stored anywhere else; put the right number into the marker, without its checksum";
 
-/// After so many empty hundreds the next one that is read is the one that a marker names: a wrong
-/// marker may name one that is never reached.
+/// After this many empty hundreds, continue at the marker's hundred: a wrong marker may be too far
+/// away to read every hundred up to it.
 const EMPTY_MAX: u64 = 10_000;
-/// Of how many numbers that are missing it is checked whether they have come meanwhile.
+/// How many missing numbers are read again, in case they were stored meanwhile.
 const LATE_MAX: u64 = 10_000;
 
 impl RowVerify for AkkaRows {
@@ -51,12 +51,12 @@ impl RowVerify for AkkaRows {
         other_place(id, row).ok().flatten()
     }
 
-    /// An emptied item proves that everything up to it was deleted: by a deletion that came while
-    /// rows were read, or before the marker was lost.
+    /// An emptied item proves that everything up to it was deleted: by a concurrent deletion, or
+    /// before the marker was lost.
     async fn check_deleted(&self, checker: &mut Checker<'_, Self>, row: &Row) -> Result<()> {
         let (id, number) = (checker.id, row.number);
         let now = self.read_markers(id).await?.markers;
-        // Deletions go from the first event on, so everything before it is to be deleted too.
+        // Deletions start at the first event, so everything before it is deleted too.
         if checker.last == 0 {
             checker.markers.done = number;
         }
@@ -88,7 +88,7 @@ impl RowVerify for AkkaRows {
         let is_alone = begin == end;
         let is_short = is_alone || met + low.saturating_sub(begin) + unread < count;
         if is_short && (is_alone || !self.has_all(checker.id, begin.max(low), end).await?) {
-            let detail = format!("{met} of {count} events are there");
+            let detail = format!("{met} of {count} events are stored");
             let damage = Damage::new(Problem::IncompleteBatch, (begin, end), detail);
             checker.findings.leave(damage, DEAD);
         }
@@ -123,16 +123,16 @@ impl RowVerify for AkkaRows {
         self.check_damaged(checker).await?;
         let (last, due) = (checker.last, hundred(checker.last) * PARTITION);
         if due > high && !is_repaired {
-            let detail = format!("it is {high}, and events go on in the hundred of {due}");
+            let detail = format!("it is {high}, and there are events in the hundred of {due}");
             let findings = &mut checker.findings;
             if findings.repair(Damage::new(Problem::HighMark, (due, last), detail)) {
                 self.raise_high(checker.id, last).await?;
             }
         }
-        // Everything is deleted up to where no event was ever marked.
+        // The low marker is after the high one.
         let is_unknown = !checker.is_proven && checker.hidden.is_empty() && last == 0;
         if is_unknown && low > high + PARTITION {
-            let detail = format!("it is {low}, and no event was ever marked as high as that");
+            let detail = format!("it is {low}, which is above the high marker");
             let findings = &mut checker.findings;
             findings.leave(Damage::new(Problem::LowMark, (low, low), detail), DELETED);
         }
@@ -141,7 +141,7 @@ impl RowVerify for AkkaRows {
 }
 
 impl AkkaRows {
-    /// The rows of the next hundred, and how far that was; `None` at the end.
+    /// The rows of the next hundred, and its last number; `None` at the end.
     async fn verify_hundred(
         &self,
         id: &PersistenceId,
@@ -150,7 +150,7 @@ impl AkkaRows {
     ) -> Result<Option<(Vec<VerifyRow>, (u64, u64))>> {
         let first = (at * PARTITION).max(1);
         let items = self.items_between(id, first, u64::MAX).await?;
-        // Deleted hundreds are empty; after the markers an empty one is the end.
+        // Deleted hundreds are empty. After the markers, an empty one is the end.
         if items.is_empty() && at > hundred(markers.used()) {
             return Ok(None);
         }
@@ -185,7 +185,7 @@ impl AkkaRows {
         })
     }
 
-    /// Whether all these numbers are there by now: rows are not read all at one moment.
+    /// Whether all these numbers are stored by now: rows are not read atomically.
     async fn has_all(&self, id: &PersistenceId, from: u64, to: u64) -> Result<bool> {
         if from > to || to - from > LATE_MAX {
             return Ok(false);
@@ -197,8 +197,8 @@ impl AkkaRows {
         Ok(count == to + 1 - from)
     }
 
-    /// Markers that are not as they were written. A high marker is a hint that the events make up
-    /// for; a low marker is the truth, unless it is stored twice.
+    /// Checks damaged markers. A high marker can be rebuilt from the events; a low marker only if its
+    /// number is stored twice.
     async fn check_damaged(&self, checker: &mut Checker<'_, Self>) -> Result<()> {
         let used = checker.last.max(checker.markers.low.saturating_sub(1));
         let shards = u64::from(self.keys.shards);
@@ -206,7 +206,7 @@ impl AkkaRows {
             let (detail, said) = (error_chain(&one.error), one.value().unwrap_or(0));
             let (problem, right) = match one.marker {
                 Marker::Low => (Problem::LowMark, one.stored_twice()),
-                // The last hundred that the shard is for; without one it says nothing.
+                // The last hundred of the shard; without one the marker is not needed.
                 Marker::High => {
                     let (at, shard) = (hundred(used), u64::from(one.shard));
                     let back = (at + shards - shard % shards) % shards;

@@ -1,16 +1,15 @@
-//! What is too much for the parser, found in a file's tokens before it sees them: it works by
-//! recursion, and a stack that overflows ends the process without a word.
+//! Limits that are checked in a file's tokens before parsing: the parser is recursive, and a stack
+//! overflow would abort the process.
 //!
-//! Promises: a file that passes is parsed and resolved on [`STACK`]; one that does not is refused
-//! with the line. Includes that nobody could follow are found here as well.
-//! Trusts: the parser for everything else that can be wrong.
+//! A file within the limits is parsed and resolved on [`STACK`]; another is an error with its line.
+//! Includes that cannot be resolved are found here as well.
 
 use std::path::{Path, PathBuf};
 
 use annals::{Error, Result};
 use hocon::{Token, TokenKind};
 
-/// How much stack the parser gets: for the limits below several times over.
+/// The parser's stack size, several times what the limits below need.
 pub(super) const STACK: usize = 256 << 20;
 
 const BYTES_MAX: u64 = 16 << 20;
@@ -21,7 +20,7 @@ const LINKS_MAX: usize = 2_000;
 /// Files that include each other.
 const INCLUDES_DEEP_MAX: usize = 16;
 
-/// The text of a file and of nothing larger.
+/// Reads a file of limited size.
 pub(super) fn read(path: &Path) -> Result<String> {
     let refuse = |what: &str| Error::invalid(format!("{what}. file=`{}`", path.display()));
     let file = std::fs::metadata(path)
@@ -34,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| refuse("a configuration is UTF-8"))
 }
 
-/// Checks a file and what it includes; the includes that are not there are added to `missing`.
+/// Checks a file and its includes; adds includes that do not exist to `missing`.
 pub(super) fn check(path: &Path, text: &str, missing: &mut Vec<String>) -> Result<()> {
     check_file(path, text, missing, &mut Vec::new())
 }
@@ -100,13 +99,9 @@ fn check_depth(path: &Path, tokens: &[Token]) -> Result<()> {
                 (depth, key, is_value) = (depth + key + 1, 0, false);
             }
             TokenKind::RBrace | TokenKind::RBracket => {
-                // The parser would take the file as ended here, and pass over the rest.
+                // The parser would end the file here, and ignore the rest.
                 let Some(before) = outer.pop() else {
-                    return Err(refused(
-                        path,
-                        token.line,
-                        "a bracket closes what none opened",
-                    ));
+                    return Err(refused(path, token.line, "unmatched closing bracket"));
                 };
                 (depth, key, is_value) = (before, 0, false);
             }
@@ -139,12 +134,12 @@ struct Include {
     is_required: bool,
     /// From the class path, a URL or a package.
     is_foreign: bool,
-    /// Looked for from the working directory, not from the file's.
+    /// Relative to the working directory, not to the file.
     is_file: bool,
 }
 
 impl Include {
-    /// Where the parser looks for it.
+    /// The path where the parser looks for it.
     fn candidates(&self, from: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         let base = match self.is_file {
             true => Path::new(""),
@@ -165,7 +160,7 @@ fn has_extension(path: &Path, want: &str) -> bool {
     path.extension().is_some_and(|extension| extension == want)
 }
 
-/// `include "name"` and `include required(file("name"))`, where a key could stand.
+/// Parses `include "name"` and `include required(file("name"))` at the position of a key.
 fn includes(tokens: &[Token]) -> Vec<Include> {
     let mut found = Vec::new();
     let mut begins_field = true;

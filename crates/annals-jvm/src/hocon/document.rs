@@ -1,9 +1,8 @@
-//! A configuration as keys and values, with the plugins' own defaults below it.
+//! A configuration as keys and values, over the plugins' defaults.
 //!
-//! Promises: includes and substitutions are followed as on the JVM, where `reference.conf` lies
-//! below every file, so that `${dynamodb-journal}` means something; which values are only the
-//! defaults is remembered.
-//! Never: prints a value.
+//! Includes and substitutions are resolved as on the JVM, with the plugin's `reference.conf` as the
+//! fallback, so that `${dynamodb-journal}` resolves. Defaults are told apart from values that the
+//! file sets. Values are never printed.
 
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use hocon::{Config, HoconError, HoconValue, ParseOptions, ResolveOptions, Scalar
 use super::bounds::{self, refused};
 use super::keys::{AWS_CLIENT, JOURNAL, READ_JOURNAL, Row, SNAPSHOTS};
 
-/// Who wrote the plugin; each has table names of its own.
+/// The plugin's core; each has its own table names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
     Akka,
@@ -23,7 +22,7 @@ pub(super) enum Flavour {
 impl Flavour {
     pub(super) const ALL: [Self; 2] = [Self::Akka, Self::Pekko];
 
-    /// What the core's settings are below, and what the tables' names begin with.
+    /// The prefix of the core's settings and of the table names.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Akka => "akka",
@@ -31,7 +30,7 @@ impl Flavour {
         }
     }
 
-    /// Whose configuration it is: by the plugin's class, or by the core whose settings are there.
+    /// Detects the core by the plugin's class, or by the settings in the file.
     fn of(config: &Config) -> Option<Self> {
         let is_named = |flavour: &Self| {
             let classes = ["dynamodb-journal.class", "dynamodb-snapshot-store.class"];
@@ -49,34 +48,34 @@ impl Flavour {
     }
 }
 
-/// One value, and where it is.
+/// A value and its path.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) path: Vec<String>,
     pub(super) value: Value,
-    /// Whether it is the plugin's own, set by nobody.
+    /// Whether it is the plugin's default.
     pub(super) is_default: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// A text, number or truth value, as it was written.
+    /// A string, number or boolean, as written.
     Scalar(String),
     Null,
     List,
-    /// A substitution that nothing defines.
+    /// An undefined substitution.
     Unresolved,
 }
 
-/// All the values that somebody set in a configuration, in the order of the file.
+/// The values that a configuration sets, in the order of the file.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) leaves: Vec<Leaf>,
-    /// The plugin's own, and copies of them: few.
+    /// The plugin's defaults, and copies of them: few.
     defaults: Vec<Leaf>,
-    /// Whose it is, where that can be told.
+    /// The core, if it can be detected.
     pub(super) flavour: Option<Flavour>,
-    /// The includes that were not there.
+    /// The includes that do not exist.
     pub(super) missing: Vec<String>,
 }
 
@@ -90,11 +89,11 @@ impl Document {
         let options = ParseOptions::defaults().with_resolve_substitutions(false);
         let own = hocon::parse_string_with_options(&text, options.clone().with_base_dir(folder))
             .map_err(fault)?;
-        // What is not our business may refer to what only the JVM has.
+        // Other sections may refer to values that only the JVM has.
         let lenient = || ResolveOptions::defaults().with_allow_unresolved(true);
         let flavour = Flavour::of(&own.resolve(lenient()).map_err(fault)?);
         let mut reference = reference(flavour.unwrap_or(Flavour::Akka));
-        // Its defaults are many, and most files have nothing to do with them.
+        // It has many defaults, and most files do not need them.
         if ["j5ik2o", "include"].iter().any(|word| text.contains(word)) {
             reference.push_str(&super::j5ik2o::reference(MARKS));
         }
@@ -125,13 +124,13 @@ impl Document {
         })
     }
 
-    /// Whether anything is set below this path, by somebody.
+    /// Whether the file sets anything below this path.
     pub(super) fn has(&self, section: &[String]) -> bool {
         let mut leaves = self.leaves.iter();
         leaves.any(|leaf| leaf.path.starts_with(section))
     }
 
-    /// Whether the section is the plugin's own, or a copy of it that somebody made.
+    /// Whether the section is the plugin's own, or a copy of it.
     pub(super) fn is_copy(&self, section: &[String]) -> bool {
         let mut defaults = self.defaults.iter();
         defaults.any(|leaf| leaf.path.starts_with(section))
@@ -152,11 +151,11 @@ fn quoted(key: &str) -> String {
     }
 }
 
-/// What stands around a default, so that it is known again after substitution. Neither is a
-/// character that a text may hold.
+/// Enclose a default, so that it is recognised after substitution. Both are noncharacters, which no
+/// text contains.
 const MARKS: [char; 2] = ['\u{fdd0}', '\u{fdd1}'];
 
-/// What lies below every file: the plugin's defaults, marked.
+/// The plugin's defaults, marked, as a fallback of every file.
 fn reference(flavour: Flavour) -> String {
     let mut text = String::new();
     let [begin, end] = MARKS;
@@ -222,7 +221,7 @@ fn flatten(path: Vec<String>, value: &HoconValue, leaves: &mut Vec<Leaf>) {
     });
 }
 
-/// What the parser found wrong, with the line and without what stands there.
+/// The parser's error, with the line but without its text.
 fn fault(path: &Path, error: HoconError) -> Error {
     let (line, what) = match &error {
         HoconError::Parse(error) => (error.line, &error.message),
@@ -240,7 +239,7 @@ fn fault(path: &Path, error: HoconError) -> Error {
     refused(path, line, &without_contents(what))
 }
 
-/// The parser's words without what it quotes out of the file, which may be a secret.
+/// The parser's message without quotes from the file, which may be secrets.
 pub(super) fn without_contents(message: &str) -> String {
     let mut parts = message.split('"');
     let mut kept = parts.next().unwrap_or_default().to_owned();

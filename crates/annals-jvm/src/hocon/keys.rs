@@ -1,28 +1,28 @@
 //! Every key of akka- and pekko-persistence-dynamodb 1.x, and of the core's persistence, that a
 //! configuration may hold: whether it works here, and why not where it does not.
 //!
-//! Promises: `docs/settings.md` has exactly these rows; a test holds it to them.
+//! A test checks that `docs/settings.md` has exactly these rows.
 
 use Fate::{NotApplicable, Same, Works};
 
-/// A key below its section; one that ends in `.*` stands for all that begin so.
+/// A key below its section; `.*` at its end matches every key with that prefix.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// What the JVM side takes where nobody sets it; empty: nothing.
+    /// The default on the JVM; empty if there is none.
     pub(super) default: &'static str,
     pub(super) fate: Fate,
 }
 
-/// What becomes of a key.
+/// How a key is imported.
 #[derive(Debug)]
 pub(super) enum Fate {
-    /// It is a setting of the same name; the text is what else there is to say.
+    /// It is a setting of the same name; the text is a note.
     Works(
         Kind,
         #[cfg_attr(not(test), expect(dead_code, reason = "for the docs, by a test"))] &'static str,
     ),
-    /// It has to be what the journal's section has.
+    /// It must equal the value in the journal's section.
     Same,
     /// It has no meaning outside the JVM, for this reason.
     NotApplicable(&'static str),
@@ -34,11 +34,11 @@ pub(super) enum Kind {
     Text,
     /// The name of a table.
     Table,
-    /// The address of DynamoDB, which on the JVM side need not have a scheme.
+    /// The address of DynamoDB, which needs no scheme on the JVM.
     Endpoint,
     /// The scheme of an address that has none.
     Protocol,
-    /// A name in small letters.
+    /// A lowercase name.
     Choice,
     Count,
     /// Milliseconds; 0 is no limit on the JVM side.
@@ -59,16 +59,16 @@ const fn row(name: &'static str, default: &'static str, fate: Fate) -> Row {
 }
 
 const CLASS: Fate = NotApplicable("names a class of the JVM");
-const THREADS: Fate = NotApplicable("threads of the JVM; there is nothing like them to set");
+const THREADS: Fate = NotApplicable("threads of the JVM");
 const CREDENTIALS: Fate = NotApplicable(
-    "credentials are never settings; leave them to AWS's own chain, such as AWS_PROFILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a role",
+    "credentials are never settings; use AWS's own chain, such as AWS_PROFILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a role",
 );
 const TRACING: Fate =
     NotApplicable("requests are counted, for --cost and as metrics, and not logged one by one");
-const BATCHES: Fate = NotApplicable("batches are always as large as DynamoDB takes them");
-const NTLM: Fate = NotApplicable("for NTLM, which the client does not speak");
+const BATCHES: Fate = NotApplicable("batches always have DynamoDB's maximum size");
+const NTLM: Fate = NotApplicable("for NTLM, which the client does not support");
 const BREAKER: Fate = NotApplicable(
-    "aws-client-config.client-execution-timeout and aws-client-config.max-error-retry bound every operation",
+    "aws-client-config.client-execution-timeout and aws-client-config.max-error-retry limit every operation",
 );
 const ADAPTERS: Fate = NotApplicable("adapters are classes of the JVM");
 
@@ -80,7 +80,7 @@ pub(super) const JOURNAL: &[Row] = &[
         "",
         Works(
             Kind::Endpoint,
-            "the import adds the scheme and, where the address is AWS's, `region`",
+            "the import adds the scheme and, for an AWS address, `region`",
         ),
     ),
     row(
@@ -117,12 +117,12 @@ pub(super) const JOURNAL: &[Row] = &[
     row(
         "fixes.high-distrust",
         "false",
-        NotApplicable("the highest number is never taken from its marker alone, as with `true`"),
+        NotApplicable("the highest sequence number is always verified, as with `true`"),
     ),
 ];
 
-/// `aws-client-config`, in the sections of the journal and of the snapshots. Each is `default`
-/// unless it is set, which leaves the client as it is.
+/// `aws-client-config`, in the sections of the journal and of the snapshots. `default` means the
+/// client's default.
 pub(super) const AWS_CLIENT: &[Row] = &[
     row(
         "aws-client-config.client-execution-timeout",
@@ -143,13 +143,13 @@ pub(super) const AWS_CLIENT: &[Row] = &[
         "aws-client-config.connection-ttl",
         "",
         NotApplicable(
-            "connections have no age; idle ones end after aws-client-config.connection-max-idle-millis",
+            "connections have no maximum age; idle ones are closed after aws-client-config.connection-max-idle-millis",
         ),
     ),
     row(
         "aws-client-config.local-address",
         "",
-        NotApplicable("the operating system chooses the address, by its routes"),
+        NotApplicable("the operating system chooses the address"),
     ),
     row(
         "aws-client-config.max-connections",
@@ -161,21 +161,18 @@ pub(super) const AWS_CLIENT: &[Row] = &[
         "",
         Works(
             Kind::Count,
-            "of one request; unset, client-execution-timeout alone ends the retries",
+            "for one request; unset, only client-execution-timeout limits the retries",
         ),
     ),
     row(
         "aws-client-config.preemptive-basic-proxy-auth",
         "",
-        NotApplicable("a proxy's credentials are always sent unasked"),
+        NotApplicable("proxy credentials are always sent preemptively"),
     ),
     row(
         "aws-client-config.protocol",
         "",
-        Works(
-            Kind::Protocol,
-            "as the scheme of `endpoint`, where that has none; no setting of its own",
-        ),
+        Works(Kind::Protocol, "as the scheme of an `endpoint` without one"),
     ),
     row("aws-client-config.proxy-domain", "", NTLM),
     row(
@@ -183,7 +180,7 @@ pub(super) const AWS_CLIENT: &[Row] = &[
         "",
         Works(
             Kind::Text,
-            "with proxy-port; unset, HTTPS_PROXY and its like are asked",
+            "with proxy-port; unset, HTTPS_PROXY and similar variables are used",
         ),
     ),
     row(
@@ -206,7 +203,7 @@ pub(super) const AWS_CLIENT: &[Row] = &[
     row(
         "aws-client-config.response-metadata-cache-size",
         "",
-        NotApplicable("a cache of the JVM's SDK, for its diagnosis"),
+        NotApplicable("a diagnostic cache of the JVM's SDK"),
     ),
     row(
         "aws-client-config.signer-override",
@@ -223,13 +220,13 @@ pub(super) const AWS_CLIENT: &[Row] = &[
         "",
         Works(
             Kind::Millis,
-            "until the answer begins, with the time to connect; request-timeout bounds the rest of it",
+            "until the response starts, including the time to connect; request-timeout limits the rest",
         ),
     ),
     row(
         "aws-client-config.use-expect-continue",
         "",
-        NotApplicable("requests are small, and sent at once"),
+        NotApplicable("requests are small"),
     ),
     row(
         "aws-client-config.use-gzip",
@@ -240,24 +237,24 @@ pub(super) const AWS_CLIENT: &[Row] = &[
         "aws-client-config.use-reaper",
         "",
         NotApplicable(
-            "idle connections always end, after aws-client-config.connection-max-idle-millis",
+            "idle connections are always closed, after aws-client-config.connection-max-idle-millis",
         ),
     ),
     row(
         "aws-client-config.use-tcp-keepalive",
         "",
         NotApplicable(
-            "the client cannot; idle connections end after aws-client-config.connection-max-idle-millis",
+            "not supported by the client; idle connections are closed after aws-client-config.connection-max-idle-millis",
         ),
     ),
     row(
         "aws-client-config.user-agent",
         "",
-        Works(Kind::Text, "stands before the SDK's own words"),
+        Works(Kind::Text, "precedes the SDK's own user agent"),
     ),
 ];
 
-/// What the core reads in a journal's section, and in `journal-plugin-fallback` where it is not.
+/// The core's keys in a journal's section, or else in `journal-plugin-fallback`.
 pub(super) const JOURNAL_CORE: &[Row] = &[
     row(
         "replay-filter.mode",
@@ -267,7 +264,7 @@ pub(super) const JOURNAL_CORE: &[Row] = &[
     row(
         "replay-filter.window-size",
         "100",
-        NotApplicable("rows come in order, each number once, so nothing has to be held back"),
+        NotApplicable("rows come in order, each number once, so nothing is buffered"),
     ),
     row(
         "replay-filter.max-old-writers",
@@ -277,7 +274,7 @@ pub(super) const JOURNAL_CORE: &[Row] = &[
     row(
         "replay-filter.debug",
         "off",
-        NotApplicable("what is found is reported in any case"),
+        NotApplicable("findings are always reported"),
     ),
     row("circuit-breaker.max-failures", "10", BREAKER),
     row("circuit-breaker.call-timeout", "10s", BREAKER),
@@ -290,18 +287,18 @@ pub(super) const JOURNAL_CORE: &[Row] = &[
     row(
         "replay-batch-size",
         "1000",
-        NotApplicable("a replay is a stream, as fast as it is read"),
+        NotApplicable("a replay is a stream with backpressure"),
     ),
     row(
         "write-response-global-order",
         "on",
-        NotApplicable("an append is answered to whoever made it, in no order with others"),
+        NotApplicable("each append has its own response, in no order with others"),
     ),
     row("event-adapters.*", "", ADAPTERS),
     row("event-adapter-bindings.*", "", ADAPTERS),
 ];
 
-/// `dynamodb-snapshot-store`, or the section that is chosen in its place.
+/// `dynamodb-snapshot-store`, or the section chosen instead.
 pub(super) const SNAPSHOTS: &[Row] = &[
     row("class", "the plugin's", CLASS),
     row("endpoint", "the journal's", Same),
@@ -320,7 +317,7 @@ pub(super) const SNAPSHOTS: &[Row] = &[
     row("aws-api-limits.*", "the journal's", Same),
 ];
 
-/// What the core reads in a snapshot store's section, and in `snapshot-store-plugin-fallback`.
+/// The core's keys in a snapshot store's section, or else in `snapshot-store-plugin-fallback`.
 pub(super) const SNAPSHOTS_CORE: &[Row] = &[
     row("circuit-breaker.max-failures", "5", BREAKER),
     row("circuit-breaker.call-timeout", "20s", BREAKER),
@@ -328,7 +325,7 @@ pub(super) const SNAPSHOTS_CORE: &[Row] = &[
     row(
         "snapshot-is-optional",
         "false",
-        NotApplicable("whoever recovers decides whether to go on without a snapshot"),
+        NotApplicable("the caller of a recovery decides whether to continue without a snapshot"),
     ),
 ];
 
@@ -348,7 +345,7 @@ pub(super) const CORE: &[Row] = &[
     row(
         "max-concurrent-recoveries",
         "50",
-        NotApplicable("aws-client-config.max-connections bounds what is under way"),
+        NotApplicable("aws-client-config.max-connections limits the requests in flight"),
     ),
     row(
         "journal.auto-start-journals",
@@ -393,7 +390,7 @@ mod tests {
         let fate = match &row.fate {
             Works(_, "") => "works".to_owned(),
             Works(_, note) => format!("works; {note}"),
-            Same => "works, where it is what the journal has; anything else is reported".to_owned(),
+            Same => "must equal the journal's; a difference is reported".to_owned(),
             NotApplicable(why) => format!("not applicable: {why}"),
         };
         format!("| `{}` | {} | {fate} |", row.name, code(row.default)).replace("|  |", "| |")
@@ -421,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_works_is_a_setting_of_that_name() {
+    fn every_working_key_is_a_setting() {
         let settings = super::super::tests::Settings::all();
         let rows = [JOURNAL, AWS_CLIENT, JOURNAL_CORE, SNAPSHOTS, READ_JOURNAL];
         for row in rows.into_iter().flatten() {

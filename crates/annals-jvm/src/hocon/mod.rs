@@ -1,10 +1,8 @@
-//! A HOCON configuration of akka- or pekko-persistence-dynamodb becomes settings; that of j5ik2o's
-//! plugin does so in a folder of its own.
+//! Imports a HOCON configuration of akka- or pekko-persistence-dynamodb as settings; `j5ik2o` does
+//! the same for j5ik2o's plugin.
 //!
-//! Promises: every key of the file is taken, or reported with the reason why it is not; what is
-//! printed is read back as the same settings.
-//! Trusts: `keys` for what each key means.
-//! Never: prints a credential, or a value that is not a setting.
+//! Every key of the file is imported or reported with a reason. The printed settings read back the
+//! same. Credentials, and values that are not settings, are never printed.
 
 mod bounds;
 mod document;
@@ -33,35 +31,34 @@ use self::keys::{
 };
 use self::sections::{Place, Sections};
 
-/// What was found in a configuration.
+/// The result of an import.
 ///
 /// See [`import_hocon`](crate::import_hocon) for an example.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Imported {
-    /// The settings, as `annals.toml` has them.
+    /// The settings, as in `annals.toml`.
     pub settings: Table,
-    /// The keys that are no settings.
+    /// The keys that were not imported.
     pub not_taken: Vec<NotTaken>,
 }
 
-/// A key that is no setting. See [`import_hocon`](crate::import_hocon) for an
+/// A key that was not imported. See [`import_hocon`](crate::import_hocon) for an
 /// example.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotTaken {
     /// Its full path.
     pub key: String,
-    /// Why it was not taken.
+    /// Why it was not imported.
     pub reason: String,
 }
 
-/// Says what is wrong with settings, if anything: the caller knows more of `annals.toml` than the
-/// settings of layouts. See [`import_hocon`](crate::import_hocon) for an example.
+/// Checks the imported settings, including those that are not the layout's. See
+/// [`import_hocon`](crate::import_hocon) for an example.
 pub type Check = fn(&Table) -> Result<(), String>;
 
-/// The settings in a file: of the journal in `section`, or of the one that the file itself
-/// chooses.
+/// The settings of the journal in `section`, or of the one that the file chooses.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().expect("a folder");
@@ -73,7 +70,7 @@ pub type Check = fn(&Table) -> Result<(), String>;
 /// ```
 ///
 /// # Errors
-/// `Invalid` where the file cannot be read or understood, has no settings of the plugin, or
+/// `Invalid` if the file cannot be read or understood, has no settings of the plugin, or
 /// settings that `check` refuses.
 pub fn import(file: &Path, section: Option<&str>, check: Check) -> Result<Imported> {
     let work = || {
@@ -84,11 +81,11 @@ pub fn import(file: &Path, section: Option<&str>, check: Check) -> Result<Import
             let sections = Sections::find(&document, section)?;
             Import::new(&document, &sections).run()?
         };
-        // Each value is of its kind by now; what is left is a number that is too large.
+        // Each value has its type by now, but a number may be too large.
         let checked = check(&imported.settings).and_then(|()| check_tables(&imported.settings));
         checked.map_err(|problem| {
             let problem = problem.replace('\n', " ");
-            let message = format!("the configuration has what cannot be set: {problem}");
+            let message = format!("the configuration has a value that cannot be set: {problem}");
             Error::invalid(message.trim())
         })?;
         Ok(imported)
@@ -133,7 +130,7 @@ impl<'a> Import<'a> {
         self.set("layout", "akka".into());
         for name in &self.document.missing {
             let key = format!("include {}", serde_json::Value::from(name.as_str()));
-            self.leave(key, "not found; what it holds is not imported");
+            self.leave(key, "not found; its content is not imported");
         }
         for leaf in &self.document.leaves {
             self.leaf(leaf)?;
@@ -161,7 +158,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Takes the value, or returns why not.
+    /// Imports the value, or returns why not.
     fn of_tables(
         &mut self,
         leaf: &Leaf,
@@ -197,17 +194,17 @@ impl<'a> Import<'a> {
         Ok(None)
     }
 
-    /// The core's settings for every journal hold where the journal's section has none.
+    /// The core's settings for every journal apply if the journal's section has none.
     fn fallback(&mut self, leaf: &Leaf, key: &str) -> Result<Option<String>> {
         let own = self.document.get(&self.sections.journal, key);
         if own.is_some_and(|own| !own.is_default) {
             let section = joined(&self.sections.journal);
-            return Ok(Some(format!("{section}.{key} goes before it")));
+            return Ok(Some(format!("{section}.{key} overrides it")));
         }
         self.of_tables(leaf, key, &[JOURNAL_CORE])
     }
 
-    /// What another section of the plugin has of its own, where there is one setting for both.
+    /// A value of another section that shares a setting with the journal.
     fn compare(&mut self, leaf: &Leaf, key: &str) -> Result<Option<String>> {
         let Some(row) = keys::find(&[JOURNAL, AWS_CLIENT, JOURNAL_CORE], key) else {
             return Ok(Some("unknown".to_owned()));
@@ -223,11 +220,11 @@ impl<'a> Import<'a> {
 
     fn contradicts(&self, key: &str) -> String {
         let journal = joined(&self.sections.journal);
-        format!("contradicts {journal}.{key}; there is one setting for both, and that one is taken")
+        format!("contradicts {journal}.{key}; there is one setting for both, and that one is used")
     }
 
-    /// What the snapshots' section does not set it has from `dynamodb-journal`, which need not be
-    /// the journal that is imported.
+    /// The snapshots' section inherits from `dynamodb-journal`, which may not be the imported
+    /// journal.
     fn inherited_by_snapshots(&mut self) {
         let standard = sections::standard_journal();
         let Some(snapshots) = self.sections.snapshots.as_ref() else {
@@ -253,7 +250,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// The plugin's own names for the tables, where they are not ours.
+    /// The plugin's default table names, if they differ from ours.
     fn tables(&mut self) {
         for (key, rest) in [("journal-table", ""), ("snapshot-table", "-snapshot")] {
             if self.imported.settings.contains_key(key) {
@@ -266,7 +263,7 @@ impl<'a> Import<'a> {
                 }
                 None => {
                     let reason = format!(
-                        "not set, and nothing tells Akka from Pekko; akka-persistence{rest} is assumed"
+                        "not set, and nothing distinguishes Akka from Pekko; akka-persistence{rest} is assumed"
                     );
                     self.leave(key.to_owned(), &reason);
                 }
@@ -288,7 +285,7 @@ impl<'a> Import<'a> {
         Ok(format!("{scheme}://{text}").into())
     }
 
-    /// The plugin signs for the region in the address, and for `us-east-1` where there is none.
+    /// The plugin signs for the region in the address, or else for `us-east-1`.
     fn region(&mut self) {
         let endpoint = self.imported.settings.get("endpoint");
         let endpoint = endpoint.and_then(Toml::as_str).unwrap_or_default();
@@ -300,7 +297,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Half a proxy, which the JVM's SDK passes over, would be refused.
+    /// Leaves out incomplete proxy settings, which the JVM's SDK ignores.
     fn whole_proxy(&mut self) {
         let section = self.sections.journal.clone();
         let has = |key: &str| {
@@ -346,7 +343,7 @@ impl<'a> Import<'a> {
         table.insert(name.to_owned(), value);
     }
 
-    /// Takes a setting back that is in a table of its own.
+    /// Removes a setting from its table.
     fn unset(&mut self, key: &str) {
         let settings = &mut self.imported.settings;
         let Some((table, name)) = key.split_once('.') else {

@@ -1,6 +1,6 @@
-//! Which section of a configuration is whose: the journal's, the snapshots', the core's.
+//! Finds the sections of a configuration: the journal's, the snapshots', the core's.
 //!
-//! Promises: follows `akka.persistence.journal.plugin` and its like, as the core does.
+//! Follows `akka.persistence.journal.plugin` and similar keys, as the core does.
 
 use annals::{Error, Result};
 
@@ -11,13 +11,13 @@ use super::j5ik2o;
 #[derive(Debug)]
 pub(super) struct Sections {
     pub(super) journal: Vec<String>,
-    /// Where the file has or chooses one of the plugin's.
+    /// If the file has or chooses one of the plugin's.
     pub(super) snapshots: Option<Vec<String>>,
-    /// Whose it is, where that can be told.
+    /// The core, if it can be detected.
     pub(super) flavour: Option<Flavour>,
 }
 
-/// Where a value is, and its key below that place.
+/// The section of a value, and its key in it.
 pub(super) enum Place {
     Journal(String),
     Snapshots(String),
@@ -26,11 +26,11 @@ pub(super) enum Place {
     SnapshotsFallback(String),
     /// Elsewhere in the core's persistence.
     Core(String),
-    /// Not among what is imported, for the reason; without one it was used to find the sections.
+    /// Not imported, with the reason; without one it was used to find the sections.
     Elsewhere(Option<String>),
 }
 
-/// Plugins with sections of their own that are not imported, by the sections' first name.
+/// Other plugins, whose sections are not imported, by the first name of the path.
 const OTHER_PLUGINS: &[(&str, &str)] = &[(
     "j5ik2o",
     "not applicable: belongs to j5ik2o's plugin; name its section with --section",
@@ -38,7 +38,7 @@ const OTHER_PLUGINS: &[(&str, &str)] = &[(
 
 const FOREIGN: &str = "not applicable: not a setting of the plugin";
 
-/// The section whose values all others begin with.
+/// The section that all others inherit from.
 pub(super) fn standard_journal() -> Vec<String> {
     vec!["dynamodb-journal".to_owned()]
 }
@@ -65,7 +65,7 @@ pub(super) fn is_chosen(document: &Document) -> bool {
 
 impl Sections {
     /// # Errors
-    /// `Invalid` where the file has no settings of the plugin, or not the section asked for.
+    /// `Invalid` if the file has no settings of the plugin, or not the section asked for.
     pub(super) fn find(document: &Document, asked: Option<&str>) -> Result<Self> {
         let flavours = document.flavour.map_or(Flavour::ALL.to_vec(), |f| vec![f]);
         let chosen = |what: &str| {
@@ -104,7 +104,7 @@ impl Sections {
         })
     }
 
-    /// Where a value is.
+    /// The section of a value.
     pub(super) fn place(&self, document: &Document, leaf: &Leaf) -> Place {
         let below = |section: &[String]| {
             let key = leaf.path.strip_prefix(section)?;
@@ -146,7 +146,7 @@ impl Sections {
         Place::Elsewhere((!is_used).then_some(other))
     }
 
-    /// Why a value outside of the sections is not taken.
+    /// Why a value outside of the sections is not imported.
     fn elsewhere(&self, document: &Document, leaf: &Leaf) -> Option<String> {
         let first = leaf.path.first()?;
         let other = OTHER_PLUGINS.iter().find(|(name, _)| first == name);
@@ -157,7 +157,7 @@ impl Sections {
         if !document.is_copy(section) {
             return Some(FOREIGN.to_owned());
         }
-        // What the imported section has from this one was taken there, or reported.
+        // Inherited values were imported or reported in the section that inherits them.
         let key = leaf.path.get(1..).unwrap_or_default().join(".");
         let ours = document.get(&self.journal, &key);
         let is_inherited = ours.is_some_and(|ours| ours.value == leaf.value);
@@ -169,7 +169,7 @@ impl Sections {
     }
 }
 
-/// Whether a section is this plugin's, as far as the file tells.
+/// Whether a section is this plugin's, according to the file.
 fn is_plugins(document: &Document, section: &[String]) -> bool {
     let class = document.get(section, "class").map(|leaf| &leaf.value);
     match class {

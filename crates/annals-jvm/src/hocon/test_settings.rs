@@ -1,4 +1,4 @@
-//! A settings file as tests read it: the layout's settings, and those beside it.
+//! A settings file for tests: the layout's settings and others.
 
 use annals::settings::optional::empty_is_none;
 use annals_aws::AwsClientSettings;

@@ -1,4 +1,4 @@
-//! Whole files, and what becomes of them.
+//! Imports of whole files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::{Imported, import};
 use crate::LayoutName;
 use crate::settings::ReplayFilterMode;
 
-/// Files of a test, in a folder of their own.
+/// The files of a test, in a temporary folder.
 struct Files(TempDir);
 
 impl Files {
@@ -43,7 +43,7 @@ fn check(settings: &Table) -> Result<(), String> {
         .map_err(|e| e.to_string())
 }
 
-/// What is printed, read back as the program reads it.
+/// Reads the printed settings back.
 #[track_caller]
 pub(super) fn settings(imported: &Imported) -> Settings {
     let printed = toml::to_string(&imported.settings).unwrap();
@@ -91,7 +91,7 @@ fn every_key() -> String {
 }
 
 #[test]
-fn every_key_is_taken_or_reported() {
+fn every_key_is_imported_or_reported() {
     let imported = read(every_key());
     for row in JOURNAL.iter().chain(AWS_CLIENT).chain(JOURNAL_CORE) {
         let name = row.name.replace('*', "some");
@@ -150,7 +150,7 @@ fn every_key_is_taken_or_reported() {
 }
 
 #[test]
-fn a_minimal_file_takes_only_what_it_says() {
+fn a_minimal_file_sets_nothing_else() {
     let imported = read("akka.persistence.journal.plugin = dynamodb-journal");
     let want = Settings::of(LayoutName::Akka);
     assert_eq!(settings(&imported), want);
@@ -159,7 +159,7 @@ fn a_minimal_file_takes_only_what_it_says() {
 }
 
 #[test]
-fn pekkos_table_names_are_written_because_they_are_not_ours() {
+fn pekkos_default_table_names_are_written() {
     for text in [
         "pekko.persistence.journal.plugin = \"dynamodb-journal\"",
         "dynamodb-journal.class = \"org.apache.pekko.persistence.dynamodb.journal.DynamoDBJournal\"",
@@ -296,14 +296,14 @@ fn credentials_are_reported_and_never_shown() {
     )
     .unwrap();
     assert!(why.contains("ANNALS_PROXY_PASSWORD"), "{why}");
-    // Without quotes it is no HOCON, and the parser's own words would have it.
+    // Without quotes it is not HOCON, and the parser's own message would contain it.
     let bare = text.replace('"', "");
     let error = refused(&bare, "line=`2`");
     assert!(!format!("{error:?}").contains("Tops"), "{error:?}");
     let text = "akka {}\ndynamodb-journal.endpoint = \"http://me:Tops@host\"";
     let error = refused(text, "without user and password");
     assert!(!format!("{error:?}").contains("Tops"), "{error:?}");
-    // Empty ones are none.
+    // Empty credentials are not reported.
     let imported = read("akka {}\ndynamodb-journal.aws-access-key-id = \"\"");
     assert_eq!(imported.not_taken, []);
 }
@@ -367,12 +367,12 @@ fn other_plugins_are_left_alone() {
 }
 
 #[test]
-fn what_is_not_hocon_is_refused_with_its_line() {
+fn a_syntax_error_is_reported_with_its_line() {
     refused("akka {}\ndynamodb-journal { a = [1, 2\n", "line=`3`");
     refused("akka {}\nb = \"open\nc = 1", "line=`2`");
     refused(
         "a = 1 }\ndynamodb-journal.journal-name = x",
-        "closes what none opened. line=`1`",
+        "unmatched closing bracket. line=`1`",
     );
     refused("[1, 2]", "not understood");
     refused("a = ${b}\nb = ${a}\n", "circular");
@@ -400,7 +400,7 @@ fn an_included_file_that_is_not_hocon_is_named() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_refused_with_its_key() {
+fn a_value_of_the_wrong_type_is_reported_with_its_key() {
     let set = |key: &str, value: &str| format!("akka {{}}\ndynamodb-journal.{key} = {value}");
     for (key, value, want) in [
         ("sequence-shards", "ten", "is a whole number"),
@@ -425,7 +425,7 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_key() {
 }
 
 #[test]
-fn a_section_that_comes_twice_is_one() {
+fn a_repeated_section_is_merged() {
     let imported = read(
         "akka {}\ndynamodb-journal { journal-name = a, sequence-shards = 20 }\n\
          dynamodb-journal { journal-name = b }\ndynamodb-journal.oops = 1\n",
@@ -442,7 +442,7 @@ fn a_section_that_comes_twice_is_one() {
 }
 
 #[test]
-fn marks_of_other_editors_are_passed_over() {
+fn a_byte_order_mark_and_crlf_are_accepted() {
     let text = "\u{feff}akka {}\r\ndynamodb-journal {\r\n  journal-name = a b # c\r\n}\r\n";
     let imported = read(text);
     assert_eq!(settings(&imported).layout.journal_name, "a b");
@@ -524,7 +524,7 @@ fn a_scheme_is_added_as_the_plugin_would() {
 }
 
 #[test]
-fn a_megabyte_is_no_trouble() {
+fn a_large_file_is_imported() {
     let mut text = "akka {}\ndynamodb-journal.journal-name = large\n".to_owned();
     let mut n = 0;
     while text.len() < 1 << 20 {
@@ -537,7 +537,7 @@ fn a_megabyte_is_no_trouble() {
 }
 
 #[test]
-fn what_would_overflow_the_stack_is_refused() {
+fn files_that_would_overflow_the_stack_are_rejected() {
     let deep = 100_000;
     refused("a{".repeat(deep), "deeper than 64 levels. line=`1`");
     refused(format!("a={}", "[".repeat(deep)), "deeper than 64 levels");
@@ -560,7 +560,7 @@ fn what_would_overflow_the_stack_is_refused() {
 }
 
 #[test]
-fn what_is_just_not_too_deep_is_taken() {
+fn files_at_the_limits_are_imported() {
     let mut text = "akka {}\ndynamodb-journal.journal-name = deep\n".to_owned();
     writeln!(text, "{}c=1{}", "a.b{".repeat(31), "}".repeat(31)).unwrap();
     for n in 0..1_999 {

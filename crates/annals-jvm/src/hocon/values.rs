@@ -1,6 +1,6 @@
 //! Values as the JVM reads them: numbers in quotes, durations, sizes, and `default`.
 //!
-//! Never: puts a value into an error; it may be a secret that went astray.
+//! Errors never contain a value, since it may be a secret.
 
 use crate::settings::ReplayFilterMode;
 use annals::items::TableName;
@@ -11,7 +11,7 @@ use toml::Value as Toml;
 use super::document::{Leaf, Value, joined};
 use super::keys::{Fate, Kind, Row};
 
-/// Whether a value is as good as none: `null`, an empty credential, or `default` for the client.
+/// Whether a value counts as unset: `null`, an empty credential, or `default` for the client.
 pub(super) fn is_unset(key: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -24,7 +24,7 @@ pub(super) fn is_unset(key: &str, value: &Value) -> bool {
 /// The text of a value.
 ///
 /// # Errors
-/// `Invalid` where it is a list, or a substitution that nothing defines.
+/// `Invalid` if it is a list or an undefined substitution.
 pub(super) fn text(leaf: &Leaf) -> Result<String> {
     match &leaf.value {
         Value::Scalar(text) => Ok(text.clone()),
@@ -43,7 +43,7 @@ fn wrong(leaf: &Leaf, what: &str) -> Error {
 /// The value as a setting.
 ///
 /// # Errors
-/// `Invalid` where it is not of that kind.
+/// `Invalid` if it is not of that kind.
 pub(super) fn read(leaf: &Leaf, kind: Kind) -> Result<Toml> {
     let text = text(leaf)?;
     let number = |found: Option<i64>, what| {
@@ -83,12 +83,12 @@ pub(super) fn read(leaf: &Leaf, kind: Kind) -> Result<Toml> {
     }
 }
 
-/// Whether a time stands for none, as on the JVM.
+/// Whether a time means no limit, as on the JVM.
 pub(super) fn is_no_limit(kind: Kind, value: &Toml) -> bool {
     kind == Kind::Millis && *value == Toml::Integer(0)
 }
 
-/// Whether two sections say the same about a key; where one says nothing, the default counts.
+/// Whether two sections have the same value for a key; an unset value is the default.
 pub(super) fn are_same(row: &Row, a: Option<&Leaf>, b: Option<&Leaf>) -> bool {
     let Fate::Works(kind, _) = row.fate else {
         return true;

@@ -1,14 +1,14 @@
-//! Closing a batch that was interrupted, before anything is appended after it.
+//! Closes an interrupted batch before an append after it.
 //!
-//! The number of its last member is taken first, so that it can never become whole and its writer,
-//! if it lives, is refused. Then every number that it lacks is taken as well, and every row it has
-//! is flagged as deleted: the plugin, which knows no batches, skips them as we do.
+//! First puts a tombstone in place of its last member, so that the batch can never be completed and
+//! its writer, if it still runs, gets a conflict. Then puts a tombstone for every missing number, and
+//! flags every row as deleted: the plugin, which has no batches, skips them as we do.
 //!
-//! The row in the place of the last member says when all that is done: whoever appends after it
-//! finishes first.
+//! The row in place of the last member records when this is done. An append after it finishes the
+//! closing first.
 //!
-//! Guarantees: when it is done no row of the batch is live; repeatable and resumable, also by several
-//! processes at once. Never closes a batch that is whole.
+//! Guarantees: after closing, no row of the batch is live. Repeatable and resumable, even by several
+//! processes at once. Never closes a complete batch.
 
 use super::format::J5ik2oRows;
 use super::row::{Tombstone, closed};
@@ -20,7 +20,7 @@ use annals::{PersistenceId, Result};
 const AT_ONCE: u64 = 100;
 
 impl J5ik2oRows {
-    /// Closes the batch of a row; returns whether it is closed: not where it has become whole.
+    /// Closes the batch of a row; returns `false` if it was completed meanwhile.
     pub(super) async fn close_batch(&self, id: &PersistenceId, member: &Row) -> Result<bool> {
         let (begin, end) = (member.begin(), member.end());
         let tombstone = Tombstone {
@@ -68,7 +68,7 @@ impl J5ik2oRows {
         self.row(item)
     }
 
-    /// Takes a number with a tombstone; returns the row that has it already.
+    /// Puts a tombstone for a number; returns the row that is there already.
     async fn take_number(&self, tombstone: Tombstone<'_>, number: u64) -> Result<Option<Row>> {
         let item = self.tombstone_at(tombstone, number)?.item;
         let Some(existing) = self.base.put_new(item).await? else {

@@ -1,25 +1,24 @@
 //! Deletion and skipping on the `j5ik2o` layout: rows below the marker are flagged as deleted, as
-//! the plugin flags them, or emptied where the settings say that nothing is to stay (`soft-delete`).
+//! the plugin does, or emptied (`soft-delete = false`).
 //!
-//! The last row of all is only flagged: the plugin goes by it. An emptied row keeps its key, so that
-//! a writer of ours that was frozen meanwhile is refused, and shows the plugin's index nothing. The
-//! marker says which number was last, also where the index shows none any more.
+//! The last row is only flagged, since the plugin finds the highest number by it. An emptied row
+//! keeps its key, so that a stalled writer gets a conflict, and is not in the plugin's index. The
+//! marker has the last number, even if the index is empty.
 //!
-//! Skipped numbers are rows of a batch that was given up. Between events every number gets one. Of
-//! numbers that count as deleted the first and the last have a row, and the marker covers all of
-//! them: a writer that was frozen since before wants the first, and the plugin goes by the last. The
-//! first is taken before the marker is raised, so it is a row that was given up: one of a deleted
-//! event above the marker would be damage.
+//! Skipped numbers are rows of an abandoned batch. Between events every number gets a row. If they
+//! count as deleted, only the first and the last get one, and the marker covers all: a stalled writer
+//! would use the first, and the plugin goes by the last. The first is put before the marker is
+//! raised, so it is a row of an abandoned batch: a deleted event above the marker would be damage.
 //!
-//! Guarantees: what was deleted before is not read again. Rows are written under the keys they were
-//! read with, whatever the settings say today.
+//! Guarantees: rows that were deleted before are not read again. Rows are written under the keys
+//! they were read with, whatever the current settings.
 
 use super::format::J5ik2oRows;
 use super::row::{Tombstone, closed, emptied, flagged, is_shown};
 use super::tail::open_row;
 use crate::rows::{
-    Deletion, EVENTS_MAX, Head, Markers, NewRow, Row, RowAppend, RowDelete, RowTable, Tail,
-    put_placeholder, rewrite, taken,
+    Deletion, EVENTS_MAX, Head, Markers, NewRow, Row, RowAppend, RowDelete, RowTable, Tail, in_use,
+    put_placeholder, rewrite,
 };
 use annals::items::Write;
 use annals::journal::Skip;
@@ -57,8 +56,8 @@ impl RowDelete for J5ik2oRows {
         self.end_deletion(id, markers).await
     }
 
-    /// The last row of all is flagged at the most: without any, the plugin would begin at 1 again,
-    /// below our marker.
+    /// The last row is only flagged: without any row, the plugin would restart at 1, below our
+    /// marker.
     fn deleted(&self, _: &PersistenceId, row: &Row, markers: Markers) -> Result<Option<Write>> {
         let columns = self.columns();
         let is_flagged = self.section().soft_delete || row.number >= markers.high;
@@ -80,7 +79,7 @@ impl RowDelete for J5ik2oRows {
             let item = closed(&row, self.columns());
             put_placeholder(self, id, item, does_not_count).await?;
         }
-        // Before the last row is stored: numbers before a row that nothing explains would be missing.
+        // Before the last row is put: unexplained numbers before a row would be a gap.
         let markers = Markers {
             low: to + 1,
             done: to,
@@ -108,7 +107,7 @@ impl RowDelete for J5ik2oRows {
         for begin in (tail.highest + 1..=to).step_by(EVENTS_MAX) {
             let end = to.min(begin + (EVENTS_MAX as u64 - 1));
             let first = self.tombstone_at(given_up(id, (begin, end), skip), begin)?;
-            // Closed, so that a writer of the first number is not taken for a member.
+            // Closed, so that an event with the first number is not taken as a member.
             let item = closed(&first, self.columns());
             put_placeholder(self, id, item, does_not_count).await?;
             if begin < end {
@@ -138,22 +137,22 @@ impl RowDelete for J5ik2oRows {
 }
 
 impl J5ik2oRows {
-    /// The last number to be skipped, if no event or batch in flight is in the way.
+    /// The last number to skip, if there is no event or batch in flight in the range.
     fn free_to(&self, id: &PersistenceId, skip: Skip, tail: &Tail) -> Result<u64> {
         let to = skip.to.get();
         match open_row(tail).is_some() || tail.highest > to {
-            true => Err(taken(id, to)),
+            true => Err(in_use(id, to)),
             false => Ok(to),
         }
     }
 }
 
-/// Whether a row that is in the place of a placeholder serves as one.
+/// Whether an existing row can serve as the placeholder.
 fn does_not_count(_: &Row, found: &Row) -> bool {
     !found.is_live()
 }
 
-/// Rows of a batch that was given up.
+/// Rows of an abandoned batch.
 fn given_up(id: &PersistenceId, (begin, end): (u64, u64), skip: Skip) -> Tombstone<'_> {
     Tombstone {
         id,

@@ -60,7 +60,7 @@ impl J5ik2oJournal {
     /// Opens the journal with the resolvers that the settings name. Reads nothing.
     ///
     /// # Errors
-    /// `Invalid` where the settings contradict each other.
+    /// `Invalid` if the settings contradict each other.
     pub fn open(store: &Store, settings: &AnyLayout) -> Result<Self> {
         let resolvers = Chosen::for_journal(settings).resolvers()?;
         Self::open_with(store, settings, resolvers)
@@ -122,7 +122,7 @@ impl J5ik2oJournal {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` where the settings contradict each other.
+    /// `Invalid` if the settings contradict each other.
     pub fn open_with(store: &Store, settings: &AnyLayout, resolvers: Resolvers) -> Result<Self> {
         Ok(RowJournal(J5ik2oRows {
             base: Base::new(store, settings.tables()?.journal, settings),
@@ -145,7 +145,7 @@ impl J5ik2oRows {
         self.base.store.query_all(&self.base.table, query)
     }
 
-    /// What is stored under the keys of numbers, also other ids' items.
+    /// The items under the keys of these numbers, including those of other ids.
     pub(super) async fn get(
         &self,
         id: &PersistenceId,
@@ -159,7 +159,7 @@ impl J5ik2oRows {
         Ok(self.base.store.get(&self.base.table, keys).await?.items)
     }
 
-    /// The rows of numbers that are under the keys in use now.
+    /// The rows of these numbers under the current keys.
     pub(super) async fn rows_at(
         &self,
         id: &PersistenceId,
@@ -230,7 +230,7 @@ impl RowTable for J5ik2oRows {
         }
     }
 
-    /// That it is not flagged as deleted: events change in no other way.
+    /// The condition that it is not flagged as deleted: events do not change in other ways.
     fn unchanged(&self, row: &Row) -> Option<Condition> {
         let name = self.columns().deleted_column_name.clone();
         row.is_live()

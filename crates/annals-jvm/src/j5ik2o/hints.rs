@@ -32,17 +32,17 @@ pub(crate) async fn hints(
         others += u32::from(!is_same);
     }
     let detail = format!(
-        "{others} of {rows} rows are stored under other keys than these resolvers give: only the index finds them, which lags, and new events go elsewhere; set partition-key-resolver-class-name, sort-key-resolver-class-name, persistence-id-separator and shard-count to what the JVM has"
+        "{others} of {rows} rows are stored under other keys than these resolvers give: only the index finds them, which lags, and new events get other keys; set partition-key-resolver-class-name, sort-key-resolver-class-name, persistence-id-separator and shard-count to what the JVM has"
     );
     Ok(match others {
         0 => Vec::new(),
-        // Of older settings, which the layout reads.
+        // Written with older settings, which the layout reads.
         others if others < rows => vec![Hint::advice(table, detail)],
         _ => vec![Hint::wrong(table, detail)],
     })
 }
 
-/// The same for the state table. A value that is stored elsewhere is never found, so one is enough.
+/// The same for the state table. A value under another key is never found, so one is enough.
 pub(crate) async fn state_hints(
     store: &Store,
     settings: &AnyLayout,
@@ -53,7 +53,7 @@ pub(crate) async fn state_hints(
     states.hints(table, &page.items)
 }
 
-/// Id and number of an event that shows them.
+/// Id and number of an event, if its item has them.
 fn event_in(settings: &AnyLayout, item: &Item) -> Option<(PersistenceId, u64)> {
     let columns = &settings.j5ik2o.dynamo_db_journal.columns_def;
     let id = item.get(&columns.persistence_id_column_name)?.as_str()?;

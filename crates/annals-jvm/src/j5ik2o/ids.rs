@@ -1,4 +1,4 @@
-//! Persistence ids: by a scan, as the plugin had no other way either.
+//! Persistence ids: by a scan, as in the plugin.
 //!
 //! Guarantees: every id that has a row or a marker, each once.
 //! Trusts: that all ids fit in memory.
@@ -17,21 +17,21 @@ use annals::verify::StoredKind;
 use annals::{PersistenceId, Result};
 
 impl RowIds for J5ik2oRows {
-    fn met(&self) -> BoxStream<'static, Result<ScannedEntry>> {
+    fn scan_entries(&self) -> BoxStream<'static, Result<ScannedEntry>> {
         let format = self.clone();
         let mut ids = SeenIds::default();
         let items = self.base.store.scan_all(&self.base.table, Scan::whole());
-        let met = items.try_filter_map(move |item| {
-            let met = match format.owner_of(&item) {
+        let entries = items.try_filter_map(move |item| {
+            let entry = match format.owner_of(&item) {
                 Some(id) => Ok(ids.first_seen(id)),
                 None => format.base.table.key_of(&item).map(|key| {
                     let stray = stray_item(StoredKind::Event, format.base.table.name(), &key);
                     Some(ScannedEntry::Stray(stray))
                 }),
             };
-            std::future::ready(met)
+            std::future::ready(entry)
         });
-        met.boxed()
+        entries.boxed()
     }
 
     fn ids(&self, prefix: &str) -> IdStream {

@@ -121,14 +121,14 @@ impl Keys {
         }
     }
 
-    /// Whether the table itself can be queried for a range of an id's numbers, in order.
+    /// Whether the table itself can be queried for a range of an id's numbers.
     pub(super) fn are_ordered(&self) -> bool {
         let is_sorted = self.is_numbered || self.resolvers.sort.is_ordered();
         is_sorted && self.resolvers.partition.is_constant()
     }
 
     /// # Errors
-    /// `Invalid` where the resolvers have no key for the id.
+    /// `Invalid` if the resolvers have no key for the id.
     pub(super) fn key(&self, id: &PersistenceId, number: u64) -> Result<Key> {
         let partition = self.resolvers.partition.resolve(id, number)?;
         Ok(Key::new(partition).sorted(self.sort(id, number)?))

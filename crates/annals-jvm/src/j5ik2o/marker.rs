@@ -1,9 +1,9 @@
-//! The marker of an id: how far its events are deleted, and which number was last then.
+//! The marker of an id: how far its events are deleted, and the last number at that time.
 //!
-//! It has a key of its own that no resolver has a part in: settings change, and deleted events stay
-//! deleted. The plugin's index does not show it. An id of which nothing was ever deleted has none.
+//! Its key does not depend on resolvers, so that deleted events stay deleted when settings change.
+//! It is not in the plugin's index. An id without deletions has none.
 //!
-//! Guarantees: it is never lowered, whoever else raises it.
+//! Guarantees: it is never lowered, even if other processes raise it.
 
 use super::format::J5ik2oRows;
 use super::row::OWNER;
@@ -22,8 +22,8 @@ const COVERED: [&str; 4] = [OWNER, LOW, DONE, HIGH];
 /// A marker that was altered since it was written.
 pub(crate) type Damaged = (Item, Error);
 
-/// The values of a damaged marker, where the end of the deletion is stored twice, and the last
-/// number then is in range.
+/// The values of a damaged marker, if the end of the deletion is stored twice and the last number
+/// is in range.
 pub(super) fn stored_twice(item: &Item) -> Option<Markers> {
     let number = |name| item.get(name).and_then(Value::as_u64);
     let (low, done, high) = (number(LOW)?, number(DONE)?, number(HIGH)?);
@@ -65,7 +65,7 @@ impl J5ik2oRows {
         Ok(marker.transpose()?.unwrap_or_default())
     }
 
-    /// The marker of an id as it is stored, also where it is damaged.
+    /// The marker of an id, even if damaged.
     pub(super) async fn read_marker(&self, id: &PersistenceId) -> Result<FoundMarkers<Damaged>> {
         let mut found = FoundMarkers {
             markers: Markers::default(),
@@ -103,7 +103,7 @@ impl J5ik2oRows {
         checksum::sealed(item.with(HIGH, markers.high), COVERED.into_iter())
     }
 
-    /// Raises the marker; returns what it is then.
+    /// Raises the marker; returns its new value.
     pub(super) async fn raise_marker(
         &self,
         id: &PersistenceId,
@@ -128,14 +128,14 @@ impl J5ik2oRows {
         raised.await
     }
 
-    /// Notes that everything below the marker is deleted.
+    /// Records that everything below the marker is deleted.
     pub(super) async fn end_deletion(&self, id: &PersistenceId, markers: Markers) -> Result<()> {
         let done = Markers {
             done: markers.low - 1,
             ..markers
         };
         let item = self.encoded(id, done);
-        // Refused: another process deletes further, and will note it.
+        // If not, another process deletes further, and will record it.
         self.base.put(item, is(markers.low)).await.map(|_| ())
     }
 }

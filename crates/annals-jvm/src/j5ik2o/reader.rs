@@ -1,14 +1,13 @@
-//! Rows in order: everything that is stored under an id's sequence numbers, deleted or not.
+//! Reads the rows of an id in order, deleted or not.
 //!
-//! Where the keys are in order, the table itself is read, strongly consistent. What is missing
-//! there, before its rows or after them, may be stored under keys of older settings: the index shows
-//! it. Where the keys are not in order, the index is a hint; what it lacks is looked up key by key,
-//! strongly consistent, and so is what comes after its last row, until nothing does.
+//! If the keys are in order, the table itself is read, strongly consistent; rows before and after
+//! may be under keys of older settings and are read from the index. Otherwise the index is a hint:
+//! missing numbers, and numbers after its last row, are looked up key by key, strongly consistent,
+//! until none is found.
 //!
-//! Guarantees: every row that was there when the reading began, each number once, in order; a number
-//! is left out only where no key that can be computed has it.
-//! Trusts: that rows under keys of older settings are old enough for the index to have them.
-//! Never holds more than a page.
+//! Guarantees: returns every row that was stored when the read began, each number once, in order. A
+//! number is left out only if no known key has it. Holds at most a page in memory. Relies on the
+//! index to have caught up with rows under keys of older settings.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -27,12 +26,12 @@ use annals::{Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 
 /// How many keys are looked up at once.
 const LOOKED_UP: u64 = 100;
-/// How many rows before one that is stored may not be stored yet.
+/// How many rows before a stored row may not be stored yet.
 const LATE_MAX: u64 = 10_000;
 
 type Items = Box<Peekable<ItemStream>>;
 
-/// Where rows come from; the last one pushed is read first.
+/// Sources of rows; the last one pushed is read first.
 enum Source {
     /// The table, up to the wanted end.
     Table(Items),
@@ -40,7 +39,7 @@ enum Source {
     Index(Items, u64),
     /// Key by key, from a number to one.
     Keys(u64, u64),
-    /// A row that was met before others that belong before it.
+    /// A row that was read before earlier rows.
     Held(VerifyRow),
     /// Key by key, as many at once, for as long as there are rows.
     After(u64),
@@ -55,8 +54,8 @@ pub(super) struct Range {
     pub(super) page: Option<u32>,
     /// Whether rows below the marker are left out.
     pub(super) skips_deleted: bool,
-    /// Whether rows that cannot be read are met as such, and a damaged marker is ignored.
-    pub(super) meets_damaged: bool,
+    /// Whether unreadable rows are returned as such, and a damaged marker is ignored.
+    pub(super) allows_damaged: bool,
 }
 
 impl Range {
@@ -66,7 +65,7 @@ impl Range {
             to: to.min(SequenceNumber::LAST.get()),
             page: None,
             skips_deleted: false,
-            meets_damaged: false,
+            allows_damaged: false,
         }
     }
 }
@@ -79,18 +78,18 @@ pub(crate) struct Rows {
     sources: Vec<Source>,
     ready: VecDeque<VerifyRow>,
     next: u64,
-    /// Where the batch ends whose members were met last, unless they all were.
+    /// The end of the batch that is being read, unless it is complete.
     open_end: u64,
-    /// The marker when the reading began.
+    /// The marker when the read began.
     pub(super) marker: Markers,
     /// The last number that the index shows, where the table is read.
     indexed: u64,
     has_begun: bool,
-    /// Whether the keys in use now have rows of this id.
+    /// Whether the current keys have rows of this id.
     has_rows: bool,
-    /// Whether something of this id is stored right before the first number, or after it.
+    /// Whether this id has a row right before the first number, or after it.
     pub(super) is_anchored: bool,
-    /// The row right before the first number, where it was met.
+    /// The row right before the first number, if it was read.
     pub(super) before: Option<Row>,
 }
 
@@ -121,8 +120,8 @@ impl Rows {
         rows
     }
 
-    /// Reads the table, also the row before: where that is stored, the keys in use now have the id's
-    /// rows.
+    /// Reads the table from the row before the first on: if it is stored, the id's rows have the
+    /// current keys.
     fn table(&self, from: u64) -> Result<Items> {
         let (from, to) = (from.saturating_sub(1), self.range.to);
         let query = self.format.keys.between(&self.id, from, to)?;
@@ -139,13 +138,13 @@ impl Rows {
         Box::new(self.format.query(query).peekable())
     }
 
-    /// Reads the marker and the first page. `next` does it where it was not done.
+    /// Reads the marker and the first page. `next` does this if needed.
     pub(super) async fn begin(&mut self) -> Result<()> {
         self.has_begun = true;
         let Range { from, to, .. } = self.range;
         let is_ordered = self.format.keys.are_ordered();
-        // The row before the first is read too, to know that the range begins inside the history, or
-        // right after it.
+        // The row before the first is read too, to know whether the range begins inside the history
+        // or right after it.
         let mut rows = match is_ordered {
             true => self.table(from)?,
             false => self.index(from.saturating_sub(1).max(1), to),
@@ -160,7 +159,7 @@ impl Rows {
         let (marker, hint, _) =
             futures::join!(format.marker(id), hint, Pin::new(&mut *rows).peek());
         self.marker = match marker {
-            Err(error) if self.meets(&error) => Markers::default(),
+            Err(error) if self.is_allowed(&error) => Markers::default(),
             marker => marker?,
         };
         let Markers { low, high, .. } = self.marker;
@@ -193,7 +192,7 @@ impl Rows {
         }
     }
 
-    /// The next row, or one that cannot be read where the range asks for them.
+    /// The next row, also an unreadable one if requested.
     pub(super) async fn next_found(&mut self) -> Result<Option<VerifyRow>> {
         if !self.has_begun {
             self.begin().await?;
@@ -220,7 +219,7 @@ impl Rows {
                     self.take(item, true)
                 }
                 None => {
-                    // What comes after may be stored under keys of older settings, or all is.
+                    // Later rows, or all, may be under keys of older settings.
                     let from = match self.has_rows {
                         true => self.next,
                         false => self.next.saturating_sub(1).max(1),
@@ -254,13 +253,13 @@ impl Rows {
         }
     }
 
-    fn meets(&self, error: &Error) -> bool {
-        self.range.meets_damaged && error.kind() == ErrorKind::Corrupt
+    fn is_allowed(&self, error: &Error) -> bool {
+        self.range.allows_damaged && error.kind() == ErrorKind::Corrupt
     }
 
     fn decode(&self, item: Item) -> Result<VerifyRow> {
         match self.format.row(item.clone()) {
-            Err(error) if self.meets(&error) => Ok(VerifyRow::Damaged {
+            Err(error) if self.is_allowed(&error) => Ok(VerifyRow::Damaged {
                 number: self.number_of_damaged(&item),
                 problem: Problem::Unreadable,
                 detail: error_chain(&error),
@@ -269,8 +268,8 @@ impl Rows {
         }
     }
 
-    /// The number of an item that cannot be read: one that fits its key, any that it gives, or the
-    /// number where it is stored.
+    /// The number of an unreadable item: one that matches its key, any that it has, or the number
+    /// that was read.
     fn number_of_damaged(&self, item: &Item) -> u64 {
         let key = self.format.base.table.key_of(item).ok();
         let key_of = |number| self.format.keys.key(&self.id, number).ok();
@@ -285,7 +284,7 @@ impl Rows {
         number.unwrap_or(self.next)
     }
 
-    /// What is stored under the keys of numbers.
+    /// The items under the keys of these numbers.
     async fn rows_at(&mut self, from: u64, to: u64) -> Result<Vec<Option<VerifyRow>>> {
         let found = self.format.get(&self.id, from..=to).await?.into_iter();
         let rows = found.map(|item| {
@@ -295,8 +294,8 @@ impl Rows {
         rows.collect()
     }
 
-    /// Takes an item of the table or of the index. What is missing before it is looked for first: in
-    /// the index, and then key by key.
+    /// Handles an item of the table or of the index. Missing numbers before it are looked up first:
+    /// in the index, then key by key.
     fn take(&mut self, item: Item, is_of_table: bool) -> Result<()> {
         if !self.format.is_owned(&self.id, &item) {
             return Ok(());
@@ -319,7 +318,7 @@ impl Rows {
         Ok(())
     }
 
-    /// A row is met; one that was met before, under another key, is skipped.
+    /// Handles a row; skips one that was read before under another key.
     fn push(&mut self, found: VerifyRow) {
         let number = found.number();
         if number < self.next {
@@ -339,14 +338,14 @@ impl Rows {
         self.ready.push_back(found);
     }
 
-    /// Has numbers looked up that the index or the table lacks. Of very many only the last: what
-    /// comes late is at most what is written at once, and the rest was removed by the plugin.
+    /// Queues a lookup of missing numbers. Of very many only the last: late rows are at most those of
+    /// one write, and the others were removed by the plugin.
     fn look_up_to(&mut self, to: u64) {
         let from = self.next.max(to.saturating_sub(LATE_MAX - 1));
         self.sources.push(Source::Keys(from, to));
     }
 
-    /// Looks numbers up, as many at once as a request takes.
+    /// Looks up numbers, as many as fit a request.
     async fn look_up(&mut self, from: u64, to: u64) -> Result<()> {
         let end = to.min(from + (LOOKED_UP - 1));
         let rows = self.rows_at(from, end).await?;
@@ -359,7 +358,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Looks up what is stored after the last row, so many keys at once.
+    /// Looks up the numbers after the last row, several keys at once.
     async fn look_after(&mut self, count: u64) -> Result<()> {
         let from = self.next;
         let end = (from + (count - 1)).min(self.range.to);
@@ -380,7 +379,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The members of a batch are put in any order, the last one last: where that is stored, all are.
+    /// Members of a batch are put in any order, the last one last: if it is stored, all are.
     async fn look_for_end(&mut self) -> Result<()> {
         let end = self.open_end;
         let rows = self.rows_at(end, end).await?;

@@ -1,4 +1,4 @@
-//! Replay on the `j5ik2o` layout: what explains missing numbers and deleted rows.
+//! Replay on the `j5ik2o` layout: how missing numbers and deleted rows are explained.
 
 use super::format::J5ik2oRows;
 use super::reader::{Range, Rows};
@@ -24,7 +24,7 @@ impl RowReader for WindowReader {
         self.rows.next().await
     }
 
-    /// Nearly always: rows come in pages.
+    /// Usually: rows come in pages.
     fn is_buffered(&self) -> bool {
         true
     }
@@ -70,7 +70,7 @@ impl RowReplay for J5ik2oRows {
             && self.marker(id).await?.low <= number
         {
             return Err(Error::corrupt(format!(
-                "an event is flagged as deleted, and was not deleted; run annals verify. id=`{id}`, number=`{number}`"
+                "an event is flagged as deleted but was not deleted; run annals verify. id=`{id}`, number=`{number}`"
             )));
         }
         if replay.assembly.has_live_rows() && self.marker(id).await?.low > number {
@@ -85,7 +85,7 @@ impl RowReplay for J5ik2oRows {
         }
         let to = replay.window.to.get();
         let tail = self.tail(&replay.id).await?;
-        // A batch that is not whole, or is being closed, is the last that there is.
+        // A batch that is incomplete or being closed is the last one.
         let next = replay.assembly.next();
         let claims = |row: Row| !(row.is_live() && row.is_end()) && row.begin() <= next;
         match tail.highest > to && !tail.last.is_some_and(claims) {
@@ -98,18 +98,18 @@ impl RowReplay for J5ik2oRows {
         let (assembly, rows) = (&replay.assembly, &replay.reader.rows);
         let from = replay.window.from.get();
         let last = match (assembly.last_row(), assembly.last_event()) {
-            // It ends in a batch that may still be in flight.
+            // The history ends in a batch that may be in flight.
             _ if assembly.is_torn() => return None,
-            // Nothing is left of what was there.
+            // All rows were removed.
             (0, _) if rows.marker.high >= from => return None,
-            // Read from the start on, and nothing was ever there.
+            // Read from the start, and the id has no events.
             (0, _) if from == 1 && !rows.is_anchored => 0,
-            // Nothing after an append that is known to be there.
+            // No events after an append that is stored.
             (0, _) => match &rows.before {
                 Some(row) if !row.is_closing() && (row.is_end() || !row.is_live()) => row.number,
                 _ => return None,
             },
-            // All are deleted.
+            // All events are deleted.
             (row, 0) => row,
             (_, event) => event,
         };

@@ -46,12 +46,12 @@ pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
     /// journal also passes number 0, which no event has.
     ///
     /// # Errors
-    /// `Invalid` where the id has no key.
+    /// `Invalid` if the id has no key.
     fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String>;
 
     /// Whether all numbers of an id have the same partition key. With ordered sort keys, recovery then
-    /// queries the table itself, strongly consistent; otherwise the index is a hint, and what may be
-    /// missing from it is looked up key by key.
+    /// queries the table itself, strongly consistent; otherwise it reads the index and looks up
+    /// numbers that may be missing from it key by key.
     fn is_constant(&self) -> bool {
         false
     }
@@ -85,7 +85,7 @@ pub trait SortKeyResolver: fmt::Debug + Send + Sync + 'static {
     /// The sort key of an id's event or snapshot of this number, 0 included. Must be deterministic.
     ///
     /// # Errors
-    /// `Invalid` where the id has no key.
+    /// `Invalid` if the id has no key.
     fn resolve(&self, id: &PersistenceId, number: u64) -> Result<String>;
 
     /// Whether the sort keys of an id, as texts, are in the order of their numbers.

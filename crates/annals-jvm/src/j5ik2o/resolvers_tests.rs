@@ -20,8 +20,8 @@ fn id(text: &str) -> PersistenceId {
 }
 
 #[test]
-fn the_worked_examples_come_out() {
-    // Id, shard of 64, shard of 1,024 where it is told, partition key up to its digits, sort key.
+fn the_worked_examples_match() {
+    // Id, shard of 64, shard of 1,024 if given, partition key up to its digits, sort key.
     for (text, shard, of_1024, prefix, sort) in [
         (
             "counter-875e6ce0425e4d2b8203f3b44b9b531a",
@@ -64,7 +64,7 @@ fn the_worked_examples_come_out() {
 }
 
 #[test]
-fn by_number_an_id_is_spread_over_the_shards() {
+fn sequence_number_based_keys_spread_over_the_shards() {
     let by_number = SequenceNumberBased { shards: 64 };
     for (number, want) in [(1, "my-1-1"), (63, "my-1-63"), (64, "my-1-0")] {
         assert_eq!(by_number.resolve(&id("my-1"), number).unwrap(), want);
@@ -78,7 +78,7 @@ fn keys(text: &str) -> (String, String) {
 }
 
 #[test]
-fn the_published_collisions_are_ones() {
+fn the_published_collisions_collide() {
     for (one, other) in [
         ("a", "n"),
         ("Counter|1", "Counter|19"),
@@ -93,7 +93,7 @@ fn the_published_collisions_are_ones() {
 }
 
 #[test]
-fn numbers_of_every_length_stand_in_order() {
+fn numbers_of_every_length_are_in_order() {
     let sort = |number| with_number().resolve(&id("my-1"), number).unwrap();
     let numbers = [0, 1, 9, 10, 99, 1_000_000, i64::MAX as u64];
     let sorted: Vec<_> = numbers.map(sort).into();

@@ -1,9 +1,8 @@
 //! An event of the `j5ik2o` layout as an item.
 //!
-//! Guarantees: reads what the plugin wrote and writes what it reads. What it has no attribute for
-//! (metadata, a position in a batch, a manifest its serializer does not carry) is stored in
-//! attributes that it ignores. The plugin sees no row whose event is deleted: it is flagged, or
-//! lacks the attributes of the plugin's index.
+//! Compatible with the plugin in both directions. Metadata, the position in a batch and a manifest
+//! that the serializer does not carry are stored in attributes that the plugin ignores. The plugin
+//! does not see deleted events: their rows are flagged, or lack the attributes of its index.
 
 use super::format::J5ik2oRows;
 use crate::attributes::{self, ADAPTER, KEPT, improper};
@@ -16,13 +15,13 @@ use crate::writers::{is_ours, token_of};
 use annals::items::{Item, KeySchema, Value};
 use annals::{Error, Event, Payload, PersistenceId, Result, SequenceNumber, Token};
 
-/// On items that the plugin's index does not show: the id they belong to.
+/// On items that are not in the plugin's index: their id.
 pub(super) const OWNER: &str = "annals-id";
 /// On an emptied row: its number, and its writer.
 const NUMBER: &str = "number";
 const WRITER: &str = "writer";
-/// On rows of a batch that was given up: they never count. False in the place of its last member
-/// until all of them are flagged.
+/// On rows of an abandoned batch, which are never replayed. False in place of its last member until
+/// all of them are flagged.
 const CLOSED: &str = "closed";
 
 /// Adds a new event to an item that has its key.
@@ -51,8 +50,8 @@ pub(super) fn encode(row: &NewRow<'_>, item: Item, section: &Section) -> Result<
     Ok(checksum::sealed(item, covered(columns)))
 }
 
-/// The tags as the plugin joins them, which has no way to distinguish a tag that contains the
-/// separator from two.
+/// The tags as the plugin joins them. It cannot distinguish a tag that contains the separator from
+/// two tags.
 fn joined_tags(tags: &[String], separator: &str) -> Result<Option<String>> {
     match tags.iter().find(|tag| tag.contains(separator)) {
         Some(tag) => Err(Error::invalid(format!(
@@ -73,8 +72,8 @@ fn show(
     item.insert(&columns.ordering_column_name, time_ms);
 }
 
-/// The attributes that the checksum covers: never in another order. Not whether it is deleted,
-/// which changes.
+/// The attributes that the checksum covers: never in another order. Without the deletion flag, which
+/// changes.
 fn covered(columns: &JournalColumns) -> impl Iterator<Item = &str> {
     let theirs = [
         &columns.partition_key_column_name,
@@ -90,7 +89,7 @@ fn covered(columns: &JournalColumns) -> impl Iterator<Item = &str> {
     theirs.chain(batch).chain(KEPT)
 }
 
-/// What takes a number of a batch that is given up.
+/// A tombstone for a number of an abandoned batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tombstone<'a> {
     pub(super) id: &'a PersistenceId,
@@ -100,7 +99,7 @@ pub(super) struct Tombstone<'a> {
 }
 
 impl Tombstone<'_> {
-    /// Makes an item that has a number's key a tombstone.
+    /// Adds the tombstone's attributes to an item with its key.
     pub(super) fn fill(&self, item: &mut Item, columns: &JournalColumns, number: u64) {
         show(item, columns, (self.id, number, self.time_ms));
         item.insert(&columns.deleted_column_name, true);
@@ -119,9 +118,8 @@ pub(super) fn owner<'a>(item: &'a Item, columns: &JournalColumns) -> Option<&'a 
 }
 
 /// # Errors
-/// `Corrupt` where an item was altered since we wrote it. The plugin has a message to replace an
-/// event in its place, and leaves our attributes on it then: what it stores so has no writer, no time
-/// and no manifest.
+/// `Corrupt` if an item was altered since we wrote it. The plugin can replace an event in place,
+/// which leaves our attributes on it: such an event has no writer, no time and no manifest.
 fn check(columns: &JournalColumns, item: &Item) -> Result<()> {
     let Err(altered) = checksum::check(item, covered(columns)) else {
         return Ok(());
@@ -143,7 +141,7 @@ fn check(columns: &JournalColumns, item: &Item) -> Result<()> {
 /// The row in an item under an event's key.
 ///
 /// # Errors
-/// `Corrupt` where it was altered since we wrote it, or does not say its number.
+/// `Corrupt` if it was altered since we wrote it, or has no sequence number.
 pub(super) fn decode(columns: &JournalColumns, item: Item) -> Result<Row> {
     let name = &columns.sequence_nr_column_name;
     let number = item.get(NUMBER).or_else(|| item.get(name));
@@ -181,12 +179,12 @@ fn state_in(columns: &JournalColumns, item: &Item) -> Result<RowState> {
     }
 }
 
-/// Whether the plugin's index shows an item.
+/// Whether an item is in the plugin's index.
 pub(super) fn is_shown(columns: &JournalColumns, item: &Item) -> bool {
     item.get(&columns.persistence_id_column_name).is_some()
 }
 
-/// The numbers that an item gives which cannot be read as a row.
+/// The sequence numbers in an unreadable item.
 pub(super) fn numbers_in(columns: &JournalColumns, item: &Item) -> Vec<u64> {
     let name = &columns.sequence_nr_column_name;
     let number = item.get(NUMBER).or_else(|| item.get(name));
@@ -198,8 +196,8 @@ pub(super) fn numbers_in(columns: &JournalColumns, item: &Item) -> Vec<u64> {
     numbers.into_iter().flatten().collect()
 }
 
-/// Whether a row is flagged as deleted, and not by the plugin, which would have rewritten it without
-/// our attributes. We raise the marker of the id first.
+/// Whether a row was flagged as deleted by us: the plugin would have rewritten it without our
+/// attributes. We raise the marker of the id first.
 pub(super) fn is_deleted_by_us(row: &Row) -> bool {
     row.is_deleted() && checksum::is_sealed(&row.item)
 }
@@ -211,13 +209,13 @@ pub(super) fn flagged(row: &Row, columns: &JournalColumns) -> Item {
     item
 }
 
-/// The item flagged as one of a batch that was given up.
+/// The item flagged as one of an abandoned batch.
 pub(super) fn closed(row: &Row, columns: &JournalColumns) -> Item {
     flagged(row, columns).with(CLOSED, true)
 }
 
-/// What stays of a row that is removed: its key, which is taken for ever, and the append it came
-/// with. The plugin's index shows nothing of it.
+/// The emptied row of a deleted event: its key, which is never reused, and its append. It is not in
+/// the plugin's index.
 pub(super) fn emptied(row: &Row, key: &KeySchema, columns: &JournalColumns) -> Result<Item> {
     let mut item = Item::new();
     let keys = key.attributes().map(|attribute| attribute.name.as_str());
@@ -238,7 +236,7 @@ pub(super) fn emptied(row: &Row, key: &KeySchema, columns: &JournalColumns) -> R
     Ok(item)
 }
 
-/// Where a row's bytes belong, if that is not where its attributes say.
+/// The id and number in a row's bytes, if they do not match its attributes.
 pub(super) fn other_place(
     id: &PersistenceId,
     row: &Row,
@@ -265,7 +263,7 @@ fn writer_in(row: &Row, columns: &JournalColumns) -> Result<String> {
 }
 
 impl RowCodec for J5ik2oRows {
-    /// The plugin writes no batches, and our last member is put when all others are stored.
+    /// The plugin writes no batches, and our last member is put after all others.
     const COUNTS_MEMBERS: bool = false;
     /// The plugin flags rows one by one, in no order.
     const DELETES_FROM_START: bool = false;

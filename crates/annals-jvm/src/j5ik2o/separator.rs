@@ -1,8 +1,7 @@
 //! Prefix and body of an id: its first two parts, as Java's `String.split` splits it.
 //!
-//! Guarantees: the parts that the plugin's resolvers get, also where the separator is a regular
-//! expression that means something else than it looks like (`|` splits after every character), and
-//! an error where the plugin fails.
+//! Guarantees: the same parts as in the plugin, even if the separator is a regular expression with a
+//! surprising meaning (`|` splits after every character), and an error if the plugin fails.
 
 use regex_lite::Regex;
 
@@ -13,7 +12,7 @@ use annals::{Error, PersistenceId, Result};
 pub(super) struct Separator {
     text: String,
     pattern: Regex,
-    /// What to do about an id without a prefix or body.
+    /// The advice in the error for an id without a prefix or body.
     advice: &'static str,
 }
 
@@ -21,13 +20,13 @@ impl Separator {
     /// The separator of a journal or of snapshots.
     ///
     /// # Errors
-    /// `Invalid` where it is empty, or not a regular expression.
+    /// `Invalid` if it is empty, or not a regular expression.
     pub(super) fn new(text: &str) -> Result<Self> {
         let advice = "choose another id, or SequenceNumberBased with SeqNr";
         Self::with_advice(text, advice)
     }
 
-    /// The separator of durable state, which has one resolver alone.
+    /// The separator of durable state, which has only one resolver.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -89,12 +88,12 @@ impl Separator {
         })
     }
 
-    /// The part before the separator; `None` where the id has none.
+    /// The part before the separator; `None` if the id has none.
     pub(super) fn prefix<'a>(&self, id: &'a PersistenceId) -> Result<Option<&'a str>> {
         self.part(id, 0)
     }
 
-    /// The part after the first separator, up to the second; `None` where the id has none.
+    /// The part after the first separator, up to the second; `None` if the id has none.
     pub(super) fn body<'a>(&self, id: &'a PersistenceId) -> Result<Option<&'a str>> {
         self.part(id, 1)
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Prefix and body; `Err` where the plugin fails.
+/// Prefix and body; `Err` if the plugin fails.
 fn split(id: &str, separator: &str) -> (Result<Option<String>>, Result<Option<String>>) {
     let separator = Separator::new(separator).unwrap();
     let id: PersistenceId = id.parse().unwrap();
@@ -41,7 +41,7 @@ fn ids_split_as_in_java() {
 }
 
 #[test]
-fn an_id_without_the_separator_has_neither() {
+fn an_id_without_the_separator_has_no_prefix_or_body() {
     for (id, separator) in [("Counter|42", "-"), ("a-b", "#"), ("a", "|")] {
         let (prefix, body) = split(id, separator);
         assert_eq!((prefix.unwrap(), body.unwrap()), (None, None), "{id}");
@@ -49,7 +49,7 @@ fn an_id_without_the_separator_has_neither() {
 }
 
 #[test]
-fn where_the_plugin_fails_the_id_is_invalid() {
+fn ids_that_fail_in_the_plugin_are_invalid() {
     let invalid = |part: Result<Option<String>>| part.unwrap_err().kind();
     let (prefix, body) = split("counter-", "-");
     assert_eq!(prefix.unwrap().as_deref(), Some("counter"));
@@ -62,7 +62,7 @@ fn where_the_plugin_fails_the_id_is_invalid() {
 }
 
 #[test]
-fn a_separator_that_says_nothing_is_refused() {
+fn invalid_separators_are_rejected() {
     for separator in ["", "(", "*"] {
         let refused = Separator::new(separator).unwrap_err();
         assert_eq!(refused.kind(), annals::ErrorKind::Invalid, "{separator}");

@@ -1,11 +1,10 @@
-//! Snapshots on the `j5ik2o` layout: an item for each, under keys that the resolvers make, or, in
-//! tables of the format before v1.9.0, under id and number.
+//! Snapshots on the `j5ik2o` layout: an item for each, under keys from the resolvers, or, in tables
+//! of the format before v1.9.0, under id and number.
 //!
-//! Guarantees: the newest is the one of the highest number; bounds of both kinds count, at both ends.
-//! With keys in order the table itself is queried, strongly consistent, and the index only where the
-//! table has nothing: there may be items under keys of older releases or settings. A key of another
-//! id is never overwritten. Deletion goes by the keys that items have.
-//! Trusts: that the index carries whole items.
+//! The newest is the one with the highest number. With keys in order the table itself is queried,
+//! strongly consistent; the index only if the table has no match, for items under keys of older
+//! releases or settings. An item of another id is never overwritten. Items are deleted by their
+//! stored keys. The index must project whole items.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use annals::store::Store;
 use annals::verify::FindingStream;
 use annals::{Error, Payload, PersistenceId, Result, SequenceNumber};
 
-/// How often a save is tried again while others save and delete under its key.
+/// The number of attempts to save while others save and delete under the same key.
 const TRIES_MAX: usize = 8;
 
 /// Snapshots of the `j5ik2o` layout.
@@ -82,7 +81,7 @@ pub struct J5ik2oSnapshots {
     store: Store,
     table: Arc<TableSpec>,
     section: Arc<J5ik2oSnapshot>,
-    /// `None` where id and number are the key.
+    /// `None` if id and number are the key.
     keys: Option<Keys>,
 }
 
@@ -101,8 +100,7 @@ impl J5ik2oSnapshots {
     /// [`Snapshots::new`](annals::snapshot::Snapshots::new).
     ///
     /// # Errors
-    /// `Invalid` where the settings contradict each other, or the table has no keys that resolvers
-    /// make.
+    /// `Invalid` if the settings contradict each other, or the table has no resolvers.
     pub fn open_with(store: &Store, settings: &AnyLayout, resolvers: Resolvers) -> Result<Self> {
         if settings.j5ik2o.dynamo_db_snapshot.legacy_table_format {
             return Err(Error::invalid(
@@ -128,7 +126,7 @@ impl J5ik2oSnapshots {
         }
     }
 
-    /// Queries the table itself, newest first; `None` where its keys are in no order.
+    /// Queries the table itself, newest first; `None` if its keys are in no order.
     fn on_table(&self, id: &PersistenceId, criteria: &Criteria) -> Result<Option<Query>> {
         let (low, high) = bounds(criteria);
         let query = match &self.keys {
@@ -142,14 +140,14 @@ impl J5ik2oSnapshots {
         Ok(Some(query.descending()))
     }
 
-    /// Queries the index, newest first; `None` where the table has none.
+    /// Queries the index, newest first; `None` if the table has none.
     fn on_index(&self, id: &PersistenceId, criteria: &Criteria) -> Option<Query> {
         self.keys.as_ref()?;
         let index = &self.section.get_snapshot_rows_index_name;
         Some(on_index(index, id, bounds(criteria)).descending())
     }
 
-    /// What a query finds. A page of one where the first one is the one that is wanted.
+    /// The items of a query. A page of one if the first one is the wanted one.
     fn newest(&self, id: &PersistenceId, criteria: Criteria, query: Query) -> SnapshotStream {
         let query = match criteria.is_timed() {
             true => query,
@@ -158,7 +156,7 @@ impl J5ik2oSnapshots {
         self.found(id, criteria, query)
     }
 
-    /// Whether an item is of this id: with some resolvers, those of others are among them.
+    /// Whether an item is of this id: some resolvers give several ids the same keys.
     fn is_of(&self, id: &PersistenceId, item: &Item) -> bool {
         let name = &self.section.columns_def.persistence_id_column_name;
         item.get(name).and_then(Value::as_str) == Some(id.as_str())
@@ -216,7 +214,7 @@ impl J5ik2oSnapshots {
         let number = existing.get(&columns.sequence_nr_column_name);
         if number.and_then(Value::as_u64) != Some(snapshot.sequence_number.get()) {
             return Err(Error::invalid(format!(
-                "the resolvers give two snapshots of an id the same key; choose others. id=`{id}`, key=`{key}`"
+                "the resolvers give two snapshots of an id the same key; choose other resolvers. id=`{id}`, key=`{key}`"
             )));
         }
         Ok(Condition::Equals(name.clone(), id.as_str().into()))
@@ -341,7 +339,7 @@ impl SnapshotLayout for J5ik2oSnapshots {
         if is_one {
             self.delete_at(id, criteria.min_number).await?;
         }
-        // The index first, which is the cheaper one to read; then what it does not have yet.
+        // First the index, which is cheaper to read; then items that it does not have yet.
         if let Some(query) = self.on_index(id, &criteria) {
             self.delete_found(id, &criteria, query).await?;
         }
@@ -352,7 +350,7 @@ impl SnapshotLayout for J5ik2oSnapshots {
     }
 }
 
-/// The first, or, where it has nothing, the second.
+/// The first stream, or, if it is empty, the second.
 fn or_else(first: SnapshotStream, second: SnapshotStream) -> SnapshotStream {
     let chosen = stream::once(async move {
         let mut first = first.peekable();

@@ -15,7 +15,7 @@ impl J5ik2oStates {
     /// The id of a value or tombstone, where the item has it.
     pub(super) fn id_in(&self, item: &Item) -> Result<Option<PersistenceId>> {
         let key = self.table.key_of(item)?;
-        // A tombstone has its id in its sort key alone, unless a resolver of the user's made that.
+        // A tombstone has its id only in its sort key, unless a custom resolver made that.
         Ok(match (value::is_tombstone(&key), &key.sort) {
             (true, Some(KeyPart::S(id))) => id.parse().ok(),
             _ => self.values.owner(item),
@@ -23,8 +23,8 @@ impl J5ik2oStates {
     }
 
     /// # Errors
-    /// `Invalid` where an item of this id is not stored where these settings look for it: it would
-    /// seem to be missing.
+    /// `Invalid` if an item of this id is under another key than these settings give: it would seem
+    /// to be missing.
     pub(super) fn check_location(&self, id: &PersistenceId, item: &Item) -> Result<()> {
         let key = self.table.key_of(item)?;
         let location = self.location(id)?;
@@ -33,12 +33,12 @@ impl J5ik2oStates {
         match is_there {
             true => Ok(()),
             false => Err(Error::invalid(format!(
-                "a value is stored where these settings do not look; set shard-count, persistence-id-separator and table-name-resolver-class-name of j5ik2o.dynamo-db-state to what the JVM has. id=`{id}`, key=`{key}`"
+                "a value is stored under another key than these settings give; set shard-count, persistence-id-separator and table-name-resolver-class-name of j5ik2o.dynamo-db-state to what the JVM has. id=`{id}`, key=`{key}`"
             ))),
         }
     }
 
-    /// What is wrong with an item of the table.
+    /// Checks an item of the table.
     pub(super) fn check(&self, item: &Item) -> Result<Vec<Finding>> {
         let key = self.table.key_of(item)?;
         let Some(id) = self.id_in(item)? else {
@@ -54,7 +54,7 @@ impl J5ik2oStates {
             (Err(error), _) if error.kind() == ErrorKind::Corrupt => {
                 Ok(unreadable_at(StoredKind::Value, &id, number, &error))
             }
-            // Nobody's, as these settings look for values.
+            // A stray item with these settings.
             (_, Err(error)) => {
                 let mut found = stray_item(StoredKind::Value, self.table.name(), &key);
                 (found.detail, found.remedy) = (error_chain(&error), Remedy::Left(OTHER_SETTINGS));
@@ -88,7 +88,7 @@ impl J5ik2oStates {
 }
 
 impl J5ik2oStates {
-    /// What these settings would misread of these items of the table.
+    /// Hints about items that these settings would misread.
     pub(super) fn hints(&self, table: &TableSpec, items: &[Item]) -> Result<Vec<Hint>> {
         let (mut values, mut elsewhere, mut of_v1) = (0, 0, 0);
         for item in items {

@@ -1,34 +1,34 @@
-//! Durable state on the `j5ik2o` layout: one item for each id, as the plugin stores it, and beside
-//! it the tombstone of its last deletion, which the plugin does not see.
+//! Durable state on the `j5ik2o` layout: one item for each id, as the plugin stores it, and the
+//! tombstone of its last deletion, which the plugin does not see.
 //!
-//! Guarantees: a value is replaced only by a writer that knows its revision; a revision is never used
-//! twice, not even after a deletion, as long as the plugin leaves alone what we wrote: it replaces
-//! without a condition, and deletes without a trace.
+//! Guarantees: a value is replaced only by a writer that knows its revision, and a revision is never
+//! reused, not even after a deletion. This holds as long as the plugin does not write the same ids:
+//! it replaces without a condition and deletes without a tombstone.
 //!
-//! Every write is decided by one conditional put under the id's key: of a value, or of a value that
-//! is flagged as deleted (`closed`). The revision before it must be stored. A deletion then goes on:
-//! the tombstone is raised to its revision, never lowered, and then the item is deleted, if it still
-//! is this one. So where the key is free, the tombstone has the last revision; `T` below.
+//! Every write is decided by one conditional put under the id's key, of a value or of a value that
+//! is flagged as deleted (`closed`). The previous revision must be stored. A deletion then raises the
+//! tombstone to its revision, and deletes the item if it is unchanged. So if the key is free, the
+//! tombstone has the last revision (`T` below).
 //!
-//! A free key has no memory, and a first write that was frozen since before a deletion would land on
-//! it. Were it a value already, an upsert frozen equally long could follow it. So a first write is
-//! begun ([`Stored::Begun`]) as an item that does not count and meets nobody's condition; the
-//! tombstone is read while it is stored; and only over it comes the value:
+//! A free key does not show that a value was deleted, so a first write that stalled before a deletion
+//! could succeed after it, and a stalled upsert could follow. So a first write begins
+//! ([`Stored::Begun`]) with an item that is not a value yet and matches no writer's condition; the
+//! tombstone is read while it is stored; and then the value replaces it:
 //!
 //! ```text
 //! first write of r          meanwhile
-//! put begun, key free       frozen before: it begins, finds a later tombstone, and removes its item
-//! get tombstone: r - 1?     a deletion that wakes up now: its item is gone or replaced, so by T the
-//!                           tombstone is there already, and it raises nothing
-//! put value over begun      another first write may have used the begun item, having read the
-//!                           tombstone itself; of the two puts over it one fails
+//! put begun, key free       a stalled first write begins, finds a later tombstone, removes its item
+//! get tombstone: r - 1?     a stalled deletion resumes: its item is gone or replaced, so by T the
+//!                           tombstone is stored already, and it raises nothing
+//! put value over begun      another first write may use the begun item, after reading the
+//!                           tombstone itself; one of the two puts fails
 //! ```
 //!
-//! A deletion frozen before its tombstone is stored is finished by the next read, and one that wakes
-//! up after a later write deletes nothing, since that is not its item.
-//! Trusts: that the settings of keys are the plugin's; `verify` and the table hints report values
-//! that are stored elsewhere. Never takes a value for deleted that the plugin wrote after a deletion
-//! of ours, though its revisions restart at 1.
+//! A deletion that stalls before its tombstone is stored is finished by the next read, and one that
+//! resumes after a later write deletes nothing, since the item has changed.
+//! The key settings must be the plugin's; `verify` and the table hints report values under other
+//! keys. A value that the plugin wrote after a deletion of ours is not taken as deleted, though its
+//! revisions restart at 1.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ use annals::store::Store;
 use annals::verify::{Finding, FindingStream};
 use annals::{Error, ErrorKind, PersistenceId, Result, Token};
 
-/// How often a write is tried again while others write the same id.
+/// The number of attempts to write while others write the same id.
 const TRIES_MAX: usize = 16;
 
 /// Durable state of the `j5ik2o` layout.
@@ -81,7 +81,7 @@ pub struct J5ik2oStates {
     pub(super) values: Values,
 }
 
-/// Where an id's value and tombstone are stored.
+/// The keys of an id's value and tombstone.
 pub(super) struct Location {
     id: PersistenceId,
     pub(super) table: Arc<TableSpec>,
@@ -100,9 +100,9 @@ struct Draft {
 
 /// How a put ended.
 enum Put {
-    Landed,
-    /// Its condition did not hold for this.
-    Met(Option<Item>),
+    Stored,
+    /// The condition did not hold; what is stored.
+    Conflict(Option<Item>),
 }
 
 impl J5ik2oStates {
@@ -126,7 +126,7 @@ impl J5ik2oStates {
     /// [`States::new`](annals::state::States::new) makes durable state of it.
     ///
     /// # Errors
-    /// `Invalid` where the settings contradict each other.
+    /// `Invalid` if the settings contradict each other.
     pub fn open_with(store: &Store, settings: &AnyLayout, resolvers: Resolvers) -> Result<Self> {
         let section = &settings.j5ik2o.dynamo_db_state;
         let table = super::tables(settings)?.state;
@@ -211,8 +211,10 @@ impl J5ik2oStates {
 
     async fn put_if(&self, location: &Location, item: Item, condition: Condition) -> Result<Put> {
         match self.store.put(&location.table, item, condition).await {
-            Ok(_) => Ok(Put::Landed),
-            Err(WriteError::Refused { existing, .. }) => Ok(Put::Met(existing.map(|item| *item))),
+            Ok(_) => Ok(Put::Stored),
+            Err(WriteError::Refused { existing, .. }) => {
+                Ok(Put::Conflict(existing.map(|item| *item)))
+            }
             Err(WriteError::Failed(error)) => Err(error),
         }
     }
@@ -229,17 +231,17 @@ impl J5ik2oStates {
         }
     }
 
-    /// Makes a write, which met this under its key.
+    /// Makes a write over `found`.
     async fn write(
         &self,
         location: &Location,
         draft: &Draft,
-        mut met: Option<Item>,
+        mut found: Option<Item>,
     ) -> Result<(), StateError> {
         let before = draft.before;
         for _ in 0..TRIES_MAX {
-            let ended = match self.stored(location, &met)? {
-                // Our own, whose response was lost.
+            let ended = match self.stored(location, &found)? {
+                // Our own write, whose response was lost.
                 Some(Stored::Written {
                     writer: Some(writer),
                     ..
@@ -255,8 +257,8 @@ impl J5ik2oStates {
                 None => self.create(location, draft, None).await?,
             };
             match ended {
-                Put::Landed => return Ok(()),
-                Put::Met(item) => met = item,
+                Put::Stored => return Ok(()),
+                Put::Conflict(item) => found = item,
             }
         }
         let id = &location.id;
@@ -265,8 +267,8 @@ impl J5ik2oStates {
         Err(Error::unavailable(message).into())
     }
 
-    /// Makes a write where nothing counts: begins it, reads the tombstone, and makes it count. An item
-    /// that another writer has begun serves as well.
+    /// Makes a write if there is no value: begins it, reads the tombstone, and puts the value. Also
+    /// uses an item that another writer has begun.
     async fn create(
         &self,
         location: &Location,
@@ -279,16 +281,16 @@ impl J5ik2oStates {
             return Ok(self.put_if(location, item, value::by(writer)).await?);
         }
         if draft.before > 0 {
-            // So that the plugin does not see a write that is refused in any case.
+            // So that the plugin does not see a write that fails anyway.
             self.check_tombstone(location, draft).await?;
         }
         let begun = self.values.begun(&draft.item, draft.revision);
         let begun = self.draft(begun, (draft.revision, draft.before));
         let ended = self.put_if(location, begun.item, Condition::Absent).await?;
-        if let Put::Met(met) = ended {
+        if let Put::Conflict(found) = ended {
             let ours = Some(Stored::Begun(begun.writer.clone()));
-            if self.stored(location, &met)? != ours {
-                return Ok(Put::Met(met));
+            if self.stored(location, &found)? != ours {
+                return Ok(Put::Conflict(found));
             }
         }
         if let Err(refused) = self.check_tombstone(location, draft).await {
@@ -320,8 +322,8 @@ impl J5ik2oStates {
         }
         let condition = self.values.at(before);
         match self.put_if(location, draft.item.clone(), condition).await? {
-            Put::Landed => Ok(()),
-            Put::Met(met) => self.write(location, &draft, met).await,
+            Put::Stored => Ok(()),
+            Put::Conflict(found) => self.write(location, &draft, found).await,
         }
     }
 
@@ -345,8 +347,8 @@ impl J5ik2oStates {
         Ok(self.finish(location, of, (&draft.writer, known)).await?)
     }
 
-    /// Finishes a deletion that counts: raises the tombstone, which may have this revision, and
-    /// deletes the item.
+    /// Finishes a deletion: raises the tombstone, unless it has this revision already, and deletes
+    /// the item.
     async fn finish(
         &self,
         location: &Location,
@@ -362,10 +364,10 @@ impl J5ik2oStates {
             let key = location.table.key().item_of(&location.tombstone);
             let tombstone = self.values.tombstone(key, of);
             known = match self.put_if(location, tombstone, condition).await? {
-                Put::Landed => Some(of.0),
-                Put::Met(met) => {
-                    let met = met.map(|item| self.values.deleted_revision(&item));
-                    met.transpose()?
+                Put::Stored => Some(of.0),
+                Put::Conflict(found) => {
+                    let found = found.map(|item| self.values.deleted_revision(&item));
+                    found.transpose()?
                 }
             };
         }
@@ -375,13 +377,13 @@ impl J5ik2oStates {
         )))
     }
 
-    /// As [`finish`](Self::finish), for a deletion that was found unfinished. A caller that may only
-    /// read gets its answer all the same.
+    /// As [`finish`](Self::finish), for an unfinished deletion found by a read. Without write access
+    /// only warns.
     async fn finish_found(&self, location: &Location, state: &State, writer: &Value) -> Result<()> {
         let of = (state.revision, state.time_ms);
         match self.finish(location, of, (writer, None)).await {
             Err(error) if error.kind() == ErrorKind::Invalid => {
-                tracing::warn!(id = %location.id, %error, "a deletion was interrupted, and this process may not finish it");
+                tracing::warn!(id = %location.id, %error, "a deletion was interrupted, and this process has no permission to finish it");
                 Ok(())
             }
             ended => ended,
@@ -464,7 +466,7 @@ impl StateLayout for J5ik2oStates {
             let Some(id) = id.filter(|id| id.as_str().starts_with(&prefix)) else {
                 return Ok(None);
             };
-            // Listed, it could not be read.
+            // If it were listed, it could not be read.
             states.check_location(&id, item)?;
             Ok(Some(id).filter(|id| seen.insert(id.clone())))
         };

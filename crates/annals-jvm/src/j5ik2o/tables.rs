@@ -105,7 +105,7 @@ pub(super) fn state_table(name: TableName, settings: &AnyLayout) -> Result<Table
 }
 
 /// # Errors
-/// `Invalid` where two attributes would have the same name.
+/// `Invalid` if two attributes would have the same name.
 fn check<'a>(section: &str, names: impl Iterator<Item = &'a str>, is_numbered: bool) -> Result<()> {
     let mut seen = HashSet::new();
     let mut shared = usize::from(is_numbered);
@@ -117,7 +117,7 @@ fn check<'a>(section: &str, names: impl Iterator<Item = &'a str>, is_numbered: b
         }
         if OURS.contains(&name) {
             return Err(Error::invalid(format!(
-                "the column has the name of an attribute of ours; choose another. section=`dynamo-db-{section}`, column=`{name}`"
+                "the column name is reserved for an attribute of ours; choose another. section=`dynamo-db-{section}`, column=`{name}`"
             )));
         }
         if !seen.insert(name) {

@@ -1,8 +1,8 @@
-//! The tail: the end of an id's history, and what comes after the event that an append expects.
+//! The tail: the end of an id's history, and the rows after the event that an append expects.
 //!
-//! Guarantees: the last number that was ever used, deleted or not. Three requests at once where the
-//! keys are in order: the table, the index for rows of older settings, and the marker; otherwise the
-//! index and the marker, and a lookup after them.
+//! Guarantees: finds the last number ever used, deleted or not. If the keys are in order, with three
+//! concurrent requests: the table, the index for rows of older settings, and the marker. Otherwise
+//! with the index and the marker, and then a lookup by key.
 
 use futures::TryStreamExt;
 
@@ -13,13 +13,13 @@ use crate::rows::{After, Head, Markers, Row, RowAppend, RowCodec, RowTable, Tail
 use annals::items::Item;
 use annals::{PersistenceId, Result};
 
-/// How many rows are requested at once: the first append after what is expected says it all.
+/// How many rows are requested at once: only the first append after the expected event is needed.
 const PAGE: u32 = 16;
 
 fn tail_of(row: Option<Row>, markers: Markers) -> Tail {
     let last = row.filter(|row| row.number >= markers.high);
     let highest = last.as_ref().map_or(markers.high, |row| row.number);
-    // Nothing of a batch that may be in flight is appended yet.
+    // Members of a batch in flight are not appended yet.
     let open = last.as_ref().filter(|row| row.is_live() && !row.is_end());
     Tail {
         highest,
@@ -37,7 +37,7 @@ pub(super) fn open_row(tail: &Tail) -> Option<&Row> {
 }
 
 impl RowAppend for J5ik2oRows {
-    /// The plugin knows no batches: it would replay the members.
+    /// The plugin has no batches and would replay the members.
     const CLOSES_BATCHES: bool = true;
 
     async fn tail(&self, id: &PersistenceId) -> Result<Tail> {
@@ -116,13 +116,13 @@ impl J5ik2oRows {
             before => before,
         };
         let is_there = last == 0 || before.is_some() || rows.is_anchored;
-        // What is expected may be inside a batch that is not whole.
+        // The expected event may be inside an incomplete batch.
         match before {
             Some(row) if row.is_closing() => closing = closing.or(Some(row)),
             Some(row) if row.is_live() && !row.is_end() => open = open.or(Some(row)),
             _ => {}
         }
-        // Numbers up to the marker were used, also where nothing is left of them.
+        // Numbers up to the marker were used, even without a row.
         let used = rows.marker.high;
         let head = |next| Head {
             last,
@@ -147,19 +147,19 @@ impl J5ik2oRows {
             return Ok(After::Taken(Vec::new()));
         };
         if self.token(end)? == Some(wanted.stamped.token) {
-            return Ok(After::Landed {
+            return Ok(After::Stored {
                 end: end.number,
                 time_ms: self.time_ms(end),
                 high: 0,
             });
         }
-        // Members that were not stored yet when they were looked for: now they are.
+        // Members that were not stored yet at the first lookup.
         let missing: Vec<u64> = (end.begin().max(wanted.last + 1)..end.number)
             .filter(|number| rows.binary_search_by_key(number, |row| row.number).is_err())
             .collect();
         rows.extend(self.rows_at(wanted.id, missing.into_iter()).await?);
         rows.sort_by_key(|row| row.number);
-        // Events after the expected one were deleted: they were there, and that is all.
+        // Events after the expected one existed and are deleted.
         if !rows.iter().all(Row::is_live) {
             return Ok(After::Taken(Vec::new()));
         }
@@ -170,7 +170,7 @@ impl J5ik2oRows {
         Ok(After::Taken(events))
     }
 
-    /// The last row under the keys in use now, where they are in order.
+    /// The last row under the current keys, if they are in order.
     async fn last_in_table(&self, id: &PersistenceId) -> Result<Option<Row>> {
         if !self.keys.are_ordered() {
             return Ok(None);
@@ -185,13 +185,13 @@ impl J5ik2oRows {
         Ok(None)
     }
 
-    /// The last row that the index shows.
+    /// The last row in the index.
     async fn last_in_index(&self, id: &PersistenceId) -> Result<Option<Row>> {
         let found = self.last_item_in_index(id).await?;
         found.map(|item| self.row(item)).transpose()
     }
 
-    /// The last number that the index shows.
+    /// The last number in the index.
     pub(super) async fn last_indexed(&self, id: &PersistenceId) -> Result<Option<u64>> {
         let found = self.last_item_in_index(id).await?;
         let name = &self.columns().sequence_nr_column_name;

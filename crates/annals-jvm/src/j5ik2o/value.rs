@@ -3,12 +3,12 @@
 //! | attribute | on | meaning |
 //! |---|---|---|
 //! | `writer` | every item of ours | which write it was |
-//! | `revision` | a write that was begun | does not count yet; its revision |
+//! | `revision` | a write that was begun | not a value yet; its revision |
 //! | `revision` | a tombstone | the revision of the deletion |
 //! | `closed` | a deleted value | its revision is the deletion's |
 //!
-//! Guarantees: reads what was written, also by either of the plugin's modules. A revision that the
-//! plugin's other module stored is refused where it can be recognised. Pure: reads no store.
+//! Reads values of both of the plugin's modules. A revision that the other module stored is an error
+//! if it can be recognised. Without I/O.
 
 use crate::attributes::{self, KEPT, improper, text};
 use crate::checksum;
@@ -24,13 +24,12 @@ const REVISION: &str = "revision";
 const CLOSED: &str = "closed";
 /// The suffix of a tombstone's partition key.
 const DELETED: &str = "#deleted";
-/// The stored revision of a write that was begun. The plugin stores 1 and more, and so do we: no
-/// write expects it.
+/// The stored revision of a write that was begun. Values have 1 or more, so no write expects it.
 const BEGUN: u64 = 0;
-/// What the plugin's v1 module stores for revision 1. The v2 module stores one more than the
-/// revision, so never this.
+/// The number that the plugin's v1 module stores for revision 1. The v2 module stores one more than
+/// the revision, so never this.
 const FIRST_OF_V1: u64 = 1;
-/// The last number of the JVM's longs.
+/// The largest `long` of the JVM.
 const REVISION_MAX: u64 = i64::MAX as u64 - 1;
 
 /// Encodes and decodes values.
@@ -40,16 +39,16 @@ pub(super) struct Values {
     stored: StoredRevision,
 }
 
-/// What an item under an id's key is.
+/// The meaning of an item under an id's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// A write that does not count yet; its writer.
+    /// A write that was begun; its writer.
     Begun(Value),
     /// The last write.
     Written {
         revision: Revision,
         is_deleted: bool,
-        /// `None` where the plugin wrote it.
+        /// `None` if the plugin wrote it.
         writer: Option<Value>,
     },
 }
@@ -79,7 +78,7 @@ impl Values {
     /// A state as an item under a key's attributes.
     ///
     /// # Errors
-    /// `Invalid` where the plugin has no such revision, or the item would be too large.
+    /// `Invalid` if the revision is out of range for the plugin, or the item would be too large.
     pub(super) fn item_of(&self, mut item: Item, state: &State) -> Result<Item> {
         let columns = &self.columns;
         if let Some(payload) = &state.value {
@@ -117,7 +116,7 @@ impl Values {
         let number = self.number_of(revision);
         item.insert(&self.columns.revision_nr_column_name, number);
         item.insert(&self.columns.ordering_column_name, state.time_ms);
-        // With the attributes of ours that it may have for a while.
+        // Including our temporary attributes.
         let with_ours = begun(&signed(item.clone(), Token::from_bytes([0; 8])), revision);
         let bytes = item_size(&with_ours.with(CLOSED, true));
         if bytes > ITEM_BYTES_MAX {
@@ -128,15 +127,15 @@ impl Values {
         Ok(item)
     }
 
-    /// The deletion of an item's value. The plugin sees the value until the item is gone, because it
-    /// could not read an item without; one that leaves no room for our attributes is left out.
+    /// The deletion of an item's value. The item keeps the value until it is deleted, because the
+    /// plugin could not read it without; a value that leaves no room for our attributes is removed.
     pub(super) fn deleted(&self, key: Item, item: Option<Item>, state: &State) -> Result<Item> {
         let bare = self.item_of(key, state)?;
         let full = item.and_then(|item| self.stamped(item, state).ok());
         Ok(full.unwrap_or(bare).with(CLOSED, true))
     }
 
-    /// An item as the beginning of its write, which does not count yet.
+    /// An item as a write that was begun.
     pub(super) fn begun(&self, item: &Item, revision: Revision) -> Item {
         let name = &self.columns.revision_nr_column_name;
         begun(item, revision).with(name, BEGUN)
@@ -193,10 +192,10 @@ impl Values {
         number.ok_or_else(|| improper(name))
     }
 
-    /// What an item under this id's key is.
+    /// The meaning of an item under this id's key.
     ///
     /// # Errors
-    /// `Corrupt` where it cannot be read; `Invalid` where its revision was stored by the plugin's v1
+    /// `Corrupt` where it cannot be read; `Invalid` if its revision was stored by the plugin's v1
     /// module and the settings say v2: taken for revision 0 it would be overwritten by a create.
     pub(super) fn stored(&self, id: &PersistenceId, item: &Item) -> Result<Stored> {
         checksum::check(item, self.covered())?;
@@ -321,7 +320,7 @@ pub(super) fn is_tombstone(key: &Key) -> bool {
 pub(super) fn tombstone_key(value: &Key) -> Key {
     let partition = match &value.partition {
         KeyPart::S(partition) => format!("{partition}{DELETED}"),
-        // Resolvers make texts.
+        // Resolvers return strings.
         other => format!("{other}{DELETED}"),
     };
     Key {

@@ -1,7 +1,7 @@
 //! Verification on the `j5ik2o` layout: keys of two ids, rows under keys of older settings, and
 //! batches that are closed.
 //!
-//! Never closes a batch that others follow. It was whole then, and has lost its last event since.
+//! Never closes a batch that others follow: it was complete then, and has lost its last event since.
 
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 
@@ -17,9 +17,10 @@ use annals::{PersistenceId, Result};
 
 const UNKNOWN: &str = "how far events are deleted is not stored anywhere else; put the right numbers into the marker, without its checksum";
 const FLAGGED: &str = "either a deletion by the plugin was interrupted, or an event was flagged by mistake, and nothing here proves which";
-const UNMARKED: &str = "an operator must decide whether it was to be deleted; its bytes are there";
+const UNMARKED: &str =
+    "an operator must decide whether it should be deleted; its bytes are still stored";
 const OTHERS: &str = "an operator must decide which of the two is right";
-/// Of how many missing numbers the keys are checked for another id's rows.
+/// How many keys of missing numbers are checked for another id's rows.
 const CHECKED_MAX: u64 = 100;
 
 impl RowVerify for J5ik2oRows {
@@ -35,7 +36,7 @@ impl RowVerify for J5ik2oRows {
 
     fn verify_rows(&self, id: &PersistenceId, _: Markers) -> BoxStream<'static, Result<VerifyRow>> {
         let range = Range {
-            meets_damaged: true,
+            allows_damaged: true,
             ..Range::between(1, u64::MAX)
         };
         let rows = Rows::new(self, id, range);
@@ -53,7 +54,7 @@ impl RowVerify for J5ik2oRows {
         let numbers = (row.number, row.number);
         if is_deleted_by_us(row) && self.is_unmarked(checker.id, row.number).await? {
             let detail = "it is flagged as deleted, and is not below the marker".to_owned();
-            // Our deletions go from the first event on: after one that counts it is none of them.
+            // Our deletions start at the first event: after a live event it is not one of them.
             let problem = match checker.first_live {
                 None => Problem::LowMark,
                 Some(_) => Problem::Unreadable,
@@ -88,17 +89,17 @@ impl RowVerify for J5ik2oRows {
             );
             return Ok(());
         }
-        let detail = "its last event is not there; the plugin replays the others".to_owned();
+        let detail = "its last event is missing; the plugin replays the others".to_owned();
         if findings.repair(Damage::new(Problem::IncompleteBatch, (begin, end), detail))
             && !self.close_batch(checker.id, &batch.member).await?
         {
             let findings = &mut checker.findings;
-            findings.give_up("it has become whole meanwhile");
+            findings.give_up("it was completed meanwhile");
         }
         Ok(())
     }
 
-    /// Never written, lost, or overwritten by another id's.
+    /// Checks for numbers that were never written, lost, or overwritten by another id.
     async fn check_gap(
         &self,
         checker: &mut Checker<'_, Self>,
@@ -156,13 +157,13 @@ impl RowVerify for J5ik2oRows {
 }
 
 impl J5ik2oRows {
-    /// Whether the marker is known to be at or below a number, by now.
+    /// Whether the marker is now at or below a number.
     async fn is_unmarked(&self, id: &PersistenceId, number: u64) -> Result<bool> {
         let now = self.read_marker(id).await?;
         Ok(now.damaged.is_empty() && now.markers.low <= number)
     }
 
-    /// Numbers that two rows have, under keys of two settings.
+    /// Checks for numbers with two rows, under keys of two settings.
     async fn check_twice(&self, checker: &mut Checker<'_, Self>) -> Result<()> {
         let index = &self.section().get_journal_rows_index_name;
         let mut rows = self.query(on_index(index, checker.id, (1, u64::MAX)));

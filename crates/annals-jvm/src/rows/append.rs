@@ -1,11 +1,11 @@
 //! Append: a put for each event, on the condition that its key is free.
 //!
-//! The first event is put first, so that of two appends to one place one wins; the last one last,
-//! when all others are stored, so that it proves that they are; those between them concurrently.
+//! The first event is put first, so that one of two concurrent appends wins. The last event is put
+//! last, so that it proves that all others are stored. Those in between are put concurrently.
 //!
-//! Guarantees: of writers that believe the same event to be last one wins; what is acknowledged is
-//! whole. A refusal by our own earlier success is not a conflict.
-//! Never overwrites a key.
+//! Guarantees: of several writers that expect the same last event, one wins. An acknowledged append
+//! is complete. A put that fails because an earlier attempt succeeded is not a conflict. No key is
+//! overwritten.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -16,32 +16,32 @@ use annals::items::{Item, Write};
 use annals::journal::{AppendError, Appended, Conflict, Expected, Stamped};
 use annals::{Error, Event, PersistenceId, Result};
 
-/// How often an append is tried while other writers are faster.
+/// The number of attempts while other writers are faster.
 const TRIES_MAX: usize = 32;
-/// The most events of one append: each is a request.
+/// The maximum number of events in an append: each is a request.
 pub(crate) const EVENTS_MAX: usize = 10_000;
 /// How many events between the first and the last are put concurrently.
 const PUTS_AT_ONCE: usize = 25;
 
 /// How an append ended.
 enum Ended {
-    Landed(Appended),
-    /// Another writer's events are there, as far as they were seen.
+    Stored(Appended),
+    /// Another writer's events are stored; those that were read.
     Taken(Vec<Event>),
-    /// What is there was deleted, and nobody knows any more whose it was.
+    /// The events after the expected one are deleted, and so are their tokens.
     Forgotten,
 }
 
 /// How the puts of an append ended.
 enum Rows {
-    Landed(Appended),
-    /// Another writer's row is in the place of one of ours.
+    Stored(Appended),
+    /// Another writer's row has the key of one of ours.
     Taken(Box<Row>),
-    /// The place was freed by a deletion, below the low marker. Nothing was left there.
+    /// A deletion freed the key, below the low marker. The rows were removed again.
     Below,
 }
 
-/// A row to be put.
+/// A row to put.
 struct Placed {
     number: u64,
     batch: Option<BatchIndex>,
@@ -61,7 +61,7 @@ pub(super) async fn append<F: RowAppend>(
         Expected::Any => append_anywhere(format, id, stamped).await?,
     };
     let found = match ended {
-        Ended::Landed(appended) => return Ok(appended),
+        Ended::Stored(appended) => return Ok(appended),
         Ended::Taken(found) => found,
         Ended::Forgotten => Vec::new(),
     };
@@ -72,7 +72,7 @@ pub(super) async fn append<F: RowAppend>(
     ))))
 }
 
-/// Appends after whatever is last.
+/// Appends after the last event.
 async fn append_anywhere<F: RowAppend>(
     format: &F,
     id: &PersistenceId,
@@ -85,7 +85,7 @@ async fn append_anywhere<F: RowAppend>(
     };
     for _ in 0..TRIES_MAX {
         match append_after(format, &Wanted { id, last, stamped }).await? {
-            Ended::Landed(appended) => return Ok(Ended::Landed(appended)),
+            Ended::Stored(appended) => return Ok(Ended::Stored(appended)),
             Ended::Forgotten => last = format.tail(id).await?.append_after,
             Ended::Taken(found) => {
                 let end = found.last().map(|event| event.sequence_number.get());
@@ -99,7 +99,7 @@ async fn append_anywhere<F: RowAppend>(
     Ok(Ended::Taken(Vec::new()))
 }
 
-/// Appends after the event that is expected, if that is last.
+/// Appends after the expected event, if it is last.
 async fn append_after<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Result<Ended> {
     let Wanted { id, last, stamped } = *wanted;
     let known = format.base().head(id);
@@ -109,17 +109,17 @@ async fn append_after<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Result<E
             Some(head) => head,
             None => match prove(format, wanted).await? {
                 LastEvent::At(head) => head,
-                LastEvent::Landed(appended) => return Ok(Ended::Landed(appended)),
+                LastEvent::Stored(appended) => return Ok(Ended::Stored(appended)),
                 LastEvent::Taken(found) => return Ok(Ended::Taken(found)),
                 LastEvent::Forgotten => return Ok(Ended::Forgotten),
             },
         };
         let row = match put_rows(format, id, head, stamped).await? {
-            Rows::Landed(appended) => return Ok(Ended::Landed(appended)),
+            Rows::Stored(appended) => return Ok(Ended::Stored(appended)),
             Rows::Taken(row) => row,
             Rows::Below => continue,
         };
-        // A single event right after the expected one: the refusal has shown all there is to know.
+        // A single event right after the expected one: the conflicting row is all there is.
         let is_next = row.number == head.next && head.next == last + 1;
         if is_next
             && row.batch.is_none()
@@ -153,13 +153,13 @@ async fn put_rows<F: RowAppend>(
         return Ok(Rows::Below);
     }
     let end = head.next + (stamped.append.events.len() as u64 - 1);
-    let landed = format.acknowledge(id, Head::after(end, head.high)).await?;
-    format.base().learn(id, landed);
+    let head = format.acknowledge(id, Head::after(end, head.high)).await?;
+    format.base().learn(id, head);
     let (first, last) = (sequence_number(id, head.next)?, sequence_number(id, end)?);
-    Ok(Rows::Landed(Appended::new(first, last, time_ms)))
+    Ok(Rows::Stored(Appended::new(first, last, time_ms)))
 }
 
-/// Removes what an append has just put, unless something else is there by now.
+/// Removes the rows of an append, unless they were replaced.
 async fn take_back<F: RowAppend>(format: &F, rows: Vec<Placed>) -> Result<()> {
     let base = format.base();
     for placed in rows {
@@ -172,7 +172,7 @@ async fn take_back<F: RowAppend>(format: &F, rows: Vec<Placed>) -> Result<()> {
     Ok(())
 }
 
-/// Puts rows in order; returns what the first put did, or what was in the way of one.
+/// Puts rows in order; returns the outcome of the first put, or a conflicting row.
 async fn put_in_order<Fut>(
     rows: Vec<Placed>,
     put: impl Fn(Placed) -> Fut,
@@ -200,7 +200,7 @@ where
     Ok(taken.map_or(Ok(time_ms), Err))
 }
 
-/// Puts a row; returns when it was appended, or what is there instead.
+/// Puts a row; returns when it was appended, or the conflicting row.
 async fn put_row<F: RowAppend>(
     format: &F,
     id: &PersistenceId,
@@ -212,7 +212,7 @@ async fn put_row<F: RowAppend>(
     };
     format.check_owner(id, row.number, &existing)?;
     let found = format.row(existing)?;
-    // Also where it was deleted meanwhile.
+    // Also if it was deleted meanwhile.
     let is_ours = found.batch == row.batch && format.token(&found)? == Some(stamped.token);
     match is_ours && !found.is_closed() {
         true => Ok(Ok(format.time_ms(&found))),
@@ -220,7 +220,7 @@ async fn put_row<F: RowAppend>(
     }
 }
 
-/// The rows of an append whose first event gets this number.
+/// The rows of an append, starting at this number.
 fn rows<F: RowAppend>(
     format: &F,
     id: &PersistenceId,

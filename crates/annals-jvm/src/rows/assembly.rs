@@ -1,16 +1,15 @@
-//! Which rows of a replay count: a pure function of rows, without I/O.
+//! Decides which rows of a replay count, that is, are delivered. Without I/O.
 //!
-//! [`Assembly::assemble`] takes the rows it was given in order and returns their events, until it
-//! needs something: more rows, rows that must be read again, or a decision about numbers that are
-//! missing or rows that are deleted. Rows are not all read at one moment: while some are read,
-//! others may be stored where the reader has been already. All that counts before a row was stored
-//! when the row was put, so whatever seems to be missing before it is read again, once.
+//! [`Assembly::assemble`] takes rows in order and returns their events, until it needs something:
+//! more rows, rows that must be read again, or a decision about missing numbers or deleted rows.
+//! Rows are not read atomically: while some are read, earlier ones may be stored. Every row that
+//! counts was stored before the rows after it, so numbers that seem to be missing before a row are
+//! read again, once.
 //!
-//! Guarantees: events in the order of their numbers, each once. A batch counts as a whole or not
-//! at all; members that were deleted count as met, so what a deletion left of a batch stays
-//! visible. A missing number is reported unless a batch explains it. On rows that the plugin wrote
-//! the verdicts are those of the plugin's own filter.
-//! Never holds more than a page and a batch.
+//! Guarantees: events in order, each once. A batch counts entirely or not at all; deleted members
+//! count as seen, so the rest of a partly deleted batch stays visible. A missing number is reported
+//! unless a batch explains it. Rows of the plugin are filtered as by the plugin itself. Holds at most
+//! a page and a batch in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +19,7 @@ use crate::settings::ReplayFilterSettings;
 use crate::writers::Writers;
 use annals::{Event, PersistenceId, Result};
 
-/// What an assembly needs before it can go on.
+/// What an assembly needs to continue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// More rows.
@@ -35,17 +34,17 @@ pub(crate) enum Need {
     Deleted(Row),
 }
 
-/// What has been asked about a row before it is taken.
+/// The checks that were made before a row is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum Checks {
     Nothing,
-    /// What was missing before it was read again.
+    /// Missing rows before it were read again.
     Again,
-    /// What is missing before it was explained.
+    /// Missing rows before it were explained.
     Explained,
 }
 
-/// The rows of one batch, while its end has not been met.
+/// The rows of one batch, until its last member is read.
 #[derive(Debug)]
 struct Pending {
     end: u64,
@@ -59,16 +58,16 @@ pub(crate) struct Assembly<C> {
     id: PersistenceId,
     filter: ReplayFilterSettings,
     writers: Writers,
-    queue: VecDeque<(Row, Asked)>,
+    queue: VecDeque<(Row, Checks)>,
     pending: Option<Pending>,
-    /// Deleted rows, one after the other, that no longer say which batch they were of: the plugin's
-    /// soft deletion puts a row anew, without our attributes.
+    /// Consecutive deleted rows that have lost their batch: the plugin's soft deletion replaces a
+    /// row without our attributes.
     deleted: Option<(u64, u64)>,
     /// The first number of the window that is not deleted.
     start: u64,
-    /// Members of a batch before this number need not be met for it to count.
+    /// Members before this number are not needed for a batch to count.
     low: u64,
-    /// Every number up to here belongs to a batch that was met, whole or not.
+    /// Every number up to here belongs to a batch that was read, complete or not.
     claimed: u64,
     next: u64,
     last_row: u64,
@@ -78,7 +77,7 @@ pub(crate) struct Assembly<C> {
 }
 
 impl<C: RowCodec> Assembly<C> {
-    /// Of the rows from `start` on, where everything before `low` is deleted.
+    /// Assembles the rows from `start` on; everything before `low` is deleted.
     pub(crate) fn new(codec: C, id: PersistenceId, start: u64, low: u64) -> Self {
         let filter = ReplayFilterSettings::default();
         Self {
@@ -90,7 +89,7 @@ impl<C: RowCodec> Assembly<C> {
             pending: None,
             deleted: None,
             start,
-            // Where the last member proves the others, those before the window are not needed.
+            // If the last member proves the others, those before the window are not needed.
             low: if C::COUNTS_MEMBERS { low } else { start },
             claimed: 0,
             next: start,
@@ -101,19 +100,19 @@ impl<C: RowCodec> Assembly<C> {
         }
     }
 
-    /// With this filter of older writers' events.
+    /// Sets the filter of older writers' events.
     pub(crate) fn filtered(mut self, filter: ReplayFilterSettings) -> Self {
         self.filter = filter;
         self.writers = Writers::new(filter);
         self
     }
 
-    /// The next number there should be a row of.
+    /// The next expected number.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The last row that was met; 0: none.
+    /// The last row that was read; 0: none.
     pub(crate) fn last_row(&self) -> u64 {
         self.last_row
     }
@@ -123,23 +122,23 @@ impl<C: RowCodec> Assembly<C> {
         self.last_event
     }
 
-    /// Whether rows count, or may count once their batch is whole.
+    /// Whether any row counts, or may count once its batch is complete.
     pub(crate) fn has_live_rows(&self) -> bool {
         let pending = self.pending.iter().flat_map(|pending| &pending.rows);
         self.last_event > 0 || pending.into_iter().any(Row::is_live)
     }
 
-    /// Where the batch ends whose members are being collected.
+    /// The end of the batch whose members are being collected.
     pub(crate) fn awaited(&self) -> Option<u64> {
         self.pending.as_ref().map(|pending| pending.end)
     }
 
-    /// Whether a batch was met that is not whole, and was not closed.
+    /// Whether there is an incomplete batch that was not closed.
     pub(crate) fn is_torn(&self) -> bool {
         self.is_torn || self.pending.is_some()
     }
 
-    /// Whether a number that no row has belongs to a batch that was met.
+    /// Whether a number without a row belongs to a batch.
     pub(crate) fn claims(&self, number: u64) -> bool {
         number <= self.claimed
     }
@@ -153,33 +152,33 @@ impl<C: RowCodec> Assembly<C> {
 
     /// Adds the next row.
     pub(crate) fn add(&mut self, row: Row) {
-        self.queue.push_back((row, Asked::Nothing));
+        self.queue.push_back((row, Checks::Nothing));
     }
 
     /// Adds rows that were read again.
     pub(crate) fn add_again(&mut self, rows: Vec<Row>) {
         let queue = std::mem::take(&mut self.queue);
         let queued = queue.into_iter().map(|entry| (entry.0.number, entry));
-        let mut queue: BTreeMap<u64, (Row, Asked)> = queued.collect();
+        let mut queue: BTreeMap<u64, (Row, Checks)> = queued.collect();
         queue.extend(
             rows.into_iter()
-                .map(|row| (row.number, (row, Asked::Again))),
+                .map(|row| (row.number, (row, Checks::Again))),
         );
         self.queue = queue.into_values().collect();
     }
 
-    /// Takes rows until something is needed; adds the events that are known to count by then.
+    /// Handles rows until something is needed; adds the events that are known to count.
     ///
     /// # Errors
-    /// `Corrupt` where an event that counts cannot be read, or the filter of writers refuses it.
+    /// `Corrupt` if an event that counts cannot be read, or fails the filter of writers.
     pub(crate) fn assemble(&mut self, events: &mut Vec<Event>) -> Result<Need> {
-        while let Some((row, asked)) = self.queue.pop_front() {
+        while let Some((row, checks)) = self.queue.pop_front() {
             // Read again together with a row before.
             if row.number < self.next {
                 continue;
             }
-            if let Some((need, asked)) = self.need_before(&row, asked) {
-                self.queue.push_front((row, asked));
+            if let Some((need, checks)) = self.need_before(&row, checks) {
+                self.queue.push_front((row, checks));
                 return Ok(need);
             }
             match row.state {
@@ -194,30 +193,30 @@ impl<C: RowCodec> Assembly<C> {
         Ok(Need::Rows)
     }
 
-    /// What is needed before a row is taken, and what has been asked about it then.
-    fn need_before(&mut self, row: &Row, asked: Asked) -> Option<(Need, Asked)> {
+    /// What is needed before a row is handled, and the checks made so far.
+    fn need_before(&mut self, row: &Row, checks: Checks) -> Option<(Need, Checks)> {
         // Everything up to the row is deleted, or nothing before it is.
         if C::DELETES_FROM_START && row.is_deleted() {
             return None;
         }
-        if asked == Asked::Nothing && row.is_live() {
+        if checks == Checks::Nothing && row.is_live() {
             if let Some(need) = self.beginning(row) {
-                return Some((need, Asked::Nothing));
+                return Some((need, Checks::Nothing));
             }
             if let Some(need) = self.doubts(row) {
-                return Some((need, Asked::Again));
+                return Some((need, Checks::Again));
             }
         }
-        if asked < Asked::Explained
+        if checks < Checks::Explained
             && let Some((from, to)) = self.missing(row)
         {
-            return Some((Need::Explain(from, to), Asked::Explained));
+            return Some((Need::Explain(from, to), Checks::Explained));
         }
         None
     }
 
-    /// What the first row needs: the members before the window of a batch that the window cuts, or,
-    /// where the window begins with missing numbers, a batch before it that may claim them.
+    /// What the first row needs: the members before the window if the window starts inside a batch,
+    /// or, if the window starts with missing numbers, a batch before it that may explain them.
     fn beginning(&mut self, row: &Row) -> Option<Need> {
         if !C::COUNTS_MEMBERS || std::mem::replace(&mut self.has_begun, true) {
             return None;
@@ -230,8 +229,8 @@ impl<C: RowCodec> Assembly<C> {
         (row.number > self.start).then_some(Need::Before(self.start))
     }
 
-    /// Which rows are to be read again before this one is taken: not all of a batch was met that it
-    /// ends or follows, or numbers are missing before it. The rows met of that batch are taken anew,
+    /// The rows to read again before this one is handled: members are missing from a batch that it
+    /// ends or follows, or numbers are missing before it. Rows of that batch are handled again,
     /// together with those read again.
     fn doubts(&mut self, row: &Row) -> Option<Need> {
         let (begin, end, low) = (row.begin(), row.end(), self.low);
@@ -248,21 +247,21 @@ impl<C: RowCodec> Assembly<C> {
         let deleted = (begin.max(low)..end).filter(is_deleted).count() as u64;
         let wanted = end.saturating_sub(begin.max(low)).saturating_sub(deleted);
         let short = (row.is_end() && own < wanted).then_some((begin.max(low), row.number));
-        // A foreign row inside of a batch says that it never becomes whole.
+        // Another append's row inside a batch means that it will never be complete.
         let other = met
             .first()
             .filter(|_| !is_own && self.awaited() < Some(begin));
         let other = other.map(|first| (first.begin().max(low), begin - 1));
         let missing =
             (self.next < begin && !self.claims(begin - 1)).then(|| (self.next, begin - 1));
-        // A reader that looks up what is missing before it hands out a row has done so already.
+        // A reader that looks up missing numbers itself has done so already.
         let doubts = match C::COUNTS_MEMBERS {
             true => [short, other, missing],
             false => [short, None, None],
         };
         let doubts = doubts.into_iter().flatten();
         let span = doubts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
-        let (from, to) = unmet(met, row.number, span)?;
+        let (from, to) = missing_span(met, row.number, span)?;
         self.next = self.next.min(span.0);
         let again = self
             .pending
@@ -270,15 +269,14 @@ impl<C: RowCodec> Assembly<C> {
             .into_iter()
             .flat_map(|pending| pending.rows);
         for row in again.collect::<Vec<_>>().into_iter().rev() {
-            self.queue.push_front((row, Asked::Again));
+            self.queue.push_front((row, Checks::Again));
         }
         Some(Need::Again(from, to))
     }
 
-    /// Numbers before a row that nothing explains: never stored, or lost by a batch of ours. Our
-    /// last member is put when all others are stored, and what we put after a batch comes after its
-    /// last member, or in its place. Of the plugin's rows neither can be said: it puts batches in
-    /// no order, and goes on after events that were rejected.
+    /// Unexplained missing numbers before a row: never stored, or lost from a batch of ours. Our last
+    /// member is put after all others, and our next append goes after it or takes its number. Neither
+    /// holds for the plugin: it puts batches in any order, and skips the numbers of rejected events.
     fn missing(&self, row: &Row) -> Option<(u64, u64)> {
         let (begin, end) = (row.begin(), row.end());
         if self.next < begin && !self.claims(begin - 1) {
@@ -305,7 +303,7 @@ impl<C: RowCodec> Assembly<C> {
         lost.map(|lost| (lost, lost))
     }
 
-    /// Takes a row; returns the rows that are known to count by it.
+    /// Handles a row; returns the rows that are now known to count.
     fn push(&mut self, row: Row) -> Vec<Row> {
         self.next = row.number + 1;
         self.last_row = row.number;
@@ -336,7 +334,7 @@ impl<C: RowCodec> Assembly<C> {
         if is_whole { rows } else { Vec::new() }
     }
 
-    /// The events of rows that count, as far as their writers do.
+    /// The events of rows that count, without those of filtered writers.
     fn count(&mut self, rows: Vec<Row>, events: &mut Vec<Event>) -> Result<()> {
         for row in rows.iter().filter(|row| row.is_live()) {
             let Some((event, writer)) = self.codec.event(&self.id, row)? else {
@@ -350,7 +348,7 @@ impl<C: RowCodec> Assembly<C> {
         Ok(())
     }
 
-    /// Takes a deleted row as one that does not count. As a member of its batch it was met.
+    /// Skips a deleted row. It still counts as seen for its batch.
     ///
     /// # Errors
     /// As [`assemble`](Self::assemble).
@@ -372,13 +370,13 @@ impl<C: RowCodec> Assembly<C> {
         }
     }
 
-    /// Whether a number was met as a deleted row that does not say its batch.
+    /// Whether a number has a deleted row that has lost its batch.
     fn is_deleted(&self, number: u64) -> bool {
         let deleted = self.deleted;
         deleted.is_some_and(|(first, last)| (first..=last).contains(&number))
     }
 
-    /// Begins anew after a row up to which everything is deleted.
+    /// Restarts after a row up to which everything is deleted.
     pub(crate) fn restart_after(&mut self, row: &Row) {
         self.writers = Writers::new(self.filter);
         self.pending = None;
@@ -399,14 +397,14 @@ impl<C: RowCodec> Assembly<C> {
         }
     }
 
-    /// The batch whose end has not been met never becomes whole.
+    /// Gives up the open batch: it will never be complete.
     fn give_up(&mut self) {
         self.is_torn |= self.pending.take().is_some();
     }
 }
 
-/// The first and the last number of a span that is neither among the rows met, nor the row itself.
-fn unmet(met: &[Row], row: u64, (from, to): (u64, u64)) -> Option<(u64, u64)> {
+/// The first and the last number of a span that has no row.
+fn missing_span(met: &[Row], row: u64, (from, to): (u64, u64)) -> Option<(u64, u64)> {
     let is_met =
         |number: &u64| *number == row || met.binary_search_by_key(number, |row| row.number).is_ok();
     let first = (from..=to).find(|number| !is_met(number))?;

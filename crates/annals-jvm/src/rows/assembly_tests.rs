@@ -1,5 +1,5 @@
-//! Which rows count: the vectors of the plugin's own filter, what deletion changes, what is read
-//! again, and what is missing. No store is involved.
+//! Which rows count: the test vectors of the plugin's filter, deletions, rows that are read again,
+//! and gaps. Without a store.
 
 use super::*;
 use crate::rows::{BatchIndex, RowState};
@@ -170,12 +170,12 @@ fn rc4_and_rc5_a_batch_written_over_the_rest_of_another_counts() {
 }
 
 #[test]
-fn a_batch_of_one_is_none() {
+fn a_batch_of_one_does_not_count() {
     assert_eq!(counted(&[(1, Some((0, 0))), (2, None)]), [2]);
 }
 
 #[test]
-fn h4_what_a_deletion_left_of_a_batch_stays_visible() {
+fn h4_the_rest_of_a_partly_deleted_batch_stays_visible() {
     let rows = [(12, Some((2, 4))), (13, Some((3, 4))), (14, Some((4, 4)))];
     assert_eq!(counted_above(12, &rows), [12, 13, 14]);
     assert_eq!(counted_above(14, &rows[2..]), [14]);
@@ -184,7 +184,7 @@ fn h4_what_a_deletion_left_of_a_batch_stays_visible() {
 }
 
 #[test]
-fn numbers_that_a_batch_claims_are_no_gap() {
+fn missing_members_of_a_batch_are_not_a_gap() {
     let mut claiming = assembly(Counting, 10);
     claiming.add(row(10, Some((0, 4))));
     assert_eq!(claiming.assemble(&mut Vec::new()).unwrap(), Need::Rows);
@@ -196,20 +196,20 @@ fn numbers_that_a_batch_claims_are_no_gap() {
     assert_eq!(claiming.awaited(), None);
 }
 
-/// What is needed before the last of these rows is taken.
+/// What is needed before the last of these rows is handled.
 fn needs(rows: &[(u64, Option<(u64, u64)>)]) -> Vec<Need> {
     let rows: Vec<Row> = rows.iter().map(|(n, batch)| row(*n, *batch)).collect();
     run(assembly(Counting, rows[0].number), &rows, &[]).1
 }
 
 #[test]
-fn rows_that_may_have_come_since_are_read_again() {
+fn rows_that_may_be_stored_by_now_are_read_again() {
     let after = |next| [(4, None), (5, Some((0, 3))), (6, Some((1, 3))), next];
-    // All there, or still in flight.
+    // Complete, or still in flight.
     assert_eq!(needs(&[(4, None), (5, None)]), []);
     assert_eq!(needs(&after((7, Some((2, 3))))), []);
     assert_eq!(needs(&MIXED[..4]), []);
-    // A member is missing from what was met: of its own batch, of the one before it, of both.
+    // A member is missing: of its own batch, of the one before it, of both.
     assert_eq!(needs(&after((8, Some((3, 3))))), [Need::Again(7, 7)]);
     assert_eq!(needs(&after((9, None))), [Need::Again(7, 8)]);
     assert_eq!(needs(&after((11, Some((2, 4))))), [Need::Again(7, 8)]);
@@ -241,54 +241,54 @@ fn members_that_were_stored_late_complete_their_batch() {
 }
 
 #[test]
-fn numbers_that_nothing_explains_are_asked_for() {
-    // Once read again, once explained.
+fn unexplained_gaps_need_an_explanation() {
+    // First read again, then explained.
     let gap = [row(1, None), row(4, None)];
     let (events, needs) = run(assembly(Counting, 1), &gap, &[]);
     assert_eq!(events, [1, 4]);
     assert_eq!(needs, [Need::Again(2, 3), Need::Explain(2, 3)]);
-    // A reader that looks up what is missing has done so.
+    // A reader that looks up missing numbers has done so.
     let (_, needs) = run(assembly(Closing, 1), &gap, &[]);
     assert_eq!(needs, [Need::Explain(2, 3)]);
 }
 
 #[test]
-fn a_batch_of_ours_that_lost_a_member_is_asked_for() {
+fn a_lost_member_of_our_batch_needs_an_explanation() {
     let lost = [ours(1, Some((0, 2))), ours(3, Some((2, 2)))];
     let (events, needs) = run(assembly(Counting, 1), &lost, &[]);
     assert_eq!(needs, [Need::Again(2, 2), Need::Explain(2, 2)]);
     assert_eq!(events, [0u64; 0], "not in part");
-    // The plugin's are put in no order: its writer may have died.
+    // The plugin puts members in any order: its writer may have crashed.
     let lost = [row(1, Some((0, 2))), row(3, Some((2, 2)))];
     assert_eq!(
         run(assembly(Counting, 1), &lost, &[]).1,
         [Need::Again(2, 2)]
     );
-    // Nothing of ours follows a batch of ours without its end.
+    // Our appends never follow an incomplete batch of ours.
     let without_end = [ours(1, Some((0, 2))), ours(4, None)];
     let needs = run(assembly(Counting, 1), &without_end, &[]).1;
     assert_eq!(needs, [Need::Again(2, 3), Need::Explain(3, 3)]);
 }
 
 #[test]
-fn a_window_that_cuts_a_batch_asks_for_its_beginning() {
+fn a_window_that_starts_inside_a_batch_needs_its_first_members() {
     let id: PersistenceId = "Cart|1".parse().unwrap();
     let batch: Vec<Row> = (0..4).map(|n| row(n + 5, Some((n, 3)))).collect();
     let from_7 = Assembly::new(Counting, id.clone(), 7, 1);
     let (events, needs) = run(from_7, &batch[2..], &batch);
     assert_eq!((events, needs), (vec![5, 6, 7, 8], vec![Need::Again(5, 6)]));
-    // Where it begins with missing numbers, a batch before it may claim them.
+    // If it starts with missing numbers, a batch before it may explain them.
     let from_7 = Assembly::new(Counting, id.clone(), 7, 1);
     let needs = run(from_7, &[row(9, None)], &[]).1;
     let want = [Need::Before(7), Need::Again(7, 8), Need::Explain(7, 8)];
     assert_eq!(needs, want);
-    // Where the last member proves the others, those before the window are not needed.
+    // If the last member proves the others, those before the window are not needed.
     let inside = Assembly::new(Closing, id, 7, 1);
     assert_eq!(run(inside, &batch[2..], &[]), (vec![7, 8], vec![]));
 }
 
 #[test]
-fn deleted_rows_begin_the_history_anew_or_are_skipped() {
+fn deleted_rows_restart_the_history_or_are_skipped() {
     let deleted = |row| in_state(RowState::Deleted, row);
     let rows = [
         deleted(row(3, Some((0, 1)))),
@@ -303,7 +303,7 @@ fn deleted_rows_begin_the_history_anew_or_are_skipped() {
         "and 1 and 2 are no gap"
     );
 
-    // One by one: a deleted member was there, and does not count.
+    // One by one: a deleted member counts as seen, and is not delivered.
     let rows = [
         ours(1, None),
         deleted(ours(2, Some((0, 2)))),
@@ -339,7 +339,7 @@ fn events_of_an_older_writer_are_filtered() {
     assert_eq!(run(discarding, &rows, &[]).0, [1, 2, 4]);
 }
 
-/// The plugin's soft deletion puts a row anew, without the attributes that name its batch.
+/// The plugin's soft deletion replaces a row without the attributes of its batch.
 #[test]
 fn members_deleted_without_their_batch_are_not_missing() {
     let deleted = |number| in_state(RowState::Deleted, row(number, None));

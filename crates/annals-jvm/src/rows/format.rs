@@ -1,4 +1,4 @@
-//! What a format supplies to the engine, and what both share.
+//! The traits that a format implements for the engine, and code that both share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) enum Put {
     Refused(Option<Item>),
 }
 
-/// The table, and what this process knows of its ids.
+/// The table, and a cache of the ends of histories.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) store: Store,
@@ -53,7 +53,7 @@ impl Base {
         }
     }
 
-    /// Remembers where an id's history ends. Never goes back.
+    /// Caches the end of an id's history. It never decreases.
     pub(crate) fn learn(&self, id: &PersistenceId, head: Head) {
         let head = match self.head(id) {
             Some(known) if known.next > head.next => return,
@@ -109,8 +109,8 @@ impl Base {
         }
     }
 
-    /// Puts a marker unless a higher one is there. `next` makes the marker and the condition for
-    /// the one that was found, or ends it.
+    /// Puts a marker unless a higher one is stored. `next` makes the marker and the condition from
+    /// the one that was found, or stops.
     pub(crate) async fn raise<T>(
         &self,
         mut marker: (Item, Condition),
@@ -143,10 +143,10 @@ impl Base {
     }
 }
 
-/// How often a marker is tried to be raised while others do the same.
+/// The number of attempts to raise a marker while others do the same.
 const RAISES_MAX: usize = 16;
 
-/// What to do about a marker that was found in place of the one to be raised.
+/// What to do about the stored marker.
 pub(crate) enum Raise<T> {
     /// It is high enough.
     Done(T),
@@ -154,45 +154,45 @@ pub(crate) enum Raise<T> {
     Again(T, (Item, Condition)),
 }
 
-/// A row as bytes. Pure: reads nothing but the row.
+/// Decodes rows. Without I/O.
 pub(crate) trait RowCodec: Clone + fmt::Debug + Send + Sync + 'static {
-    /// Whether a batch counts only if all its members were met. Not needed where batches are ours
-    /// alone: we put the last member when all others are stored.
+    /// Whether a batch counts only if all its members were read. Not needed if all batches are ours,
+    /// since we put the last member after all others.
     const COUNTS_MEMBERS: bool;
     /// Whether a deleted row proves that everything before it is deleted.
     const DELETES_FROM_START: bool;
 
-    /// The event, and its writer; `None` where the JVM marked it as deleted inside its bytes.
+    /// The event and its writer; `None` if the JVM flagged it as deleted in its bytes.
     fn event(&self, id: &PersistenceId, row: &Row) -> Result<Option<(Event, String)>>;
 
-    /// The append that it came with; `None` where a deletion took even that.
+    /// The token of its append; `None` if it was deleted too.
     fn token(&self, row: &Row) -> Result<Option<Token>>;
 
     /// Whether we wrote it.
     fn is_ours(&self, row: &Row) -> bool;
 
-    /// When it was appended, as far as the row says.
+    /// When it was appended, if the row has the time.
     fn time_ms(&self, row: &Row) -> u64;
 }
 
-/// How far a replay has got, for a reader that reads ahead.
+/// The progress of a replay, for a reader that reads ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// How many more events are wanted.
     pub(crate) left: u64,
-    /// Where the batch ends whose members are being collected.
+    /// The end of the batch whose members are being collected.
     pub(crate) awaited: Option<u64>,
 }
 
 /// Reads the rows of a window in order.
 pub(crate) trait RowReader: Send + Sized {
-    /// The markers as they were when the reading began.
+    /// The markers when the read began.
     fn markers(&self) -> Markers;
 
     /// The next row; `None` at the end of the window or of the history.
     fn next(&mut self, progress: Progress) -> impl Future<Output = Result<Option<Row>>> + Send;
 
-    /// Whether the next row is known to come without a request of its own.
+    /// Whether the next row needs no request.
     fn is_buffered(&self) -> bool;
 
     /// Whether the end that was reached is the end of the history.
@@ -204,27 +204,27 @@ pub(crate) trait RowReader: Send + Sized {
 pub(crate) enum Explained {
     /// They are deleted, and nothing was delivered before them.
     Deleted,
-    /// They were deleted while the replay went on.
+    /// They were deleted during the replay.
     Overtaken,
     Unknown,
 }
 
-/// How a replay goes on after a deleted row.
+/// How a replay continues after a deleted row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// The row does not count, and that is all.
+    /// The row is skipped.
     Skip,
     /// Everything up to it is deleted: the history begins after it.
     Restart,
 }
 
-/// How far a deletion goes.
+/// The range of a deletion.
 pub(crate) struct Deletion<R> {
     /// The markers before it.
     pub(crate) was: Markers,
-    /// The last number to be deleted: used, and not inside a batch that is in flight.
+    /// The last number to delete: used, and not inside a batch in flight.
     pub(crate) to: u64,
-    /// The last number that was used, where it is known.
+    /// The last number that was used, if known.
     pub(crate) highest: u64,
     /// Rows that were read on the way.
     pub(crate) read: R,
@@ -237,25 +237,25 @@ pub(crate) trait RowTable: RowCodec {
     /// The row in an item under an event's key.
     ///
     /// # Errors
-    /// `Corrupt` where it was altered since we wrote it, or does not say its number.
+    /// `Corrupt` if it was altered since we wrote it, or has no sequence number.
     fn row(&self, item: Item) -> Result<Row>;
 
     /// The item of a new event, with its key.
     ///
     /// # Errors
-    /// `Invalid` where it is too large for the format.
+    /// `Invalid` if it is too large for the format.
     fn item(&self, row: &NewRow<'_>) -> Result<Item>;
 
     /// # Errors
-    /// `Invalid` where an item under an id's key is another id's.
+    /// `Invalid` if an item under an id's key is another id's.
     fn check_owner(&self, _id: &PersistenceId, _number: u64, _item: &Item) -> Result<()> {
         Ok(())
     }
 
-    /// That a row is stored as it was read, as far as one attribute shows.
+    /// The condition that a row is unchanged, by one attribute.
     fn unchanged(&self, row: &Row) -> Option<Condition>;
 
-    /// Does what has to be done once before the first append.
+    /// Prepares the table for the first append.
     fn prepare(&self) -> impl Future<Output = Result<()>> + Send {
         std::future::ready(Ok(()))
     }
@@ -266,10 +266,10 @@ pub(crate) trait RowTable: RowCodec {
     fn markers(&self, id: &PersistenceId) -> impl Future<Output = Result<Markers>> + Send;
 }
 
-/// The tail: what is last, and where the next event goes.
+/// The tail: the last event, and the number of the next.
 pub(crate) trait RowAppend: RowTable {
-    /// Whether a batch that was given up is closed, row by row, before anything is appended after
-    /// it. Otherwise the next append takes the number of its last member.
+    /// Whether an abandoned batch is closed, row by row, before an append after it. Otherwise the
+    /// next append takes the number of its last member.
     const CLOSES_BATCHES: bool;
 
     /// The end of an id's history, for writers.
@@ -278,10 +278,10 @@ pub(crate) trait RowAppend: RowTable {
     /// The highest sequence number that was ever used; 0: none.
     fn highest(&self, id: &PersistenceId) -> impl Future<Output = Result<u64>> + Send;
 
-    /// What comes after the event that an append expects to be last.
+    /// What follows the event that an append expects to be last.
     fn after(&self, wanted: &Wanted<'_>) -> impl Future<Output = Result<After>> + Send;
 
-    /// Closes the batch of a row; returns whether it is closed: not where it has become whole.
+    /// Closes the batch of a row; returns `false` if it was completed meanwhile.
     fn close(
         &self,
         _id: &PersistenceId,
@@ -290,7 +290,7 @@ pub(crate) trait RowAppend: RowTable {
         std::future::ready(Ok(true))
     }
 
-    /// Does what must be done before an append that landed is acknowledged.
+    /// Called after an append is stored, before it is acknowledged.
     fn acknowledge(
         &self,
         _id: &PersistenceId,
@@ -299,8 +299,8 @@ pub(crate) trait RowAppend: RowTable {
         std::future::ready(Ok(head))
     }
 
-    /// Whether rows that were just put after a head are above the low marker. Only in doubt where
-    /// deletions free keys.
+    /// Whether rows that were just put are above the low marker. Only in doubt if deletions free
+    /// keys.
     fn is_above_deleted(
         &self,
         _id: &PersistenceId,
@@ -310,7 +310,7 @@ pub(crate) trait RowAppend: RowTable {
     }
 }
 
-/// Replay: the rows of a window in order, and what explains the missing ones.
+/// Replay: the rows of a window in order, and the reasons for missing ones.
 pub(crate) trait RowReplay: RowTable {
     type Reader: RowReader;
 
@@ -320,7 +320,7 @@ pub(crate) trait RowReplay: RowTable {
         window: &Window,
     ) -> impl Future<Output = Result<Self::Reader>> + Send;
 
-    /// The last row before a number, as far back as its batch may reach over the number.
+    /// The last row before a number, if its batch may extend to the number.
     fn row_before(
         &self,
         _id: &PersistenceId,
@@ -336,20 +336,20 @@ pub(crate) trait RowReplay: RowTable {
         numbers: (u64, u64),
     ) -> impl Future<Output = Result<Explained>> + Send;
 
-    /// Decides on a deleted row that a replay meets above the low marker.
+    /// Decides about a deleted row above the low marker.
     ///
     /// # Errors
-    /// `Unavailable` where it was deleted during the replay, `Corrupt` where nobody deleted it.
+    /// `Unavailable` if it was deleted during the replay, `Corrupt` if it was not deleted.
     fn pass_deleted(
         &self,
         replay: &mut Replay<Self>,
         row: &Row,
     ) -> impl Future<Output = Result<Passed>> + Send;
 
-    /// The last number up to which the rows of a replay must be complete, now that no more come.
+    /// At the end of a replay, the number up to which its rows must be complete.
     fn known_to(&self, replay: &mut Replay<Self>) -> impl Future<Output = Result<u64>> + Send;
 
-    /// What a replay to the end of the history says about its head.
+    /// The head, after a replay to the end of the history.
     fn head(&self, replay: &Replay<Self>) -> Option<Head>;
 }
 
@@ -372,7 +372,7 @@ pub(crate) trait RowDelete: RowAppend {
         was: Markers,
     ) -> impl Future<Output = Result<Markers>> + Send;
 
-    /// Deletes the rows below the low marker that have not been, as far as it says.
+    /// Deletes the rows below the low marker that are not deleted yet.
     fn finish_deletion(
         &self,
         id: &PersistenceId,
@@ -380,10 +380,10 @@ pub(crate) trait RowDelete: RowAppend {
         read: Option<Self::Read>,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// What a deletion does with a row, if anything is left to do.
+    /// The write that deletes a row, if it is not deleted yet.
     fn deleted(&self, id: &PersistenceId, row: &Row, markers: Markers) -> Result<Option<Write>>;
 
-    /// Takes numbers that count as deleted, as everything before them does.
+    /// Skips numbers that count as deleted, as everything before them does.
     fn skip_deleted(
         &self,
         id: &PersistenceId,
@@ -391,7 +391,7 @@ pub(crate) trait RowDelete: RowAppend {
         tail: &Tail,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Takes numbers between events.
+    /// Skips numbers between events.
     fn skip_between(
         &self,
         id: &PersistenceId,
@@ -399,7 +399,7 @@ pub(crate) trait RowDelete: RowAppend {
         tail: &Tail,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Removes every trace of an id. Only while nobody uses it: numbering restarts at 1.
+    /// Removes everything of an id; numbering restarts at 1. Only while no writer uses it.
     fn purge(&self, id: &PersistenceId) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -409,7 +409,7 @@ pub(crate) trait RowVerify: RowDelete {
     type Damaged: Send;
 
     /// # Errors
-    /// `Invalid` where an id can have no key.
+    /// `Invalid` if an id can have no key.
     fn check_id(&self, _id: &PersistenceId) -> Result<()> {
         Ok(())
     }
@@ -426,7 +426,7 @@ pub(crate) trait RowVerify: RowDelete {
         markers: Markers,
     ) -> BoxStream<'static, Result<VerifyRow>>;
 
-    /// Where a row says that it belongs, if that is not where it is stored.
+    /// The id and number in a row, if they do not match its key.
     fn misplaced(&self, id: &PersistenceId, row: &Row) -> Option<String>;
 
     /// Checks a deleted row above the low marker.
@@ -436,14 +436,14 @@ pub(crate) trait RowVerify: RowDelete {
         row: &Row,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Checks a batch of which no more rows come.
+    /// Checks a batch whose rows were all read.
     fn check_batch(
         &self,
         checker: &mut Checker<'_, Self>,
         batch: LeftBatch,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Checks numbers that no row has.
+    /// Checks numbers without a row.
     fn check_gap(
         &self,
         checker: &mut Checker<'_, Self>,
@@ -460,8 +460,8 @@ pub(crate) trait RowVerify: RowDelete {
 
 /// Listing.
 pub(crate) trait RowIds {
-    /// Everything in the table: each id once, and items that are nobody's.
-    fn met(&self) -> BoxStream<'static, Result<ScannedEntry>>;
+    /// Everything in the table: each id once, and stray items.
+    fn scan_entries(&self) -> BoxStream<'static, Result<ScannedEntry>>;
 
     fn ids(&self, prefix: &str) -> IdStream;
 }

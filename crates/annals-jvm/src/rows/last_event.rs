@@ -1,10 +1,10 @@
-//! The last event: proves before an append that the expected event is last, where this process
-//! does not know it from its own writes and reads, or was wrong about it.
+//! Checks before an append that the expected event is last, if this process does not know it from
+//! its own writes and reads, or was wrong about it.
 //!
-//! Guarantees: an append is refused only where it can never land any more. One that has landed, its
-//! response lost, is recognised, also where it was deleted since, as long as the format remembers
-//! it. A batch of ours that was interrupted is resumed in its place; another writer's is waited
-//! for, and then given up.
+//! Guarantees: an append gets a conflict only if it can never succeed. An append that is stored, but
+//! whose response was lost, is recognised, even if it was deleted since, as long as the format keeps
+//! its token. An interrupted batch of ours is resumed; another writer's is awaited and then
+//! abandoned.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::row::{Head, Row};
 use annals::journal::{Appended, Stamped};
 use annals::{Error, Event, PersistenceId, Result, SequenceNumber};
 
-/// How often and how long another writer's batch is waited for before it is given up.
+/// How often and how long to wait for another writer's batch before it is abandoned.
 const WAITS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often is looked at all: batches of others that grow, die and are closed.
+/// The number of attempts in total, while other writers' batches grow, fail and are closed.
 const ROUNDS_MAX: usize = 64;
 
 /// An append, and the event it goes after; 0: none.
@@ -27,36 +27,36 @@ pub(crate) struct Wanted<'a> {
     pub(crate) stamped: &'a Stamped,
 }
 
-/// What comes after the expected event.
+/// What follows the expected event.
 #[derive(Debug)]
 pub(crate) enum After {
     Nothing(Head),
-    /// A batch without its last member; one of its members, and the head once it is given up.
+    /// A batch without its last member: one of its members, and the head after it is abandoned.
     Open(Box<Row>, Head),
-    /// A batch whose last number is taken, and whose rows may not all be closed; one of them.
+    /// A batch whose last number is used, but whose rows may not all be closed; one of them.
     Dead(Box<Row>),
     /// The append itself: it ends with this number, and was stored at this time.
-    Landed {
+    Stored {
         end: u64,
         time_ms: u64,
         high: u64,
     },
-    /// Other events, as far as they can be read; or the expected event was never there.
+    /// Other events, if they can be read; or the expected event never existed.
     Taken(Vec<Event>),
-    /// Events that were deleted, and nobody knows any more which append they came with.
+    /// Events that were deleted together with their tokens.
     Forgotten,
 }
 
-/// Where an append may be put.
+/// The outcome of the check.
 pub(super) enum LastEvent {
     At(Head),
-    /// It has landed before.
-    Landed(Appended),
+    /// The append is stored already.
+    Stored(Appended),
     Taken(Vec<Event>),
     Forgotten,
 }
 
-/// Finds out whether the expected event is last, and where its successor goes.
+/// Checks whether the expected event is last, and returns the number of its successor.
 pub(super) async fn prove<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Result<LastEvent> {
     let Wanted { id, last, stamped } = *wanted;
     let (mut waits, mut seen) = (0, None);
@@ -65,10 +65,10 @@ pub(super) async fn prove<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Resu
             After::Nothing(head) => return Ok(LastEvent::At(head)),
             After::Taken(events) => return Ok(LastEvent::Taken(events)),
             After::Forgotten => return Ok(LastEvent::Forgotten),
-            After::Landed { end, time_ms, high } => {
+            After::Stored { end, time_ms, high } => {
                 let head = format.acknowledge(id, Head::after(end, high)).await?;
                 format.base().learn(id, head);
-                return landed(wanted, end, time_ms);
+                return stored(wanted, end, time_ms);
             }
             After::Dead(row) => {
                 format.close(id, &row).await?;
@@ -77,8 +77,8 @@ pub(super) async fn prove<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Resu
             After::Open(row, head) => (row, head),
         };
         if open.begin() > last && format.token(&open)? == Some(stamped.token) {
-            // Nobody took its last number, so it can become whole yet, by us or by another process
-            // with the same append. It must not be put anywhere else, nor be called refused.
+            // Its last number is free, so we, or another process with the same append, can still
+            // complete it. It must not be put elsewhere, nor reported as a conflict.
             let next = open.begin();
             return Ok(LastEvent::At(Head { next, ..head }));
         }
@@ -98,8 +98,8 @@ pub(super) async fn prove<F: RowAppend>(format: &F, wanted: &Wanted<'_>) -> Resu
     ))
 }
 
-/// An append that landed before, its response lost.
-fn landed(wanted: &Wanted<'_>, end: u64, time_ms: u64) -> Result<LastEvent> {
+/// An append that is stored already, its response lost.
+fn stored(wanted: &Wanted<'_>, end: u64, time_ms: u64) -> Result<LastEvent> {
     let count = wanted.stamped.append.events.len() as u64;
     let first = (end + 1).checked_sub(count).and_then(SequenceNumber::new);
     let (first, last) = first.zip(SequenceNumber::new(end)).ok_or_else(|| {
@@ -108,5 +108,5 @@ fn landed(wanted: &Wanted<'_>, end: u64, time_ms: u64) -> Result<LastEvent> {
             "an append begins before sequence number 1. id=`{id}`, last=`{end}`"
         ))
     })?;
-    Ok(LastEvent::Landed(Appended::new(first, last, time_ms)))
+    Ok(LastEvent::Stored(Appended::new(first, last, time_ms)))
 }

@@ -1,17 +1,17 @@
 //! The row engine: a journal in tables that store one item ("row") per event.
 //!
-//! Append, last event, batches, replay, skip, deletion and verification are written once, here. A
-//! [`RowFormat`] supplies what differs between plugins: keys, bytes, how the rows of a range are
-//! read, how the tail is found, and the markers of deletions.
+//! Append, last event, batches, replay, skip, deletion and verification are implemented once, here.
+//! A [`RowFormat`] has what differs between plugins: keys, bytes, how the rows of a range are read,
+//! how the tail is found, and the markers of deletions.
 //!
 //! Guarantees, on every format:
-//! - Each event is put on the condition that its key is free, and a deletion frees no key that a
-//!   writer of ours may still want. Of two writers of ours one gets a conflict.
+//! - Each event is put on the condition that its key is free, and a deletion frees no key that one
+//!   of our writers may still use. Of two concurrent writers of ours one gets a conflict.
 //! - The events of one append are replayed together or not at all.
 //! - An append whose response was lost is recognised.
 //!
-//! Trusts: that the JVM does not append to the same id at the same time. The plugins overwrite
-//! without a condition, and no reader or writer can make up for that.
+//! The JVM must not append to the same id at the same time: the plugins overwrite without a
+//! condition.
 //!
 //! ```text
 //! row         a row, its batch, and the markers of an id
@@ -42,7 +42,7 @@ pub(crate) use format::{
 pub(crate) use last_event::{After, Wanted};
 pub(crate) use replay::Replay;
 pub(crate) use row::{BatchIndex, Head, Markers, NewRow, Row, RowState, Tail, improper_batch};
-pub(crate) use skip::{put_placeholder, taken};
+pub(crate) use skip::{in_use, put_placeholder};
 pub(crate) use verify::{Checker, FoundMarkers, LeftBatch, VerifyRow};
 
 use std::ops::RangeInclusive;
@@ -64,8 +64,8 @@ use annals::{PersistenceId, Result, SequenceNumber};
 #[derive(Clone, Debug)]
 pub struct RowJournal<F>(pub(crate) F);
 
-/// Which appends took the sequence numbers of a range. Deleted rows still tell their append, as
-/// long as the format keeps it; numbers without a row, always the first ones, tell nothing.
+/// The appends of a range of sequence numbers. Deleted rows have their token as long as the format
+/// keeps it; numbers without a row, always the first ones, have none.
 async fn signatures<F: RowTable>(
     format: &F,
     id: &PersistenceId,
@@ -78,7 +78,7 @@ async fn signatures<F: RowTable>(
         if signatures.has_met_none() {
             signatures.forget_before(row.number);
         }
-        // The last member is put when all others are stored: it represents its append.
+        // The last member is put after all others: it represents its append.
         let number = SequenceNumber::new(row.number).filter(|_| !row.is_closed());
         match (number, format.token(&row)?) {
             (Some(number), None) => signatures.meet(number, None),
@@ -143,8 +143,8 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
     }
 
     fn verify_all(self: Arc<Self>) -> FindingStream {
-        let met = self.0.met();
-        verify_scanned((*self).clone(), met)
+        let entries = self.0.scan_entries();
+        verify_scanned((*self).clone(), entries)
     }
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {

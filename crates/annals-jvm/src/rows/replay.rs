@@ -1,9 +1,8 @@
 //! Replay: the I/O around an [`Assembly`].
 //!
-//! Guarantees: every event of the window that counts, in order, or an error. A batch that the
-//! window cuts is looked up as a whole. Numbers that nothing explains are an error, or a warning
-//! where the settings say so, also at the end of the window. A history that is deleted while it is
-//! read is an error, not half a history.
+//! Guarantees: every event of the window that counts, in order, or an error. If the window starts
+//! inside a batch, the whole batch is read. Unexplained missing numbers are an error, or a warning if
+//! set, also at the end of the window. A history that is deleted while it is read is an error.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -23,7 +22,7 @@ pub(crate) struct Replay<F: RowReplay> {
     pub(crate) window: Window,
     pub(crate) reader: F::Reader,
     pub(crate) assembly: Assembly<F>,
-    /// Whether events that the window asks for are deleted.
+    /// Whether events of the window are deleted.
     pub(crate) is_cut: bool,
     /// How many more events are wanted.
     left: u64,
@@ -87,7 +86,7 @@ impl<F: RowReplay> Replay<F> {
         Ok((!out.is_empty()).then_some(out))
     }
 
-    /// Assembles what there is, and does what that needs; returns whether it needs more rows.
+    /// Assembles the rows, and supplies what that needs; returns whether it needs more rows.
     async fn advance(&mut self, out: &mut Vec<Event>) -> Result<bool> {
         let mut events = Vec::new();
         let need = self.assembly.assemble(&mut events)?;
@@ -120,7 +119,7 @@ impl<F: RowReplay> Replay<F> {
         Ok(false)
     }
 
-    /// Fails where numbers are missing that nothing explains.
+    /// Fails if numbers are missing without an explanation.
     async fn explain(&mut self, (from, to): (u64, u64)) -> Result<()> {
         let format = self.format.clone();
         let explained = format.explain(self, (from, to)).await?;
@@ -138,7 +137,7 @@ impl<F: RowReplay> Replay<F> {
         }
     }
 
-    /// All rows of the window have been met.
+    /// All rows of the window were read.
     async fn end(&mut self, out: &mut Vec<Event>) -> Result<()> {
         let (to, is_at_end) = (self.window.to.get(), self.reader.is_at_end());
         let cut = self.assembly.awaited().filter(|end| *end > to);
@@ -165,7 +164,7 @@ impl<F: RowReplay> Replay<F> {
         Ok(())
     }
 
-    /// Delivers what the window shows of these, as far as more are wanted.
+    /// Delivers the events that are in the window, up to the maximum.
     fn deliver(&mut self, mut events: Vec<Event>, out: &mut Vec<Event>) {
         let window = self.window.from..=self.window.to;
         events.retain(|event| window.contains(&event.sequence_number));

@@ -1,4 +1,4 @@
-//! A row, its place in its batch, and what is known of an id: markers, tail, head.
+//! A row, its position in its batch, and the state of an id: markers, tail, head.
 
 use annals::items::{Item, Value};
 use annals::{Error, NewEvent, PersistenceId, Result, SequenceNumber, Token};
@@ -16,10 +16,10 @@ impl BatchIndex {
     pub(crate) const INDEX: &'static str = "idx";
     pub(crate) const LAST: &'static str = "cnt";
 
-    /// The position that an item gives; `None` where it has none.
+    /// The position in an item, if it has one.
     ///
     /// # Errors
-    /// `Corrupt` where the event of this number cannot have that position: a batch starts at 1 or
+    /// `Corrupt` if the event of this number cannot have that position: a batch starts at 1 or
     /// later, and its last event has a valid sequence number.
     pub(crate) fn from_item(item: &Item, number: u64) -> Result<Option<Self>> {
         let position = |name| item.get(name).map(|value: &Value| value.as_u64());
@@ -49,15 +49,14 @@ pub(crate) fn improper_batch(number: u64) -> Error {
     ))
 }
 
-/// What has become of a row.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState {
     Live,
     Deleted,
-    /// Of a batch that was given up, or in place of one of its members. Never counts.
+    /// Of an abandoned batch, or in place of one of its members. Never counts.
     Closed,
-    /// In place of the last member of a batch that was given up, while rows of the batch may not
-    /// be marked as closed yet.
+    /// In place of the last member of an abandoned batch whose rows may not all be closed yet.
     Closing,
 }
 
@@ -71,12 +70,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Where the batch of this row begins, or the row itself.
+    /// The first number of its batch, or its own.
     pub(crate) fn begin(&self) -> u64 {
         self.number - self.batch.map_or(0, |batch| batch.index)
     }
 
-    /// Where the batch of this row ends, or the row itself.
+    /// The last number of its batch, or its own.
     pub(crate) fn end(&self) -> u64 {
         self.begin() + self.batch.map_or(0, |batch| batch.last)
     }
@@ -86,8 +85,8 @@ impl Row {
         self.number == self.end()
     }
 
-    /// Where its batch ends, if the last member must still come. Deleted rows count: a writer that
-    /// found the batch open before wants the last member's number.
+    /// The end of its batch, if the last member is not this row. Also of a deleted row: a writer that
+    /// found the batch open uses the last member's number.
     pub(crate) fn open_end(&self) -> Option<u64> {
         (!self.is_end()).then(|| self.end())
     }
@@ -126,7 +125,7 @@ pub(crate) struct NewRow<'a> {
     pub(crate) event: &'a NewEvent,
 }
 
-/// The markers of an id; 0 where there is none.
+/// The markers of an id; 0 if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Markers {
     /// The first sequence number that is not deleted.
@@ -148,7 +147,7 @@ impl Markers {
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     pub(crate) markers: Markers,
-    /// The last row, unless all that is known is its number.
+    /// The last row, unless only its number is known.
     pub(crate) last: Option<Row>,
     /// The last number that was ever used; 0: none.
     pub(crate) highest: u64,
@@ -158,14 +157,14 @@ pub(crate) struct Tail {
     pub(crate) append_after: u64,
 }
 
-/// What this process knows of an id from its own writes and reads.
+/// The end of an id's history, from this process's own writes and reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The last event; 0: none.
     pub(crate) last: u64,
     /// The number that the next event gets.
     pub(crate) next: u64,
-    /// How far the high marker is known to be raised, where the format has one.
+    /// The high marker, if the format has one.
     pub(crate) high: u64,
 }
 
@@ -181,7 +180,7 @@ impl Head {
 }
 
 /// # Errors
-/// `Invalid` where the number is after the last one there can be.
+/// `Invalid` if the number is above the maximum.
 pub(crate) fn sequence_number(id: &PersistenceId, number: u64) -> Result<SequenceNumber> {
     SequenceNumber::new(number)
         .ok_or_else(|| Error::invalid(format!("sequence numbers are used up. id=`{id}`")))

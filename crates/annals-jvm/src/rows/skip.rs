@@ -1,11 +1,7 @@
-//! Skipping: takes sequence numbers that no event has, for a copy that keeps the numbers of its
-//! source.
+//! Skips sequence numbers without events, for a copy that keeps the numbers of its source.
 //!
-//! The numbers are taken by what a format stores anyway: a deleted history, or a batch that was
-//! given up.
-//!
-//! Guarantees: repeatable and resumable. Never overwrites a key.
-//! Trusts: the caller that numbers it calls deleted have no event among them.
+//! Stored as a deleted history, or as an abandoned batch. Repeatable and resumable; never overwrites
+//! a key. Numbers that are skipped as deleted must have no events.
 
 use super::format::{RowDelete, RowTable};
 use super::row::Row;
@@ -22,7 +18,7 @@ pub(super) async fn skip<F: RowDelete>(format: &F, id: &PersistenceId, skip: Ski
     }
 }
 
-/// Puts a row that does not count, unless one like it is there.
+/// Puts a row that does not count, unless an equivalent one is stored.
 pub(crate) async fn put_placeholder<F: RowTable>(
     format: &F,
     id: &PersistenceId,
@@ -36,11 +32,11 @@ pub(crate) async fn put_placeholder<F: RowTable>(
     format.check_owner(id, row.number, &existing)?;
     match is_same(&row, &format.row(existing)?) {
         true => Ok(()),
-        false => Err(taken(id, row.number)),
+        false => Err(in_use(id, row.number)),
     }
 }
 
-pub(crate) fn taken(id: &PersistenceId, number: u64) -> Error {
+pub(crate) fn in_use(id: &PersistenceId, number: u64) -> Error {
     Error::conflict(format!(
         "another writer appends to this id; skip again when none does. id=`{id}`, number=`{number}`"
     ))

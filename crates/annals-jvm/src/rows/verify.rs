@@ -1,12 +1,12 @@
 //! Verification of an id, row by row.
 //!
-//! Guarantees: rows that were stored while others were read are no finding. Every write of a repair
-//! is one that an append or a deletion would make next, or is made on the condition that what it
-//! replaces is stored as it was read, so appends beside it lose nothing.
+//! Guarantees: rows that were stored while others were read are not findings. Every write of a
+//! repair is one that an append or a deletion would make next, or is conditional on the item being
+//! unchanged, so concurrent appends lose nothing.
 //!
-//! A low marker that is too high hides events, and to "finish" its deletion would lose them. So
-//! events below it are deleted only where something besides the number in the marker proves that
-//! they were to be: the marker's checksum, or an event after them that is deleted.
+//! A low marker that is too high hides events, and "finishing" its deletion would lose them. So
+//! events below it are deleted only if the marker's checksum, or a deleted event after them, proves
+//! that they should be.
 
 use futures::TryStreamExt;
 
@@ -26,9 +26,9 @@ const CHANGED: &str = "another process changed it meanwhile; verify again";
 /// The markers of an id as they are stored.
 #[derive(Debug)]
 pub(crate) struct FoundMarkers<D> {
-    /// What those say that can be read.
+    /// The values of the readable ones.
     pub(crate) markers: Markers,
-    /// Whether the low marker is known to be as it was written.
+    /// Whether the low marker has a valid checksum.
     pub(crate) is_proven: bool,
     pub(crate) damaged: Vec<D>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct FoundMarkers<D> {
 /// An item under the key of a sequence number.
 pub(crate) enum VerifyRow {
     Row(Row),
-    /// One that cannot be read: of another place (`Collision`), or damaged (`Unreadable`).
+    /// An unreadable one: of another key (`Collision`), or damaged (`Unreadable`).
     Damaged {
         number: u64,
         problem: Problem,
@@ -53,15 +53,15 @@ impl VerifyRow {
     }
 }
 
-/// A batch of which no more rows come.
+/// A batch whose rows were all read.
 pub(crate) struct LeftBatch {
     pub(crate) begin: u64,
     pub(crate) end: u64,
-    /// How many members were met.
+    /// How many members were read.
     pub(crate) met: u64,
-    /// Numbers that no row had before a member that was met.
+    /// Numbers without a row before a member that was read.
     pub(crate) holes: Vec<(u64, u64)>,
-    /// The last member that was met.
+    /// The last member that was read.
     pub(crate) member: Row,
     /// The next row; `None` at the end of the history.
     pub(crate) next: Option<u64>,
@@ -79,7 +79,7 @@ impl LeftBatch {
         }
     }
 
-    /// Whether its last member was met.
+    /// Whether its last member was read.
     pub(crate) fn has_end(&self) -> bool {
         self.member.is_end() && !self.member.is_closing()
     }
@@ -90,19 +90,19 @@ pub(crate) struct Checker<'a, F: RowVerify> {
     pub(crate) format: &'a F,
     pub(crate) id: &'a PersistenceId,
     pub(crate) markers: Markers,
-    /// Whether something besides its number proves the low marker.
+    /// Whether more than its number proves the low marker.
     pub(crate) is_proven: bool,
     pub(crate) damaged: Vec<F::Damaged>,
     pub(crate) findings: Findings,
-    /// The next number there should be a row of.
+    /// The next expected number.
     pub(crate) next: u64,
-    /// Every number up to here belongs to a batch that was met.
+    /// Every number up to here belongs to a batch that was read.
     pub(crate) claimed: u64,
     /// The last event; 0: none.
     pub(crate) last: u64,
     /// The first event, until a deleted row after it was reported.
     pub(crate) first_live: Option<u64>,
-    /// Whether an event was met that counts, or may.
+    /// Whether an event was read that counts, or may.
     pub(crate) has_begun: bool,
     /// Rows that cannot be read.
     pub(crate) unread: Vec<u64>,
@@ -230,7 +230,7 @@ impl<F: RowVerify> Checker<'_, F> {
         self.last = row.number;
         self.first_live = self.first_live.or(Some(row.number));
         self.check_content(&row);
-        // What is missing of a batch that has ended is a gap inside of the history.
+        // Missing members of a batch with later rows are a gap inside the history.
         self.has_begun |= row.is_end() && row.batch.is_none();
         Ok(())
     }
@@ -279,7 +279,7 @@ impl<F: RowVerify> Checker<'_, F> {
         Ok(())
     }
 
-    /// Begins anew after a row up to which everything is deleted.
+    /// Restarts after a row up to which everything is deleted.
     pub(crate) fn restart_after(&mut self, number: u64) {
         self.markers.low = number + 1;
         self.next = number + 1;
@@ -288,7 +288,7 @@ impl<F: RowVerify> Checker<'_, F> {
         self.trace = number;
     }
 
-    /// What was to be repaired last was changed by another process.
+    /// Marks the last finding as changed by another process.
     pub(crate) fn give_up(&mut self) {
         self.findings.give_up(CHANGED);
     }

@@ -12,8 +12,8 @@ use flate2::write::GzEncoder;
 
 use annals::{Error, Result};
 
-/// The most bytes of a decompressed payload: as many as an append has. An item of 400 KB could
-/// decompress to a thousand times as many.
+/// The maximum size of a decompressed payload: that of an append. An item of 400 KB could
+/// decompress to a thousand times as much.
 pub(super) const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Jackson compresses larger JSON by default. So do we: items cost by their size, and both sides
 /// recognise a compressed payload by its first bytes.
@@ -24,16 +24,16 @@ pub(super) const NEVER: usize = usize::MAX;
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 /// Followed by the length, unpacked, in 4 bytes, big-endian, and one LZ4 block.
 const LZ4_MAGIC: [u8; 4] = [0x87, 0xD9, 0x6D, 0xF6];
-/// No LZ4 block grows by more when it is unpacked.
+/// The maximum compression ratio of an LZ4 block.
 const LZ4_GROWTH_MAX: usize = 255;
 
-/// Whether the JVM would take bytes for compressed ones.
+/// Whether the JVM would treat bytes as compressed.
 fn looks_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&GZIP_MAGIC) || bytes.starts_with(&LZ4_MAGIC)
 }
 
-/// The bytes, compressed where they are more than `above`, or would be taken for compressed: an
-/// array of CBOR can begin as LZ4 does.
+/// The bytes, compressed if they are more than `above`, or would be treated as compressed: a CBOR
+/// array can start like LZ4.
 pub(super) fn pack(bytes: &Bytes, above: usize) -> Result<Bytes> {
     if bytes.len() > BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -51,7 +51,7 @@ pub(super) fn pack(bytes: &Bytes, above: usize) -> Result<Bytes> {
     Ok(packed?.into())
 }
 
-/// The bytes as they were before they were compressed, if they were.
+/// The bytes, decompressed if they are compressed.
 pub(super) fn unpack(bytes: Bytes) -> Result<Bytes> {
     if bytes.starts_with(&GZIP_MAGIC) {
         gunzip(&bytes)
@@ -99,9 +99,9 @@ fn unlz4(framed: &[u8]) -> Result<Bytes> {
     Ok(unpacked.into())
 }
 
-/// The class, and the number behind the last `#`. Without one Jackson takes the number 1; here it
-/// is 0, so that what is written back is what was read. A number as Jackson would not write it
-/// stays where it is.
+/// The class, and the number after the last `#`. Without a number Jackson assumes 1; here it is 0,
+/// so that the manifest is written back unchanged. A number that Jackson would write differently
+/// stays in the manifest.
 pub(super) fn split_manifest(manifest: String) -> (String, u32) {
     let split = manifest.rsplit_once('#').and_then(|(class, number)| {
         let schema = number.parse::<i32>().ok().filter(|schema| *schema > 0)?;
@@ -111,7 +111,7 @@ pub(super) fn split_manifest(manifest: String) -> (String, u32) {
     split.unwrap_or((manifest, 0))
 }
 
-/// The class with its number, where it has one.
+/// The class with its number, if it has one.
 pub(super) fn join_manifest(class: &str, schema: u32) -> Result<String> {
     if i32::try_from(schema).is_err() {
         return Err(Error::invalid(format!(

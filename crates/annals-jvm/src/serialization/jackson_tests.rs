@@ -1,4 +1,4 @@
-//! Jackson's compression: what is packed unpacks, damage is told, and bombs stay small.
+//! Jackson's compression: round trips, damage, and decompression bombs.
 
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn json_is_packed_above_32_kib_as_jackson_does() {
 }
 
 #[test]
-fn what_looks_packed_is_packed() {
+fn bytes_that_look_packed_are_packed() {
     // An array of seven, its first with tag 28150.
     for bytes in [
         &b"\x87\xD9\x6D\xF6\x00\x00\x00\x01\x02\x03"[..],
@@ -59,7 +59,7 @@ fn what_looks_packed_is_packed() {
 
 /// As `GZIPOutputStream` and lz4-java's fast compressor write them.
 #[test]
-fn what_the_jvm_packed_is_read() {
+fn bytes_packed_by_the_jvm_are_read() {
     let ones = "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]";
     for (packed, text) in [
         (
@@ -81,14 +81,14 @@ fn what_the_jvm_packed_is_read() {
 }
 
 #[test]
-fn members_of_gzip_one_after_the_other_are_one() {
+fn concatenated_gzip_members_are_read() {
     let both = [gzip(b"{\"a\":"), gzip(b"1}")].concat();
     assert_eq!(unpack(both.into()).unwrap(), "{\"a\":1}");
 }
 
 #[test]
 fn a_bomb_is_corrupt() {
-    // Members of 16 MiB each: a few KiB that say a thousand times as much.
+    // Members of 16 MiB each, compressed to a few KiB.
     let member = gzip(&vec![b' '; 16 * 1024 * 1024]);
     let bomb = member.repeat(5);
     assert!(bomb.len() < 100 * 1024);
@@ -99,7 +99,7 @@ fn a_bomb_is_corrupt() {
     for len in [max + 1, u32::MAX, 0x8000_0000] {
         assert!(corrupt(lz4_of(len, &[0; 8])).contains("more than 67108864"));
     }
-    // Room for it is not even made where the block is too short to fill it.
+    // If the block is too short to fill it, no memory is allocated.
     corrupt(lz4_of(max, &[0; 8]));
     assert_eq!(
         unpack(lz4(&vec![b' '; BYTES_MAX])).unwrap().len(),
@@ -108,7 +108,7 @@ fn a_bomb_is_corrupt() {
 }
 
 #[test]
-fn what_could_not_be_unpacked_is_not_packed() {
+fn payloads_above_the_limit_are_not_packed() {
     let bytes = Bytes::from(vec![b' '; BYTES_MAX + 1]);
     for above in [GZIP_ABOVE_BYTES, NEVER] {
         let error = pack(&bytes, above).unwrap_err();
@@ -117,7 +117,7 @@ fn what_could_not_be_unpacked_is_not_packed() {
 }
 
 #[test]
-fn a_length_that_is_not_the_blocks_is_corrupt() {
+fn a_wrong_length_of_a_block_is_corrupt() {
     let block = lz4_flex::block::compress(b"{\"q\":1}");
     for len in [0, 6, 8, 100] {
         corrupt(lz4_of(len, &block));
@@ -150,7 +150,7 @@ fn damage_never_panics() {
 
 proptest! {
     #[test]
-    fn what_is_packed_unpacks(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+    fn packed_bytes_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
         let bytes = Bytes::from(bytes);
         prop_assert_eq!(unpack(gzip(&bytes)).unwrap(), bytes.clone());
         prop_assert_eq!(unpack(lz4(&bytes)).unwrap(), bytes.clone());
@@ -158,14 +158,14 @@ proptest! {
     }
 
     #[test]
-    fn a_manifest_that_is_split_and_joined_is_the_same(manifest in "[A-Za-z.#$0-9+-]{0,12}") {
+    fn manifests_round_trip(manifest in "[A-Za-z.#$0-9+-]{0,12}") {
         let (class, schema) = split_manifest(manifest.clone());
         prop_assert_eq!(join_manifest(&class, schema).unwrap(), manifest);
     }
 }
 
 #[test]
-fn only_numbers_that_jackson_writes_are_taken_off() {
+fn only_numbers_that_jackson_writes_are_split_off() {
     for (manifest, class, schema) in [
         ("A", "A", 0),
         ("", "", 0),

@@ -1,4 +1,4 @@
-//! Strings in Java's object serialization: Akka up to 2.5 wrote events that are text so.
+//! Strings in Java's object serialization, which Akka up to 2.5 used for text events.
 //!
 //! Guarantees: the text that Java would read, or `None` for any other object. Lengths and every byte
 //! are checked.
@@ -10,11 +10,11 @@ const HEADER: [u8; 4] = [0xAC, 0xED, 0x00, 0x05];
 const TC_STRING: u8 = 0x74;
 const TC_LONGSTRING: u8 = 0x7C;
 
-/// The string in a stream; `None` where it is another object or more than one, or where the string
-/// has half of a surrogate pair, and so no UTF-8.
+/// The string in a stream; `None` if it is another object or more than one, or the string has half
+/// of a surrogate pair, and so no UTF-8.
 ///
 /// # Errors
-/// `Corrupt` where it is a string that Java could not read either.
+/// `Corrupt` if it is a string that Java could not read either.
 pub(super) fn string(bytes: &[u8]) -> Result<Option<String>> {
     let Some([tag, body @ ..]) = bytes.strip_prefix(&HEADER) else {
         return Ok(None);
@@ -37,7 +37,7 @@ pub(super) fn string(bytes: &[u8]) -> Result<Option<String>> {
         return Ok(None);
     }
     let units = units(text)
-        .ok_or_else(|| Error::corrupt("a string serialized by Java has bytes that are no text"));
+        .ok_or_else(|| Error::corrupt("a string serialized by Java is not valid modified UTF-8"));
     Ok(String::from_utf16(&units?).ok())
 }
 

@@ -23,7 +23,7 @@ fn strings_are_read_as_java_writes_them() {
     ] {
         assert_eq!(string(&stream(bytes)).unwrap().unwrap(), text);
     }
-    // From 65,536 bytes on the length has eight.
+    // From 65,536 bytes on, the length has eight bytes.
     let long = "x".repeat(65_536);
     assert_eq!(
         string(&long_string(long.as_bytes())).unwrap().unwrap(),
@@ -34,11 +34,11 @@ fn strings_are_read_as_java_writes_them() {
 #[test]
 fn other_objects_are_not_strings() {
     for bytes in [
-        // Null, an Integer, and a string with something behind it.
+        // Null, an Integer, and a string with trailing bytes.
         stream(b"\x70"),
         stream(b"\x73\x72\x00\x11java.lang.Integer\x12\xE2\xA0\xA4\xF7\x81\x878\x02\x00\x01I\x00\x05valuexr\x00\x10java.lang.Number\x86\xAC\x95\x1D\x0B\x94\xE0\x8B\x02\x00\x00xp\x00\x00\x00\x07"),
         stream(b"\x74\x00\x01ab"),
-        // Half of a surrogate pair, and the halves the wrong way round: text in Java alone.
+        // Half of a surrogate pair, and a reversed pair: valid only in Java.
         stream(b"\x74\x00\x03\xED\xA0\xBD"),
         stream(b"\x74\x00\x06\xED\xB8\x80\xED\xA0\xBD"),
         HEADER.to_vec(),
@@ -57,7 +57,7 @@ fn strings_that_java_could_not_read_are_corrupt() {
         stream(b"\x74\x00\x02a"),
         stream(b"\x7C\x00\x00\x00\x00\x00\x00\x00"),
         stream(b"\x7C\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFFa"),
-        // A byte of the middle first, one too few, and the four bytes of plain UTF-8.
+        // A continuation byte first, one byte too few, and the four bytes of plain UTF-8.
         stream(b"\x74\x00\x01\x80"),
         stream(b"\x74\x00\x01\xC3"),
         stream(b"\x74\x00\x02\xE2\x82"),

@@ -1,9 +1,9 @@
 //! Payloads as the JVM's serializers write them.
 //!
 //! Guarantees: a payload whose [`Written::carries`] is true reads back the same. Bytes of a serializer
-//! without a codec here pass through unchanged, with their id and manifest. The serializer of an id
-//! reads what is written under it. Decompression is bounded.
-//! Trusts: that serializers of Akka and Pekko have the ids of their own settings.
+//! without a codec here pass through unchanged, with their id and manifest. The JVM's serializer of
+//! an id can read what is written under it. Decompression is bounded. Assumes the default serializer
+//! ids of Akka and Pekko.
 
 mod jackson;
 mod java;
@@ -30,15 +30,15 @@ pub(crate) struct Serialized {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) serialized: Serialized,
-    /// Whether [`read`] returns manifest and schema version of the payload. Where not, the layout
-    /// stores them in attributes of its own.
+    /// Whether [`read`] returns manifest and schema version of the payload. If not, the layout stores
+    /// them in its own attributes.
     pub(crate) carries: bool,
 }
 
 /// The payload that was serialized.
 ///
 /// # Errors
-/// `Corrupt` where the bytes are not what their serializer writes.
+/// `Corrupt` if the bytes are invalid for their serializer.
 pub(crate) fn read(serialized: Serialized) -> Result<Payload> {
     let Serialized {
         id,
@@ -70,10 +70,10 @@ pub(crate) fn read(serialized: Serialized) -> Result<Payload> {
     Ok(Payload::new(codec, bytes).manifest(manifest).schema(schema))
 }
 
-/// What a serializer of the JVM side would have written.
+/// Serializes a payload as the JVM would.
 ///
 /// # Errors
-/// `Invalid` where the codec has no serializer, or the serializer could not read the bytes.
+/// `Invalid` if the codec has no serializer, or the serializer could not read the bytes.
 pub(crate) fn write(payload: &Payload) -> Result<Written> {
     let codec = &payload.codec;
     let id = registry::id_of(codec)?;
@@ -94,7 +94,7 @@ pub(crate) fn write(payload: &Payload) -> Result<Written> {
         _ => payload.bytes.clone(),
     };
     if id == registry::JAVA {
-        // A string comes back as text, so not all of the payload does.
+        // A string reads back as text, so the codec changes.
         let string = java::string(&bytes);
         carries &= string
             .map_err(|e| invalid("does not parse").because(e))?
@@ -110,7 +110,7 @@ pub(crate) fn write(payload: &Payload) -> Result<Written> {
     })
 }
 
-/// Manifest and schema in what a serializer calls the manifest.
+/// Splits a serializer's manifest into manifest and schema version.
 fn read_manifest(id: i32, manifest: String) -> (String, u32) {
     if registry::is_jackson(id) {
         jackson::split_manifest(manifest)
@@ -130,7 +130,7 @@ fn write_manifest(id: i32, payload: &Payload) -> Result<String> {
     }
     if id == registry::PROTOBUF && payload.manifest.is_empty() {
         return Err(Error::invalid(
-            "this layout needs to know what a message of protocol buffers is; give the name of its class as manifest",
+            "this layout needs the class of a protocol buffers message; set the manifest to the name of its class",
         ));
     }
     Ok(payload.manifest.clone())

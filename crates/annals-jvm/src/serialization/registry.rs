@@ -1,8 +1,7 @@
 //! Serializer ids of the JVM and their codecs (`docs/format.md`).
 //!
 //! Guarantees: a codec that was read from an id is written under that id, except 32, which is an old
-//! name of 31, and Java's strings, which are text.
-//! Trusts: that the ids of Akka and Pekko are the same and do not change.
+//! id of 31, and Java's strings, which are text. Assumes that Akka and Pekko have the same ids.
 
 use annals::Scalar;
 use annals::{Codec, Error, Result};
@@ -25,7 +24,7 @@ pub(super) const BOOLEAN: i32 = 35;
 /// The prefix of a serializer id in the name of a codec.
 const NUMBERED: &str = "akka:";
 
-/// The codec of a serializer; `None` where its id is all that is known.
+/// The codec of a serializer, if it is known.
 pub(super) fn codec_of(id: i32) -> Option<Codec> {
     let scalar = |scalar: Scalar| Codec::Other(scalar.name().to_owned());
     Some(match id {
@@ -41,7 +40,7 @@ pub(super) fn codec_of(id: i32) -> Option<Codec> {
     })
 }
 
-/// The codec that says nothing but the number.
+/// The codec of an unknown serializer, named by its id.
 pub(super) fn numbered(id: i32) -> Codec {
     Codec::Other(format!("{NUMBERED}{id}"))
 }
@@ -66,27 +65,27 @@ pub(super) fn id_of(codec: &Codec) -> Result<i32> {
 fn number_in(name: &str) -> Result<i32> {
     let number = name.strip_prefix(NUMBERED);
     let number = number.and_then(|number| number.parse().ok());
-    // Another spelling of the number would not come back.
+    // Another spelling of the number would not round-trip.
     let number = number.filter(|id| numbered(*id) == Codec::Other(name.to_owned()));
     let id = number.ok_or_else(|| {
         Error::invalid(format!(
-            "this layout has no serializer for the codec; there are bytes, json, text, cbor, protobuf, long, int and boolean, and {NUMBERED}N chooses any serializer by its number. codec=`{name}`"
+            "this layout has no serializer for the codec; use bytes, json, text, cbor, protobuf, long, int or boolean, or {NUMBERED}N for the serializer with the id N. codec=`{name}`"
         ))
     })?;
     match codec_of(id) {
         None => Ok(id),
         Some(codec) => Err(Error::invalid(format!(
-            "the serializer of this number goes by the name {codec}. codec=`{name}`"
+            "the serializer with this id has the name {codec}. codec=`{name}`"
         ))),
     }
 }
 
-/// Whether it is one of Jackson's: bytes may be packed, and the manifest may end in a number.
+/// Whether it is one of Jackson's: bytes may be compressed, and the manifest may end in a number.
 pub(super) fn is_jackson(id: i32) -> bool {
     matches!(id, JSON | JSON_CALLED_CBOR | CBOR)
 }
 
-/// Whether a manifest may be written beside the bytes.
+/// Whether the serializer accepts a manifest.
 pub(super) fn takes_manifest(id: i32) -> bool {
     !matches!(
         id,

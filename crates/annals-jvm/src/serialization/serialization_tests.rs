@@ -1,4 +1,4 @@
-//! Serializers and codecs: what is written reads back, and nothing that is read panics.
+//! Serializers and codecs: round trips, and no panics.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn value() -> impl Strategy<Value = (Codec, Vec<u8>)> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..64);
     let text = || any::<String>().prop_map(String::into_bytes);
     let numbers = prop_oneof![
-        // No name has these, nor any serializer of Akka's own.
+        // Not used by a named codec, nor by Akka itself.
         (41..=i32::MAX),
         (i32::MIN..0),
         Just(registry::NULL),
@@ -75,13 +75,13 @@ fn payloads() -> impl Strategy<Value = Payload> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(payload in payloads()) {
+    fn payloads_round_trip(payload in payloads()) {
         let Written { serialized, carries } = write(&payload).unwrap();
         let found = read(serialized.clone()).unwrap();
         prop_assert_eq!(&found.codec, &payload.codec);
         prop_assert_eq!(&found.bytes, &payload.bytes);
         prop_assert_eq!(carries, found == payload);
-        // And what was read is written back as it was.
+        // And it is written back unchanged.
         prop_assert_eq!(write(&found).unwrap().serialized, serialized);
     }
 
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_read_panics(
+    fn reading_never_panics(
         id in -1..45i32,
         manifest in any::<String>(),
         bytes in prop::collection::vec(any::<u8>(), 0..64),
@@ -172,7 +172,7 @@ fn the_schema_is_the_number_in_jacksons_manifest() {
         }
         assert!(refused(&payload(2_147_483_648)).contains("schema=`2147483648`"));
     }
-    // The others have no place for it.
+    // Other serializers cannot store it.
     for codec in [Codec::Protobuf, other("akka:666")] {
         let payload = Payload::new(codec, "x").manifest("A").schema(2);
         let found = write(&payload).unwrap();
@@ -182,7 +182,7 @@ fn the_schema_is_the_number_in_jacksons_manifest() {
 }
 
 #[test]
-fn a_manifest_that_would_read_back_otherwise_is_not_carried() {
+fn an_ambiguous_manifest_is_not_carried() {
     let payload = Payload::new(Codec::Json, "{}").manifest("A#2");
     let found = write(&payload).unwrap();
     assert_eq!(found.serialized.manifest, "A#2");
@@ -193,7 +193,7 @@ fn a_manifest_that_would_read_back_otherwise_is_not_carried() {
 }
 
 #[test]
-fn what_was_called_cbor_is_json() {
+fn the_old_cbor_id_is_json() {
     let payload = read(serialized(32, "A#2", b"{}")).unwrap();
     assert_eq!(
         payload,
@@ -214,7 +214,7 @@ fn javas_strings_are_text_and_other_objects_their_bytes() {
     assert_eq!(payload.codec, other("akka:1"));
     assert_eq!(written(&payload), null);
 
-    // Written as an object of Java's on purpose: it stays one, but comes back as text.
+    // Explicitly written as a Java object: it stays one, but reads back as text.
     let found = write(&Payload::new(other("akka:1"), string.to_vec())).unwrap();
     assert_eq!(found.serialized, serialized(1, "", string));
     assert!(!found.carries);
@@ -223,7 +223,7 @@ fn javas_strings_are_text_and_other_objects_their_bytes() {
 }
 
 #[test]
-fn codecs_without_a_serializer_are_refused_with_those_there_are() {
+fn an_unknown_codec_is_an_error_that_lists_the_known_ones() {
     for name in [
         "mine",
         "",
@@ -235,7 +235,7 @@ fn codecs_without_a_serializer_are_refused_with_those_there_are() {
         "akka:99999999999",
     ] {
         let refusal = refused(&Payload::new(other(name), "x"));
-        assert!(refusal.contains("long, int and boolean"), "{refusal}");
+        assert!(refusal.contains("long, int or boolean"), "{refusal}");
         assert!(refusal.contains("akka:N"), "{refusal}");
         assert!(refusal.ends_with(&format!("codec=`{name}`")), "{refusal}");
     }
@@ -254,7 +254,7 @@ fn codecs_without_a_serializer_are_refused_with_those_there_are() {
 }
 
 #[test]
-fn what_the_jvm_could_not_read_is_refused_and_not_read() {
+fn payloads_that_the_jvm_cannot_read_are_rejected() {
     for (codec, id, bytes) in [
         (Codec::Text, 20, &[0xFF][..]),
         (Codec::Json, 31, &[b'"', 0xC3, b'"']),

@@ -1,4 +1,4 @@
-//! Checks the syntax of a payload without a checksum, for verification. Replays do without:
+//! Checks the syntax of a payload without a checksum, for verification. Replays do not check it:
 //! applications parse the payload anyway.
 //!
 //! Does not prove that a payload is right: it may have been altered into another valid one.
@@ -11,7 +11,7 @@ use annals::Codec;
 #[derive(Clone, PartialEq, prost::Message)]
 struct Anything {}
 
-/// What is wrong with the syntax of a payload.
+/// The syntax error of a payload, if it has one.
 pub(crate) fn malformed(codec: &Codec, bytes: &[u8]) -> Option<&'static str> {
     match codec {
         Codec::Json => {

@@ -1,5 +1,4 @@
-//! What the `akka` layout can be told, under the names that the JVM plugins and Akka's core have
-//! for it.
+//! The settings of the `akka` layout, with the names of the JVM plugins and Akka's core.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub enum Format {
     /// One attribute that holds a protobuf message, as the plugin wrote until 1.1.1.
     A,
-    /// An attribute for each thing, as it has written since.
+    /// One attribute for each field, as it has written since.
     #[default]
     B,
 }
@@ -38,15 +37,15 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotOrder {
-    /// The one of the highest sequence number.
+    /// The one with the highest sequence number.
     #[default]
     SequenceNumber,
-    /// The one that was saved last, by the clocks of those who saved, unless bounds of sequence
-    /// numbers are given: what the plugin takes.
+    /// The one saved last, by the writers' clocks, unless the criteria have bounds of sequence
+    /// numbers: as in the plugin.
     Timestamp,
 }
 
-/// What a replay does where numbers are missing that no incomplete batch explains.
+/// What a replay does about missing numbers that no incomplete batch explains.
 ///
 /// ```
 /// use annals_jvm::AnyLayout;
@@ -60,15 +59,15 @@ pub enum SnapshotOrder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gaps {
-    /// Fails and says which.
+    /// Fails and lists them.
     #[default]
     Fail,
-    /// Warns and goes on. A classic actor leaves gaps where the plugin rejected its events.
+    /// Warns and continues. A classic actor leaves gaps if the plugin rejects its events.
     Skip,
 }
 
-/// Events of two writers in one history, told apart by their writer's uuid: what Akka's and
-/// Pekko's core do about them in `replay-filter`.
+/// The `replay-filter` of Akka's and Pekko's core: what to do about events of two writers, by their
+/// uuids, in one history.
 ///
 /// ```
 /// use annals_jvm::AnyLayout;
@@ -84,9 +83,9 @@ pub enum Gaps {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReplayFilterSettings {
-    /// What is done.
+    /// The mode.
     pub mode: ReplayFilterMode,
-    /// How many writers are remembered as older ones.
+    /// How many older writers are remembered.
     pub max_old_writers: usize,
 }
 
@@ -99,7 +98,7 @@ impl Default for ReplayFilterSettings {
     }
 }
 
-/// What is done about events of an older writer among those of a newer one.
+/// What to do about events of an older writer after those of a newer one.
 ///
 /// ```
 /// use annals_jvm::settings::{ReplayFilterMode, ReplayFilterSettings};
@@ -119,11 +118,11 @@ pub enum ReplayFilterMode {
     Fail,
     /// They are delivered, with a warning.
     Warn,
-    /// Nothing.
+    /// They are delivered.
     Off,
 }
 
-/// Limits that are checked before DynamoDB would.
+/// Limits that are checked before a request is sent.
 ///
 /// ```
 /// use annals_jvm::AnyLayout;
@@ -137,7 +136,7 @@ pub enum ReplayFilterMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AwsApiLimits {
-    /// The most bytes of an event's or a snapshot's item, by the plugin's own count.
+    /// The maximum size of an event's or a snapshot's item in bytes, as the plugin calculates it.
     pub max_item_size: usize,
 }
 

@@ -1,7 +1,6 @@
-//! What the `j5ik2o` layout can be told: the sections and keys of the plugin's own configuration,
-//! under the same names.
+//! The settings of the `j5ik2o` layout, with the sections and keys of the plugin's configuration.
 //!
-//! Promises: a resolver is taken by its class, with or without the package before it.
+//! A resolver is named by its class, with or without the package.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -54,25 +53,25 @@ pub struct J5ik2oSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oJournal {
-    /// The table; empty: `Journal`. `journal-table` goes before it.
+    /// The table; empty: `Journal`. `journal-table` overrides it.
     #[serde(with = "empty_is_no_table")]
     pub table_name: Option<TableName>,
-    /// What the attributes are called.
+    /// The names of the attributes.
     pub columns_def: JournalColumns,
     /// The index over id and sequence number.
     pub get_journal_rows_index_name: String,
-    /// What stands between the tags of an event.
+    /// The separator between the tags of an event.
     pub tag_separator: String,
-    /// What divides an id into prefix and body; a regular expression, as in Java.
+    /// The separator between the prefix and the body of an id; a regular expression, as in Java.
     pub persistence_id_separator: String,
-    /// Over how many partitions ids, or the numbers of an id, are spread.
+    /// The number of partitions over which ids, or the numbers of an id, are spread.
     pub shard_count: u32,
-    /// What the partition key is made of.
+    /// The resolver of the partition key.
     pub partition_key_resolver_class_name: PartitionKeyKind,
-    /// What the sort key is made of.
+    /// The resolver of the sort key.
     pub sort_key_resolver_class_name: SortKeyKind,
-    /// Whether deleted events stay in the table, marked. Where not, what stays of them is a key
-    /// that the plugin does not see.
+    /// Whether deleted events stay in the table, flagged. If not, only a key stays that the plugin
+    /// does not see.
     pub soft_delete: bool,
 }
 
@@ -111,23 +110,23 @@ impl Default for J5ik2oJournal {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oSnapshot {
-    /// The table; empty: `Snapshot`. `snapshot-table` goes before it.
+    /// The table; empty: `Snapshot`. `snapshot-table` overrides it.
     #[serde(with = "empty_is_no_table")]
     pub table_name: Option<TableName>,
-    /// What the attributes are called.
+    /// The names of the attributes.
     pub columns_def: SnapshotColumns,
     /// The index over id and sequence number.
     pub get_snapshot_rows_index_name: String,
-    /// Whether the table is one of the format before v1.9.0: id and sequence number are its key,
-    /// and it has no index.
+    /// Whether the table has the format before v1.9.0: id and sequence number are its key, and it
+    /// has no index.
     pub legacy_table_format: bool,
-    /// What divides an id into prefix and body; a regular expression, as in Java.
+    /// The separator between the prefix and the body of an id; a regular expression, as in Java.
     pub persistence_id_separator: String,
-    /// Over how many partitions ids, or the numbers of an id, are spread.
+    /// The number of partitions over which ids, or the numbers of an id, are spread.
     pub shard_count: u32,
-    /// What the partition key is made of.
+    /// The resolver of the partition key.
     pub partition_key_resolver_class_name: PartitionKeyKind,
-    /// What the sort key is made of.
+    /// The resolver of the sort key.
     pub sort_key_resolver_class_name: SortKeyKind,
 }
 
@@ -164,22 +163,23 @@ impl Default for J5ik2oSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct J5ik2oState {
-    /// The table; empty: `State`. `state-table` goes before it.
+    /// The table; empty: `State`. `state-table` overrides it.
     #[serde(with = "empty_is_no_table")]
     pub table_name: Option<TableName>,
-    /// What the attributes are called.
+    /// The names of the attributes.
     pub columns_def: StateColumns,
-    /// What divides an id into prefix and body; a regular expression, as in Java.
+    /// The separator between the prefix and the body of an id; a regular expression, as in Java.
     pub persistence_id_separator: String,
-    /// Over how many partitions ids are spread. Values written with another count are not found.
+    /// The number of partitions over which ids are spread. Values written with another count are not
+    /// found.
     pub shard_count: u32,
-    /// What the partition key is made of.
+    /// The resolver of the partition key.
     pub partition_key_resolver_class_name: StateKeyKind,
-    /// What the sort key is made of.
+    /// The resolver of the sort key.
     pub sort_key_resolver_class_name: StateKeyKind,
     /// Which table an id's value is in.
     pub table_name_resolver_class_name: TableNameKind,
-    /// Which number is stored as the revision of a value.
+    /// The number that is stored as the revision of a value.
     pub stored_revision: StoredRevision,
 }
 
@@ -198,7 +198,7 @@ impl Default for J5ik2oState {
     }
 }
 
-/// Which number is stored as the revision of a value: the plugin's two modules differ.
+/// The number that is stored as the revision of a value: the plugin's two modules differ.
 ///
 /// ```
 /// use annals_jvm::settings::{J5ik2oState, StoredRevision};
@@ -243,7 +243,7 @@ macro_rules! columns {
 }
 
 columns! {
-    /// What the attributes of an event are called.
+    /// The names of an event's attributes.
     ///
     /// ```
     /// use annals::layout::Layout;
@@ -262,8 +262,8 @@ columns! {
     JournalColumns {
         /// The partition key.
         partition_key_column_name = "pkey",
-        /// The sort key. `sequence-nr` where the table is one of v1.0.22 or before: its sort key
-        /// is the sequence number itself.
+        /// The sort key. `sequence-nr` for a table of v1.0.22 or before, whose sort key is the
+        /// sequence number itself.
         sort_key_column_name = "skey",
         /// The id.
         persistence_id_column_name = "persistence-id",
@@ -281,7 +281,7 @@ columns! {
 }
 
 columns! {
-    /// What the attributes of a snapshot are called.
+    /// The names of a snapshot's attributes.
     ///
     /// ```
     /// use annals_jvm::settings::SnapshotColumns;
@@ -306,7 +306,7 @@ columns! {
 }
 
 columns! {
-    /// What the attributes of a value are called.
+    /// The names of a value's attributes.
     ///
     /// ```
     /// use annals_jvm::settings::StateColumns;
@@ -325,9 +325,9 @@ columns! {
         revision_nr_column_name = "revision-nr",
         /// The value.
         payload_column_name = "payload",
-        /// The number of its serializer.
+        /// The id of its serializer.
         serializer_id_column_name = "serializer-id",
-        /// What its serializer needs to know to read it.
+        /// The manifest of its serializer.
         serializer_manifest_column_name = "serializer-manifest",
         /// When it was written.
         ordering_column_name = "ordering",
@@ -346,15 +346,15 @@ fn class_name<C: Class + PartialEq>(class: C) -> &'static str {
     found.map_or("", |(_, name)| name)
 }
 
-/// The class of a name: what stands before the last `$` or `.` says where it is defined.
+/// The class of a name, without what precedes the last `$` or `.`.
 fn class_of<C: Class>(name: &str) -> Result<C> {
     let short = name.rsplit(['$', '.']).next().unwrap_or(name);
     let found = C::ALL.iter().find(|(_, name)| *name == short);
     found.map(|(class, _)| *class).ok_or_else(|| {
         let names: Vec<_> = C::ALL.iter().map(|(_, name)| *name).collect();
         Error::invalid(format!(
-            "no such resolver; there are {}, and one of your own is given in code, not by name. class=`{name}`",
-            names.join(" and ")
+            "no such resolver; use {}, or pass your own resolver in code. class=`{name}`",
+            names.join(" or ")
         ))
     })
 }
@@ -419,7 +419,7 @@ fn by_name<'de, C: Class, D: Deserializer<'de>>(deserializer: D) -> Result<C, D:
 }
 
 classes! {
-    /// What the partition key of an event or a snapshot is made of.
+    /// The resolver of an event's or a snapshot's partition key.
     ///
     /// ```
     /// use annals_jvm::settings::PartitionKeyKind;
@@ -429,16 +429,16 @@ classes! {
     /// # Ok::<(), annals::Error>(())
     /// ```
     PartitionKeyKind {
-        /// The id's prefix and a shard that its hash chooses: all of an id in one partition.
+        /// The id's prefix and a shard by its hash: one partition per id.
         #[default]
         PersistenceIdBased,
-        /// The id and the sequence number's rest: an id spread over all shards.
+        /// The id and the sequence number modulo the shards: an id is spread over all shards.
         SequenceNumberBased,
     }
 }
 
 classes! {
-    /// What the sort key of an event or a snapshot is made of.
+    /// The resolver of an event's or a snapshot's sort key.
     ///
     /// ```
     /// use annals_jvm::settings::SortKeyKind;
@@ -448,7 +448,7 @@ classes! {
     /// # Ok::<(), annals::Error>(())
     /// ```
     SortKeyKind {
-        /// The sequence number, as it is.
+        /// The sequence number.
         SeqNr,
         /// The id's body and the sequence number in 19 digits.
         #[default]
@@ -457,7 +457,7 @@ classes! {
 }
 
 classes! {
-    /// What a key of a durable state is made of.
+    /// The resolver of a durable state's key.
     ///
     /// ```
     /// use annals_jvm::settings::StateKeyKind;
@@ -474,7 +474,7 @@ classes! {
 }
 
 classes! {
-    /// Which table the value of an id is in.
+    /// The table of an id's value.
     ///
     /// ```
     /// use annals_jvm::settings::TableNameKind;
@@ -484,10 +484,10 @@ classes! {
     /// # Ok::<(), annals::Error>(())
     /// ```
     TableNameKind {
-        /// The one table.
+        /// One table for all ids.
         #[default]
         Config,
-        /// The one named as the id's prefix; the one table where it has none.
+        /// A table named after the id's prefix; the common table if it has none.
         Prefix,
     }
 }

@@ -60,7 +60,7 @@ impl FromStr for LayoutName {
         let found = Self::ALL.into_iter().find(|layout| layout.as_str() == name);
         found.ok_or_else(|| {
             Error::invalid(format!(
-                "no such layout; there are annals, akka and j5ik2o. layout=`{name}`"
+                "no such layout; use annals, akka or j5ik2o. layout=`{name}`"
             ))
         })
     }
@@ -102,26 +102,26 @@ pub struct AnyLayout {
     pub state_table: Option<TableName>,
     /// Distinguishes journals that share a table (layout `akka`).
     pub journal_name: String,
-    /// Over how many items the marks of an id are spread (layout `akka`). May be raised, never
-    /// lowered.
+    /// The number of items over which the markers of an id are spread (layout `akka`). May be raised,
+    /// never lowered.
     pub sequence_shards: u32,
     /// How many partitions a replay reads at once (layout `akka`).
     pub replay_parallelism: usize,
-    /// The index that lists persistence ids, where the table has it (layout `akka`).
+    /// The index that lists persistence ids, if the table has it (layout `akka`).
     pub persistence_ids_index_name: String,
     /// Which generation of event items is written (layout `akka`).
     pub format: Format,
     /// Which snapshot is the newest (layout `akka`).
     pub snapshot_order: SnapshotOrder,
-    /// What a replay does where numbers are missing (layouts `akka` and `j5ik2o`).
+    /// What a replay does about missing numbers (layouts `akka` and `j5ik2o`).
     pub gaps: Gaps,
-    /// Whether the JVM side deletes events of the same ids (layout `akka`). Then deletions remove
-    /// items as it does, every append looks once more before it is acknowledged, and the highest
-    /// number is not told without the low marks.
+    /// Whether the JVM deletes events of the same ids (layout `akka`). If so, deletions remove items
+    /// as it does, every append makes another read before it is acknowledged, and `highest` also
+    /// reads the low markers.
     pub jvm_deletes: bool,
-    /// Events of two writers in one history (layouts `akka` and `j5ik2o`).
+    /// The filter for events of two writers in one history (layouts `akka` and `j5ik2o`).
     pub replay_filter: ReplayFilterSettings,
-    /// Limits that are checked before DynamoDB would (layout `akka`).
+    /// Limits that are checked before a request is sent (layout `akka`).
     pub aws_api_limits: AwsApiLimits,
     /// The plugin's own sections (layout `j5ik2o`).
     pub j5ik2o: J5ik2oSettings,
@@ -150,7 +150,7 @@ impl Default for AnyLayout {
 }
 
 impl AnyLayout {
-    /// This layout with the names its tables have, also where those are the layout's own.
+    /// This layout with all table names set, including defaults.
     ///
     /// ```
     /// use annals_jvm::AnyLayout;
@@ -172,7 +172,7 @@ impl AnyLayout {
         })
     }
 
-    /// What these settings would get wrong with the layout's tables, which were `found` so
+    /// Hints about settings that would misread the layout's tables, given their descriptions
     /// ([`Items::describe_table`](annals::items::Items::describe_table)). Missing tables have no
     /// hints. Reads at most a page of the journal and of the state table.
     ///
@@ -189,7 +189,7 @@ impl AnyLayout {
     /// layout.tables()?.create_missing(&store).await?;
     /// assert_eq!(layout.hints(&store, &tables).await?, []);
     ///
-    /// // The same tables, taken for those of another layout.
+    /// // The same tables, opened with another layout.
     /// layout.layout = LayoutName::Akka;
     /// layout.journal_table = Some("annals-journal".parse()?);
     /// let found = layout.hints(&store, &tables).await?;
@@ -199,7 +199,7 @@ impl AnyLayout {
     /// ```
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn hints(&self, store: &Store, found: &[TableSpec]) -> Result<Vec<Hint>> {
         let others = LayoutName::ALL.map(|layout| Self {
             layout,
@@ -236,7 +236,7 @@ impl AnyLayout {
     }
 }
 
-/// The name that is set, or the layout's own.
+/// The name that is set, or the layout's default.
 pub(crate) fn name_or(set: Option<&TableName>, own: &str) -> Result<TableName> {
     set.map_or_else(|| own.parse(), |name| Ok(name.clone()))
 }

@@ -1,10 +1,9 @@
-//! What the journal and the snapshots of the `akka` layout cost, in requests and units, exactly, and
-//! beside it what the JVM plugin's own requests cost. `--nocapture` prints the table.
+//! The exact cost of the journal and the snapshots of the `akka` layout, in requests and units,
+//! compared with the JVM plugin's own requests. `--nocapture` prints the table.
 //!
-//! No operation takes more units than the plugin's. Requests are more in two places: where the
-//! plugin writes a batch without conditions, we put each event on one; and where the last event is
-//! the last of its hundred, we look whether there is more behind it. Recovery and deletion take
-//! fewer, or as many.
+//! No operation takes more units than the plugin's. Two take more requests: a batch, since each
+//! event is a conditional put, and reading the end if the last event is the last of its hundred,
+//! since the next hundred is read too. Recovery and deletion take no more requests.
 //!
 //! Assumptions as in the plugin's description: payloads of 1,024 bytes, ids of 36 characters, ten
 //! shards, all reads consistent. Opening the journal is not part of an operation; appends come from
@@ -54,7 +53,7 @@ impl Bed {
         Self { counting, items }
     }
 
-    /// An id with so many events, each of its own, and a journal that has recovered it.
+    /// An id with this many events, appended one by one, and a journal that has recovered it.
     async fn with(events: u64) -> (Self, Journal) {
         let bed = Self::new().await;
         let journal = open_as(&bed.items, &akka()).await;
@@ -62,7 +61,7 @@ impl Bed {
             append(&journal, n, 1).await;
         }
         let journal = open_as(&bed.items, &akka()).await;
-        // So that its own record is not part of an operation either.
+        // So that writing the journal's record is not part of an operation.
         let other: PersistenceId = "other".parse().unwrap();
         journal.append(&other, after(0), event()).await.unwrap();
         let read: Vec<_> = journal
@@ -155,7 +154,7 @@ struct Line {
 }
 
 impl Line {
-    /// Where ours takes more.
+    /// If ours takes more.
     fn verdict(&self) -> String {
         let (ours, plugins) = (self.ours, self.plugins);
         let more = |ours: u64, plugins: u64, what: &str| {
@@ -207,14 +206,14 @@ async fn lines() -> Vec<Line> {
             (405, 20_002, 21),
         ),
         line("purge of an empty id", purge().await, (6, 21, 21)),
-        // Twice the item, of the same size: the index by time carries everything.
+        // Twice the item: the index by time projects everything.
         line("save a snapshot of 100 KB", saved, (1, 202, 0)),
         line("load the latest snapshot", loaded, (1, 0, 26)),
     ]
 }
 
 #[tokio::test]
-async fn every_operation_costs_what_is_written_here() {
+async fn every_operation_has_its_documented_cost() {
     let lines = lines().await;
     println!("requests, write units, read units");
     for line in &lines {
@@ -259,14 +258,14 @@ async fn every_operation_costs_what_is_written_here() {
     assert_eq!(dearer, [""; 0]);
 }
 
-/// Rounds are what a user waits for. The plugin takes four to recover one event (the high marks, the
-/// last hundred, the low marks, the events), two for the highest, and three of an unknown id.
+/// Round trips determine the latency. The plugin takes four to recover one event (the high markers,
+/// the last hundred, the low markers, the events), two for the highest, and three for an unknown id.
 #[tokio::test]
 async fn recovery_and_highest_take_two_rounds() {
     let recovered = recover(1).await;
     assert!(recovered.0 <= 3 && recovered.2 <= 23, "{recovered:?}");
     for (events, recovery, highest) in [
-        // The marks and the first hundred at once; the hundred behind it.
+        // The markers and the first hundred concurrently; then the next hundred.
         (1, vec![2, 1], vec![1, 1]),
         (50, vec![2, 1], vec![1, 1]),
         (99, vec![2, 1], vec![1, 1, 1]),
@@ -290,11 +289,11 @@ async fn recovery_and_highest_take_two_rounds() {
     }
 }
 
-/// The one place where it can take more than the plugin: of an event that the JVM wrote nobody can
-/// tell that it is the last without the low marks next to it and a look behind its hundred. The
-/// plugin does without, and is wrong where it failed to delete, to mark or to store (`akka_hazards`).
+/// The one operation that can take more than the plugin's: an event of the JVM is proven to be the
+/// last only by the low markers next to it and the next hundred. The plugin reads neither, and is
+/// wrong after a failed deletion, marker or put (`akka_hazards`).
 #[tokio::test]
-async fn the_highest_of_what_the_jvm_wrote_takes_a_look_more() {
+async fn the_highest_after_an_event_of_the_jvm_takes_more_reads() {
     let id: PersistenceId = ID.parse().unwrap();
     for events in [1, 3, 13, 50, 99, 100, 113, 199] {
         let (bed, _) = Bed::with(0).await;

@@ -1,5 +1,5 @@
 //! Deletions of the `akka` layout: the last events are read before they are emptied, older ones are
-//! not. What is known again of either, and what becomes of writers that were there before.
+//! not. Which repeated appends are recognised, and what happens to stalled writers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::akka_plugin::{ID, Plugin, akka};
 use annals_testkit::gate::{Gate, Hold, turns};
 use annals_testkit::journals::{after, number, open_as, text};
 
-/// Of how many of the last events a deletion keeps whose they were.
+/// How many of the last events keep their token after a deletion.
 const KEPT: u64 = 32;
 
 fn id() -> annals::PersistenceId {
@@ -44,7 +44,7 @@ impl Bed {
         open_as(&self.items, &akka()).await
     }
 
-    /// Events of their own, up to this number.
+    /// Events up to this number, one per append.
     async fn fill(&self, to: u64) {
         let journal = self.journal().await;
         let last = journal.highest(&id()).await.unwrap();
@@ -70,7 +70,7 @@ impl Bed {
         all.iter().map(|e| e.sequence_number.get()).collect()
     }
 
-    /// Nothing is wrong, and the next event comes behind this one.
+    /// There are no findings, and the next event comes after this one.
     async fn check_end(&self, last: u64) {
         let journal = self.journal().await;
         assert_eq!(journal.verify(&id(), Verify::Check).await.unwrap(), []);
@@ -114,7 +114,7 @@ async fn the_last_deleted_events_keep_their_append() {
             assert_eq!(is_kept, n + KEPT > to, "{to}: {n}");
         }
         assert_eq!(bed.replayed().await, (to + 1..=260).collect::<Vec<_>>());
-        // What another deletion did is not done again.
+        // Events that were deleted before are not emptied again.
         bed.delete_to(260).await;
         let row = bed.row(to).await.unwrap();
         assert!(row.get("writer_uuid").is_some(), "{to}");
@@ -122,18 +122,18 @@ async fn the_last_deleted_events_keep_their_append() {
     }
 }
 
-/// Of a batch that lacks a member nothing counts, also when a deletion has cut it: what is missing is
-/// not deleted.
+/// A batch without one of its members is not replayed, even if a deletion ends inside it: the missing
+/// member is not taken as deleted.
 #[tokio::test]
-async fn a_deletion_inside_of_a_broken_batch_brings_nothing_back() {
-    // The end of the batch is there, or its number was taken by an event that counts.
+async fn a_deletion_inside_an_incomplete_batch_brings_nothing_back() {
+    // The last member is stored, or its number was used by another append.
     for (missing, taken, left) in [(2, false, 6..=6), (2, true, 5..=6), (4, true, 5..=6)] {
         for to in 1..=4 {
             let bed = Bed::new().await;
             let journal = bed.journal().await;
             append(&journal, after(0), events(5)).await.unwrap();
             append(&journal, after(5), events(1)).await.unwrap();
-            // As the plugin has them: of ours a batch that has its end is known to have been whole.
+            // As the plugin writes them: a batch of ours with its last member was complete.
             for n in 1..=5 {
                 let mut row = bed.row(n).await.unwrap().with("writer_uuid", "w-1");
                 row.remove("crc");
@@ -161,7 +161,7 @@ async fn a_deletion_inside_of_a_broken_batch_brings_nothing_back() {
 }
 
 #[tokio::test]
-async fn where_no_row_is_what_is_before_it_is_read() {
+async fn rows_before_a_gap_are_read() {
     let bed = Bed::new().await;
     bed.plugin.write_all(1..=99).await;
     for n in [10, 50] {
@@ -189,7 +189,7 @@ async fn an_interrupted_deletion_is_finished_the_same_way() {
     let journal = open_as(&faulty, &akka()).await;
     assert!(journal.delete_to(&id(), number(200)).await.is_err());
     assert_eq!(bed.replayed().await, (201..=250).collect::<Vec<_>>());
-    // By whoever deletes next, also less, or looks after it.
+    // By the next deletion, even a smaller one, or by a verification.
     let journal = bed.journal().await;
     let found = journal.verify(&id(), Verify::Check).await.unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
@@ -203,7 +203,7 @@ async fn an_interrupted_deletion_is_finished_the_same_way() {
     bed.check_end(250).await;
 }
 
-/// An append whose answer was lost, repeated when so much was deleted.
+/// An append whose response was lost, repeated after a deletion.
 async fn check_repeated(count: u64, deleted_to: u64, is_known: bool) {
     let what = format!("{count} events, deleted to {deleted_to}");
     let bed = Bed::new().await;
@@ -220,7 +220,7 @@ async fn check_repeated(count: u64, deleted_to: u64, is_known: bool) {
             true => assert_eq!(again.unwrap(), landed, "{what}"),
             false => assert!(is_conflict(&again), "{what}: {again:?}"),
         }
-        // Another's append there is one too many in any case.
+        // Another writer's append with this expectation is always a conflict.
         let other = append(&journal, after(1), events(count)).await;
         assert!(is_conflict(&other), "{what}: {other:?}");
     }
@@ -228,13 +228,13 @@ async fn check_repeated(count: u64, deleted_to: u64, is_known: bool) {
 }
 
 #[tokio::test]
-async fn an_append_is_known_again_while_its_end_is() {
+async fn an_append_is_recognised_while_its_last_token_is_kept() {
     for (count, deleted_to, is_known) in [
         (1, 2, true),
         (1, 33, true),
         (1, 34, false),
         (1, 150, false),
-        // Cut in two; its end is kept; its end is forgotten.
+        // Partly deleted; its last token is kept; its last token is lost.
         (50, 20, true),
         (50, 51, true),
         (50, 82, true),
@@ -246,7 +246,7 @@ async fn an_append_is_known_again_while_its_end_is() {
 }
 
 #[tokio::test]
-async fn an_append_without_expectation_is_not_stored_twice_when_it_was_forgotten() {
+async fn an_append_without_expectation_is_not_stored_twice_after_its_token_is_lost() {
     let bed = Bed::new().await;
     bed.fill(3).await;
     let gate = Gate::new(&bed.items);
@@ -264,13 +264,13 @@ async fn an_append_without_expectation_is_not_stored_twice_when_it_was_forgotten
         assert!(is_conflict(&again), "{again:?}");
     }
     assert_eq!(bed.replayed().await, [0u64; 0]);
-    // Any other goes behind the end, as ever.
+    // Any other append goes after the last event.
     let other = append(&journal, Expected::Any, events(1)).await.unwrap();
     assert_eq!(other.first, number(101));
 }
 
 #[tokio::test]
-async fn a_zombie_is_refused_where_events_were_deleted_unread() {
+async fn a_zombie_gets_a_conflict_after_events_were_deleted_unread() {
     for count in [1, 2, 40] {
         let bed = Bed::new().await;
         bed.fill(3).await;
@@ -285,20 +285,20 @@ async fn a_zombie_is_refused_where_events_were_deleted_unread() {
         }
         bed.fill(100).await;
         bed.delete_to(100).await;
-        // Also with the token that an item without one might be taken to have.
+        // Also with the token that an item without one might be read as.
         let nobody = Token::from_bytes([0; 8]);
         for append_ in [events(count), events(count).token(nobody)] {
             let refused = append(&zombie, after(3), append_).await;
             assert!(is_conflict(&refused), "{count}: {refused:?}");
         }
-        // It remembers the end that was, and finds the one that is.
+        // It has the old end cached, and finds the current one.
         let appended = append(&other, Expected::Any, events(count)).await;
         assert_eq!(appended.unwrap().first, number(101));
         bed.check_end(100 + count).await;
     }
 }
 
-/// A batch from 2 to 60 of which everything is there but 10 and the last; and the gate before 10.
+/// A batch from 2 to 60 of which only 10 and the last are missing; and the gate before 10.
 async fn in_flight(
     bed: &Bed,
 ) -> (
@@ -320,7 +320,7 @@ async fn in_flight(
 }
 
 #[tokio::test]
-async fn a_batch_in_flight_is_not_stopped_by_a_deletion_inside_of_it() {
+async fn a_batch_in_flight_is_not_stopped_by_a_deletion_inside_it() {
     for to in [11, 50, 59] {
         let bed = Bed::new().await;
         let (gate, running) = in_flight(&bed).await;
@@ -336,10 +336,10 @@ async fn a_batch_in_flight_is_not_stopped_by_a_deletion_inside_of_it() {
 }
 
 #[tokio::test]
-async fn a_batch_that_was_given_up_is_stopped_by_what_a_deletion_left() {
+async fn an_abandoned_batch_is_stopped_by_emptied_items() {
     let bed = Bed::new().await;
     let (gate, running) = in_flight(&bed).await;
-    // Somebody takes the number of its last member.
+    // Another writer uses the number of its last member.
     let other = append(&bed.journal().await, after(1), events(1)).await;
     assert_eq!(other.unwrap().first, number(60));
     bed.fill(120).await;

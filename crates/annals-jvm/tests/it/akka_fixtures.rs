@@ -1,8 +1,8 @@
-//! What the JVM's own plugins wrote, Pekko's and Akka's: every golden item is read as they read it.
+//! Items written by Pekko's and Akka's plugins: every golden item is read as they read it.
 //!
 //! `journal.jsonl` and `snapshot.jsonl` are all items of the plugin's tables, `expected.jsonl` is
-//! what the plugin itself made of them (`interop/pekko/README.md`). Where we make something else of
-//! them, the difference is named here with its reason; there is no other.
+//! what the plugin itself read from them (`interop/pekko/README.md`). Every difference is named here
+//! with its reason.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -29,13 +29,13 @@ use serde_json::Value as Json;
 use crate::jvm_lines;
 use annals_testkit::journals::{number, text};
 
-/// Whose plugin.
+/// The plugins.
 const PLUGINS: [&str; 2] = ["pekko", "akka"];
-/// The journals that share the tables, and over how many shards their marks are spread.
+/// The journals that share the tables, and the number of shards of their markers.
 const JOURNALS: [(&str, u32); 2] = [("journal", 10), ("other", 3)];
 
-/// A deletion ended inside a batch. The plugin drops what is left of it, acknowledged as it was;
-/// we deliver it: its other members are known to be deleted, not missing.
+/// A deletion ended inside a batch. The plugin drops the rest, though it was acknowledged; we
+/// deliver it, since its other members are deleted and not missing.
 const CUT_BY_DELETION: [(&str, RangeInclusive<u64>); 2] =
     [("batch-long", 196..=205), ("deleted-in-batch", 7..=8)];
 
@@ -46,7 +46,7 @@ fn lines(plugin: &str, name: &str) -> Vec<Json> {
     lines.collect()
 }
 
-/// What the plugin made of the items, of one kind.
+/// What the plugin read, of one kind.
 fn expected(plugin: &str, kind: &str) -> Vec<Json> {
     let lines = lines(plugin, "expected.jsonl").into_iter();
     let of_kind = lines.filter_map(|mut line| line.get_mut(kind).map(Json::take));
@@ -87,7 +87,7 @@ async fn fill(memory: &Memory, table: &TableSpec, items: Vec<Item>) {
     }
 }
 
-/// A store that holds all that a plugin wrote.
+/// A store with all items of a plugin.
 async fn holding(plugin: &str) -> Arc<Memory> {
     let (memory, (journal, snapshot)) = (Memory::new(), tables());
     fill(&memory, &journal, items(plugin, "journal")).await;
@@ -173,7 +173,7 @@ fn check_event(event: &Event, line: &Json) {
         event.sequence_number.get(),
         line["sequenceNr"].as_u64().unwrap()
     );
-    // The plugin stores neither times nor tags; the manifest of an event adapter it does.
+    // The plugin stores neither times nor tags, but the manifest of an event adapter.
     assert_eq!((event.time_ms, event.data.tags.len()), (0, 0), "{line}");
     let adapter = event
         .data
@@ -185,8 +185,8 @@ fn check_event(event: &Event, line: &Json) {
     jvm_lines::check(line, &Payload::from(event.data.clone()));
 }
 
-/// Numbers that a torn batch took are explained by its members: no replay fails for them, and the
-/// history goes on behind them.
+/// Numbers of an interrupted batch are explained by its members: replays do not fail, and the history
+/// continues after them.
 #[tokio::test]
 async fn histories_continue_after_the_plugins_events() {
     for plugin in PLUGINS {
@@ -197,8 +197,8 @@ async fn histories_continue_after_the_plugins_events() {
             let before = replay(&journal, &id).await.unwrap();
             let appended = journal.append(&id, Expected::Any, text("ours")).await;
             let first = appended.unwrap().first.get();
-            // Of `torn`, 37 to 39, the last member is missing: its number is taken, so that the
-            // batch can never become whole. That is the next number here all the same.
+            // The last member of `torn`, 37 to 39, is missing. The next event gets its number, so
+            // that the batch can never be completed.
             assert_eq!(first, highest + 1, "{plugin} {id}");
             let journal = open(&memory, entity["journal"].as_str().unwrap()).await;
             let mut after = replay(&journal, &id).await.unwrap();
@@ -245,8 +245,8 @@ async fn every_golden_snapshot_is_loaded_as_the_plugin_loads_it() {
             let is_both =
                 criteria.max_number < SequenceNumber::LAST && criteria.max_time_ms < u64::MAX;
             if is_both && line["found"].is_null() {
-                // Given both bounds, the plugin looks at the first snapshot by number alone, and
-                // finds nothing where that is too young. We find the older one.
+                // With both bounds, the plugin checks only the first snapshot by number, and finds
+                // none if that is too young. We find the older one.
                 assert_eq!(found.unwrap().payload.bytes, "at 10", "{line}");
                 missed += 1;
                 continue;
@@ -257,7 +257,7 @@ async fn every_golden_snapshot_is_loaded_as_the_plugin_loads_it() {
     }
 }
 
-/// Unless we are told to go by time, the newest is the one of the highest number.
+/// By default the newest is the one with the highest number.
 #[tokio::test]
 async fn golden_snapshots_are_found_by_number_too() {
     for plugin in PLUGINS {
@@ -287,8 +287,8 @@ async fn golden_snapshots_are_found_by_number_too() {
     }
 }
 
-/// The plugin lists the ids whose first event is there. We also list those whose events are
-/// deleted: their numbers are still taken.
+/// The plugin lists the ids whose first event is stored. We also list those whose events are deleted,
+/// since their numbers are never reused.
 #[tokio::test]
 async fn every_id_is_listed_for_its_own_journal() {
     for plugin in PLUGINS {
@@ -320,7 +320,7 @@ async fn indexed(plugin: &str) -> Arc<Memory> {
     Arc::new(memory)
 }
 
-/// The items of an id, in the order of numbers, and its high marks.
+/// The items of an id, in the order of numbers, and its high markers.
 fn items_of(items: &[Item], id: &str, highest: u64) -> Vec<Item> {
     let events = (0..=highest / 100).map(|hundred| format!("journal-P-{id}-{hundred}"));
     let marks = (0..10).map(|shard| format!("journal-SH-{id}-{shard}"));
@@ -334,7 +334,7 @@ fn items_of(items: &[Item], id: &str, highest: u64) -> Vec<Item> {
     of_id.collect()
 }
 
-/// An item without what no two appends have in common, and what is ours alone.
+/// An item without the attributes that differ between appends, and without our own.
 fn bare(mut item: Item) -> Item {
     item.remove("writer_uuid");
     item.remove("time");
@@ -342,9 +342,9 @@ fn bare(mut item: Item) -> Item {
     item
 }
 
-/// Whatever was read is written as the plugin wrote it, attribute by attribute, with its marks.
+/// Events that were read are written as the plugin wrote them, attribute by attribute, with markers.
 #[tokio::test]
-async fn what_is_read_is_written_again_as_the_plugin_wrote_it() {
+async fn events_are_written_back_as_the_plugin_wrote_them() {
     // Other settings of Jackson's, strings as Java wrote them, items of the older generation.
     let others = ["gzip", "lz4", "java-strings", "old-format"];
     for plugin in PLUGINS {
@@ -384,7 +384,7 @@ async fn what_is_read_is_written_again_as_the_plugin_wrote_it() {
     }
 }
 
-/// The bytes of an item, and under which name.
+/// The name and value of an item's bytes.
 fn bytes_of(item: &Item) -> Option<(&'static str, Vec<u8>)> {
     let names = ["event", "pay", "pay_data"];
     let found = names.map(|name| item.get(name).and_then(Value::as_bytes).map(|b| (name, b)));
@@ -392,7 +392,7 @@ fn bytes_of(item: &Item) -> Option<(&'static str, Vec<u8>)> {
     Some((name, bytes.to_vec()))
 }
 
-/// These items with each byte of theirs changed in turn, in three ways.
+/// These items with each byte changed in turn, in three ways.
 fn damaged(item: &Item) -> impl Iterator<Item = Item> + '_ {
     let (name, bytes) = bytes_of(item).unwrap();
     let places = (0..bytes.len()).flat_map(|place| [0x01, 0x80, 0xFF].map(|flip| (place, flip)));
@@ -405,8 +405,8 @@ fn damaged(item: &Item) -> impl Iterator<Item = Item> + '_ {
     })
 }
 
-/// Serializers keep no checksum: damage that still is a payload cannot be told from one. It never
-/// is anything worse than another value, or `Corrupt`.
+/// Serializers have no checksum: damage that results in a valid payload cannot be detected. It is
+/// never worse than another value, or `Corrupt`.
 #[tokio::test]
 async fn a_damaged_event_is_another_value_or_corrupt() {
     let ids = [

@@ -80,7 +80,7 @@ async fn append(journal: &Journal, last: u64, count: u64) {
 async fn h1_a_zombie_overwrites_nothing() {
     let (_, plugin) = table(10).await;
     plugin.write_all(1..=3).await;
-    // The old incarnation's put hangs; the new one writes, and is told so.
+    // The old incarnation's put hangs; the new one writes, and is acknowledged.
     plugin.write(4, "new").await;
     plugin.write(4, "zombie").await;
     let read = plugin.recover().await;
@@ -105,7 +105,7 @@ async fn h1_a_zombie_does_not_write_where_events_were_deleted() {
     let (_, plugin) = table(10).await;
     plugin.write_all(1..=5).await;
     plugin.delete_to(5, |_| false).await;
-    // Its put lands, and is acknowledged.
+    // Its put is stored and acknowledged.
     plugin.write(4, "zombie").await;
     assert_eq!(plugin.recover().await, [], "what was acknowledged is lost");
 
@@ -120,7 +120,7 @@ async fn h1_a_zombie_does_not_write_where_events_were_deleted() {
     new.delete_to(&id(), number(5)).await.unwrap();
     let refused = zombie.append(&id(), after(3), text("zombie")).await;
     assert!(matches!(refused, Err(AppendError::Conflict(_))));
-    // And the plugin, which never looks below its low mark, agrees about what is left.
+    // And the plugin, which never reads below its low marker, replays the same.
     let plugin = Plugin::new(&items, 10);
     assert_eq!(
         (plugin.highest().await, plugin.recover().await),
@@ -158,7 +158,7 @@ async fn h2_an_unprocessed_marker_hides_nothing() {
 
 #[tokio::test]
 async fn h2_our_hundredth_event_is_not_acknowledged_before_its_marker() {
-    // Whatever a batch of writes loses: these are no batches.
+    // Batch failures do not matter: these are single puts.
     let (items, plugin) = table(10).await;
     let lossy = Faults {
         unprocessed: 1_000,
@@ -168,7 +168,7 @@ async fn h2_our_hundredth_event_is_not_acknowledged_before_its_marker() {
     append(&open_as(&faulty, &akka()).await, 0, 99).await;
     append(&open_as(&faulty, &akka()).await, 99, 1).await;
     assert_eq!(plugin.highest().await, 100);
-    // An answer that is lost between event and mark: it is unknown, and known when repeated.
+    // A response lost between event and marker: unavailable, and recognised when repeated.
     for seed in 0..200 {
         let (items, plugin) = table(10).await;
         append(&open_as(&items, &akka()).await, 0, 99).await;
@@ -214,17 +214,17 @@ async fn h3_a_rejection_at_a_boundary_truncates_nothing() {
 }
 
 #[tokio::test]
-async fn h4_a_batch_cut_at_its_front_shows_what_is_left() {
+async fn h4_the_rest_of_a_partly_deleted_batch_is_replayed() {
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=3).await;
     plugin.write_batch(4..=6).await;
     plugin.write(7, "7").await;
-    // Behind a snapshot at 5.
+    // After a snapshot at 5.
     assert_eq!(numbers(&plugin.replay(6, 7).await), [7], "6 is lost");
     let journal = open_as(&items, &akka()).await;
     let read = replay(&journal, window(6..=7, u64::MAX)).await.unwrap();
     assert_eq!(numbers(&read), [6, 7]);
-    // Behind a deletion of 4.
+    // After a deletion of 4.
     plugin.delete_to(4, |_| false).await;
     assert_eq!(numbers(&plugin.recover().await), [7], "5 and 6 are lost");
     assert_eq!(all(&items).await, [5, 6, 7]);
@@ -265,7 +265,7 @@ async fn h6_gaps_are_errors_and_partial_batches_are_not_events() {
     }
     assert_eq!(plugin.highest().await, 34, "of which 25 are nobody's");
     assert_eq!(all(&items).await, (1..=9).collect::<Vec<_>>());
-    // Ours takes the number of its end, so that the rest cannot come behind our back.
+    // Our append takes the number of its last member, so that it can never be completed.
     let journal = open_as(&items, &akka()).await;
     let appended = journal.append(&id(), after(9), text("39")).await.unwrap();
     assert_eq!(appended.first, number(39));
@@ -274,7 +274,7 @@ async fn h6_gaps_are_errors_and_partial_batches_are_not_events() {
 }
 
 #[tokio::test]
-async fn h7_lowered_shards_are_refused_where_we_recorded_them() {
+async fn h7_lowered_shards_are_an_error_if_we_recorded_them() {
     let (items, _) = table(10).await;
     append(&open_as(&items, &akka()).await, 0, 350).await;
     let lowered = Plugin::new(&items, 2);
@@ -291,7 +291,7 @@ async fn h7_lowered_shards_are_refused_where_we_recorded_them() {
             assert_eq!(error.kind(), ErrorKind::Invalid);
         }
     }
-    // Raised, it is recorded when something is appended, and cannot be lowered again.
+    // A higher number is recorded by the next append, and cannot be lowered again.
     append(&open_as(&items, &with_shards(20)).await, 350, 1).await;
     let opened = with_shards(10)
         .journal(&store(items, clock, Random::seeded(1)))
@@ -299,7 +299,7 @@ async fn h7_lowered_shards_are_refused_where_we_recorded_them() {
     assert_eq!(opened.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// With ten shards on the JVM: what an id had, up to where it was deleted, and with how many shards
+/// With ten shards on the JVM: the events of an id, its deletion, and the number of shards with which
 /// the plugin is wrong about it.
 async fn check_hidden(last: u64, deleted: u64, shards: u32) {
     let (items, plugin) = table(10).await;
@@ -326,13 +326,13 @@ async fn check_hidden(last: u64, deleted: u64, shards: u32) {
         let appended = journal.append(&id(), expected, text("x")).await;
         refused(Error::from(appended.expect_err(&what)));
     }
-    // And with as many as there were nothing is wrong.
+    // With the original number there are no errors.
     let journal = open_as(&items, &with_shards(10)).await;
     assert_eq!(highest(&journal).await, last, "{what}");
 }
 
 #[tokio::test]
-async fn h7_lowered_shards_are_refused_where_only_the_jvm_wrote() {
+async fn h7_lowered_shards_are_an_error_if_only_the_jvm_wrote() {
     for (last, deleted, shards) in [
         (350, 0, 1),
         (350, 0, 2),
@@ -354,7 +354,7 @@ async fn h7_lowered_shards_are_refused_where_only_the_jvm_wrote() {
 #[tokio::test]
 async fn h8_a_failed_read_of_markers_is_an_error_with_any_number_of_shards() {
     let (items, plugin) = table(150).await;
-    // Hundreds 1 to 120: the last marks are in shards that the second request reads.
+    // Hundreds 1 to 120: the last markers are in shards that the second request reads.
     for hundred in 0..120 {
         plugin
             .write_batch((hundred * 100).max(1)..=hundred * 100 + 99)
@@ -417,7 +417,7 @@ async fn h9_deletions_that_fail_are_errors_and_resumable() {
     let told = journal.delete_to(&id(), number(200)).await.unwrap_err();
     assert_eq!(told.kind(), ErrorKind::Unavailable);
     assert_eq!(all(&items).await, (201..=250).collect::<Vec<_>>());
-    // Whoever deletes next, also less, finishes it.
+    // The next deletion, even a smaller one, finishes it.
     let journal = open_as(&items, &akka()).await;
     journal.delete_to(&id(), number(1)).await.unwrap();
     let keys = (1..=200).map(Plugin::key).collect();
@@ -428,7 +428,7 @@ async fn h9_deletions_that_fail_are_errors_and_resumable() {
 }
 
 #[tokio::test]
-async fn h9_what_was_not_deleted_does_not_lower_the_highest() {
+async fn h9_a_failed_deletion_does_not_lower_the_highest() {
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=150).await;
     plugin.delete_to(150, |n| n == 120).await;
@@ -446,7 +446,7 @@ async fn h9_what_was_not_deleted_does_not_lower_the_highest() {
 
 #[tokio::test]
 async fn the_replay_filter_has_its_four_modes() {
-    // A zombie wrote behind its successor: writers one, two, one.
+    // A zombie wrote after its successor: writers one, two, one.
     let (items, plugin) = table(10).await;
     plugin.write_all(1..=5).await;
     for n in [3, 4] {
@@ -494,7 +494,7 @@ async fn h11_time_tags_and_metadata_are_kept() {
         .unwrap();
     assert_eq!(read[0].data, event);
     assert_eq!(read[0].time_ms, appended.unwrap().time_ms);
-    // The plugin asks for these and no others: what it writes back has lost them.
+    // The plugin reads only these attributes: events that it rewrites lose the others.
     let key = vec![Plugin::key(1)];
     let item = items
         .get(&plugin.table, key)

@@ -1,5 +1,5 @@
-//! The highest number on the `akka` layout where marks are lost, numbers are missing or batches are
-//! under way, and what becomes of appends there: they never land before what is there.
+//! The highest number on the `akka` layout with lost markers, missing numbers and batches in flight.
+//! Appends are never stored before existing events.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn append(
     Ok((appended.first.get(), appended.last.get()))
 }
 
-/// Events of their own, up to this number.
+/// Events up to this number, one per append.
 async fn fill_singly(items: &Arc<dyn Items>, to: u64) {
     let journal = open_as(items, &akka()).await;
     for last in 0..to {
@@ -66,7 +66,7 @@ async fn fill_singly(items: &Arc<dyn Items>, to: u64) {
     }
 }
 
-/// A batch of our own, up to this number.
+/// A batch of ours, up to this number.
 async fn fill(items: &Arc<dyn Items>, to: u64) {
     let journal = open_as(items, &akka()).await;
     append(&journal, after(0), to).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_lost_marker_hides_nothing() {
         lose_high_marker(&items, &plugin, 1).await;
         assert_eq!(highest(&items).await, last, "a batch");
     }
-    // Several of them, one after the other.
+    // Several lost markers.
     let (items, plugin) = table().await;
     fill_singly(&items, 350).await;
     for shard in 1..=3 {
@@ -119,15 +119,15 @@ async fn a_gap_at_the_end_of_a_hundred_and_a_lost_marker_hide_nothing_the_jvm_wr
     assert_eq!(appended.unwrap(), (106, 106));
 }
 
-/// What reading two units instead of thirteen more cannot see.
+/// The price of reading two more units instead of thirteen.
 #[tokio::test]
-async fn where_the_jvm_left_such_a_gap_right_after_ours_an_append_is_a_conflict() {
+async fn after_such_a_gap_right_after_our_events_an_append_is_a_conflict() {
     for count in [1, 2, 5] {
         let (items, plugin) = table().await;
         fill(&items, 98).await;
         plugin.write_all(101..=105).await;
         assert_eq!(highest(&items).await, 98, "too little");
-        // Told, or told what is there; nothing lands before it.
+        // A conflict, possibly with the stored events; nothing is stored before them.
         let journal = open_as(&items, &akka()).await;
         let told = append(&journal, after(98), count).await.unwrap_err();
         assert_eq!(annals::Error::from(told).kind(), ErrorKind::Corrupt);
@@ -155,8 +155,8 @@ async fn a_batch_in_flight_across_hundreds_is_seen_to_its_last_row() {
     gate.hold(Hold::Put(99));
     let running = tokio::spawn(async move { append(&journal, after(94), 11).await });
     turns().await;
-    assert_eq!(highest(&items).await, 104, "behind 98, which is open");
-    // Whoever takes its last number is seen before that is marked.
+    assert_eq!(highest(&items).await, 104, "after 98, which is open");
+    // An event with its last number is found before the marker is raised.
     let other = Gate::new(&items);
     let gated: Arc<dyn Items> = other.clone();
     let journal = open_as(&gated, &akka()).await;
@@ -172,7 +172,7 @@ async fn a_batch_in_flight_across_hundreds_is_seen_to_its_last_row() {
 }
 
 #[tokio::test]
-async fn members_of_an_unacknowledged_first_batch_are_met_by_writers() {
+async fn members_of_an_unacknowledged_first_batch_are_found_by_writers() {
     let (items, plugin) = table().await;
     plugin.write_batch(1..=150).await;
     for n in (1..=99).chain(121..=150) {
@@ -200,9 +200,9 @@ async fn members_of_an_unacknowledged_first_batch_are_met_by_writers() {
     assert_eq!(highest(&items).await, 150);
 }
 
-/// The low mark that tells is looked for where it can stand: next to the event that was left.
+/// The low marker is read from the shards where it can be: next to the event that was left.
 #[tokio::test]
-async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
+async fn a_jvm_event_that_the_jvm_failed_to_delete_does_not_lower_the_highest() {
     for last in [50, 99, 100, 150, 198, 199, 200, 1_099, 1_100] {
         for shards in [1, 2, 10] {
             let (items, _) = table().await;
@@ -219,14 +219,14 @@ async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
             assert_eq!(highest_with(&items, &settings).await, last);
         }
     }
-    // With the last high mark lost as well, the low mark stands a hundred further.
+    // With the last high marker lost as well, the low marker is a hundred further.
     let (items, plugin) = table().await;
     plugin.write_all(1..=250).await;
     plugin.delete_to(250, |n| n == 150).await;
     lose_high_marker(&items, &plugin, 2).await;
     assert_eq!(plugin.highest().await, 150);
     assert_eq!(highest(&items).await, 250);
-    // With two of them lost, and nothing left between that mark and the events that are there.
+    // With two of them lost, and no rows between that marker and the stored events.
     let (items, plugin) = table().await;
     plugin.write_all(1..=298).await;
     plugin.write_all(300..=310).await;
@@ -238,9 +238,9 @@ async fn what_the_jvm_failed_to_delete_of_its_own_does_not_lower_the_highest() {
     assert_eq!(highest(&items).await, 310);
 }
 
-/// What `jvm-deletes` is for as well.
+/// Another reason for `jvm-deletes`.
 #[tokio::test]
-async fn what_the_jvm_failed_to_delete_of_ours_lowers_the_highest_unless_it_is_said_to_delete() {
+async fn our_event_that_the_jvm_failed_to_delete_lowers_the_highest_without_jvm_deletes() {
     let (items, plugin) = table().await;
     fill_singly(&items, 150).await;
     plugin.delete_to(150, |n| n == 120).await;
@@ -251,7 +251,7 @@ async fn what_the_jvm_failed_to_delete_of_ours_lowers_the_highest_unless_it_is_s
     };
     assert_eq!(highest_with(&items, &deleting).await, 150);
     assert_eq!(highest(&items).await, 120, "as the plugin has it");
-    // An append is not misled, whatever is set, and mends it for the next who asks.
+    // An append finds the right end with either setting, and repairs it.
     for settings in [deleting, akka()] {
         let journal = open_as(&items, &settings).await;
         let refused = append(&journal, after(120), 1).await;
@@ -274,7 +274,7 @@ async fn after_an_emptied_event_the_low_markers_count() {
     let journal = open_as(&items, &akka()).await;
     journal.delete_to(&id(), number(5)).await.unwrap();
     assert_eq!(highest(&items).await, 5);
-    // The JVM goes on, and removes what it wrote.
+    // The JVM continues, and removes its events.
     plugin.write_all(6..=8).await;
     plugin.delete_to(8, |_| false).await;
     assert_eq!(plugin.highest().await, 5, "6 to 8 are used again");

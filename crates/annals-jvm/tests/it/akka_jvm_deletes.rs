@@ -1,5 +1,5 @@
-//! The `akka` layout where the JVM side deletes events of the same ids: it removes items, and with
-//! that frees their keys, behind the back of whoever remembers the id as it was.
+//! The `akka` layout when the JVM deletes events of the same ids: it removes items, which frees their
+//! keys, while our process has the old end cached.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Bed {
         opened.await.unwrap()
     }
 
-    /// As the plugin does it: the low mark, then the items.
+    /// As the plugin does it: the low marker, then the items.
     async fn jvm_deletes_to(&self, to: u64) {
         let shard = (to + 1) / 100 % 10;
         let mark = Item::new()
@@ -77,7 +77,7 @@ async fn append(journal: &Journal, expected: Expected, count: u64) -> Result<u64
     Ok(appended.first.get())
 }
 
-/// Five events that a journal remembers, three more by somebody else, and all of them removed.
+/// Five events that a journal has cached, three more by another writer, and all of them removed.
 async fn stale(bed: &Bed) -> Journal {
     let journal = bed.journal().await;
     append(&journal, Expected::Any, 5).await.unwrap();
@@ -105,13 +105,13 @@ async fn an_append_from_memory_is_not_acknowledged_below_the_low_marker() {
             assert_eq!(bed.replayed().await, [0u64; 0]);
             let highest = bed.journal().await.highest(&id()).await.unwrap();
             assert_eq!(highest, Some(number(8)));
-            // Nothing is left below the low mark that the plugin would take for the end.
+            // No item is left below the low marker that the plugin would take as the end.
             assert_eq!(append(&journal, after(8), count).await.unwrap(), 9);
         }
     }
 }
 
-/// What the setting is for.
+/// Why the setting exists.
 #[tokio::test]
 async fn without_the_setting_such_an_append_is_lost() {
     let bed = Bed::new(false, Format::B).await;

@@ -1,8 +1,9 @@
-//! What akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb do with their tables, as far as
-//! it decides what is found again: a model in plain words, for tests that show what comes of it.
+//! A model of how akka-persistence-dynamodb 1.x and pekko-persistence-dynamodb read and write their
+//! tables, for tests that show the consequences.
 //!
-//! Guarantees: the plugin's algorithms, mistakes included: nothing is put on a condition, a failed
-//! part of a batch may be forgotten, markers are trusted, batches are judged by what a replay meets.
+//! It has the plugin's algorithms, mistakes included: puts have no condition, a failed part of a
+//! batch may be ignored, markers are trusted, and batches are filtered by the rows that a replay
+//! reads.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use annals_jvm::LayoutName;
 use futures::TryStreamExt;
 
 pub(crate) const ID: &str = "order-1";
-/// A writer's uuid, unless another is told.
+/// The default writer's uuid.
 pub(crate) const WRITER: &str = "6f0c57f1-6b7e-4f8e-9d5e-0a2b3c4d5e6f";
 const HUNDRED: u64 = 100;
 /// How many keys one request reads.
@@ -28,7 +29,7 @@ pub(crate) fn akka() -> AnyLayout {
     }
 }
 
-/// What befalls the second of the two items of every hundredth event, or the first.
+/// Which of the two items of every hundredth event fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unprocessed {
     Nothing,
@@ -93,7 +94,7 @@ impl Plugin {
             .await;
     }
 
-    /// An event of its own. What is unprocessed at every hundredth is ignored.
+    /// A single event. Unprocessed items at every hundredth are ignored.
     pub(crate) async fn write_but(&self, n: u64, text: &str, lost: Unprocessed) {
         if !n.is_multiple_of(HUNDRED) || lost != Unprocessed::Event {
             self.put(Self::item(n, text)).await;
@@ -107,7 +108,7 @@ impl Plugin {
         self.write_but(n, text, Unprocessed::Nothing).await;
     }
 
-    /// Events of their own, from one number to another, each with its number as text.
+    /// Single events from one number to another, each with its number as text.
     pub(crate) async fn write_all(&self, numbers: std::ops::RangeInclusive<u64>) {
         for n in numbers {
             self.write(n, &n.to_string()).await;
@@ -126,8 +127,7 @@ impl Plugin {
         }
     }
 
-    /// The highest value of a mark. Of a chunk of keys that fails nothing is known, which is only
-    /// told if all fail.
+    /// The highest value of a marker. A failed chunk of keys is ignored unless all fail.
     pub(crate) async fn read_mark(&self, kind: &str, failing_chunk: Option<usize>) -> u64 {
         let keys: Vec<Key> = (0..self.shards)
             .map(|shard| Self::mark_key(kind, shard))
@@ -169,7 +169,7 @@ impl Plugin {
         }
     }
 
-    /// What recovers an actor: replay up to the highest.
+    /// An actor's recovery: replay up to the highest.
     pub(crate) async fn recover(&self) -> Vec<Read> {
         self.replay(1, self.highest().await).await
     }
@@ -189,7 +189,7 @@ impl Plugin {
         filter(rows)
     }
 
-    /// Deletes; what fails is logged and forgotten.
+    /// Deletes; failures are logged and ignored.
     pub(crate) async fn delete_to(&self, to: u64, fails: impl Fn(u64) -> bool) {
         let low = self.read_mark("SL", None).await;
         let to = to.min(self.highest().await);
@@ -202,7 +202,7 @@ impl Plugin {
     }
 }
 
-/// Lets batches pass of which all members were met one after the other.
+/// Passes batches whose members were all read in sequence.
 fn filter(rows: Vec<(u64, Item)>) -> Vec<Read> {
     let mut out = Vec::new();
     let mut pending: Option<(u64, Vec<Read>)> = None;

@@ -80,7 +80,7 @@ async fn h10_a_snapshot_within_both_bounds_is_found_after_one_that_is_not() {
     let until = 1_000 + 10;
     bed.save(12, 10).await;
     let criteria = Criteria::ALL.up_to(number(12)).until_ms(until);
-    // The plugin reads one, and then looks at its time.
+    // The plugin reads one, and then checks its time.
     let first = bed.page(bed.query().limit(1)).await;
     assert!(
         first.iter().all(|item| time_of(item) > until),

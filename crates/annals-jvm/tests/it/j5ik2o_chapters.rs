@@ -1,5 +1,5 @@
-//! The golden chapters of j5ik2o's plugin: each has settings and tables of its own, and lines that
-//! say what the plugin made of them (`interop/j5ik2o/README.md`).
+//! The golden chapters of j5ik2o's plugin: each has its own settings and tables, and lines with what
+//! the plugin read from them (`interop/j5ik2o/README.md`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use annals_jvm::AnyLayout;
 use annals_testkit::store;
 use serde_json::{Value as Json, json};
 
-/// Keys that the plugin's own reference.conf has, and nothing of the plugin reads.
+/// Keys in the plugin's reference.conf that the plugin never reads.
 const UNREAD: [&str; 1] = ["dynamo-db-snapshot.columns-def.tags-column-name"];
 
 /// A chapter.
@@ -21,7 +21,7 @@ const UNREAD: [&str; 1] = ["dynamo-db-snapshot.columns-def.tags-column-name"];
 pub(crate) struct Chapter {
     pub(crate) name: String,
     pub(crate) settings: AnyLayout,
-    /// What the plugin made of it: the kind of a line, and the line.
+    /// What the plugin read: the kind of a line, and the line.
     lines: Vec<(String, Json)>,
 }
 
@@ -58,14 +58,14 @@ pub(crate) fn chapters() -> Vec<Chapter> {
     chapters
 }
 
-/// What a module of the plugin makes of values that were laid by hand.
+/// What a module of the plugin reads from hand-made values.
 pub(crate) fn states(module: &str) -> Vec<Json> {
     let lines = lines("expected.jsonl").into_iter();
     let states = lines.filter_map(|line| line.get("state").cloned());
     states.filter(|line| line["journal"] == module).collect()
 }
 
-/// Our settings for theirs, which are texts by their full path.
+/// Our settings for the plugin's, which are strings by their full path.
 fn settings_of(theirs: &Json) -> AnyLayout {
     let mut all = json!({"layout": "j5ik2o"});
     for (path, value) in theirs.as_object().unwrap() {
@@ -84,13 +84,13 @@ fn settings_of(theirs: &Json) -> AnyLayout {
 }
 
 impl Chapter {
-    /// What the plugin made of it, of one kind.
+    /// What the plugin read, of one kind.
     pub(crate) fn lines(&self, kind: &str) -> Vec<&Json> {
         let of_kind = self.lines.iter().filter(|(one, _)| one == kind);
         of_kind.map(|(_, line)| line).collect()
     }
 
-    /// The lines of a kind that are about an id.
+    /// The lines of a kind for an id.
     pub(crate) fn lines_of(&self, kind: &str, id: &PersistenceId) -> Vec<&Json> {
         let mut lines = self.lines(kind);
         lines.retain(|line| line["persistenceId"] == id.as_str());
@@ -127,7 +127,7 @@ impl Chapter {
     }
 }
 
-/// A store with one table that holds these.
+/// A store with one table of these items.
 pub(crate) async fn holding(table: &TableSpec, items: Vec<Item>) -> Arc<Memory> {
     let memory = Memory::new();
     let created = memory.create_table(table, Default::default()).await;
@@ -139,7 +139,7 @@ pub(crate) async fn holding(table: &TableSpec, items: Vec<Item>) -> Arc<Memory> 
     Arc::new(memory)
 }
 
-/// A journal as a process opens it that has just started, at a time that stands still.
+/// A journal as a new process opens it, with a fixed time.
 pub(crate) async fn open_at(memory: &Arc<Memory>, settings: &AnyLayout, time_ms: u64) -> Journal {
     let clock = Arc::new(ManualClock::at_ms(time_ms));
     let random = Random::from_machine();

@@ -1,10 +1,10 @@
-//! What the journal of the `j5ik2o` layout costs, in requests and units, exactly, and beside it what
-//! the plugin's own requests cost. `--nocapture` prints the table.
+//! The exact cost of the journal of the `j5ik2o` layout, in requests and units, compared with the
+//! plugin's own requests. `--nocapture` prints the table.
 //!
 //! Assumptions as in the plugin's description: payloads of 1,024 bytes, an id of 40 characters, an
-//! index that carries everything, so that each write is paid twice. The plugin reads the index, at
-//! half the price and late; we read the table, strongly consistent. Appends come from a process that
-//! has recovered the id.
+//! index that projects everything, so that each write costs twice. The plugin reads the index, at
+//! half the price and eventually consistent; we read the table, strongly consistent. Appends come
+//! from a process that has recovered the id.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Bed {
         }
     }
 
-    /// An id with so many events, each of its own.
+    /// An id with this many events, one per append.
     async fn with(kind: PartitionKeyKind, events: u64) -> Self {
         let bed = Self::new(j5ik2o(kind)).await;
         let journal = bed.open().await;
@@ -110,7 +110,7 @@ async fn recover(kind: PartitionKeyKind, events: u64) -> Spent {
     bed.spent()
 }
 
-/// The events behind a snapshot of everything but the last three.
+/// The events after a snapshot of all but the last three.
 async fn tail(kind: PartitionKeyKind) -> Spent {
     let bed = Bed::with(kind, 100).await;
     let journal = bed.open().await;
@@ -128,7 +128,7 @@ async fn highest(kind: PartitionKeyKind, events: u64) -> Spent {
     bed.spent()
 }
 
-/// Deletes the next hundred when so many are deleted already.
+/// Deletes the next hundred after `deleted` events.
 async fn delete(kind: PartitionKeyKind, soft: bool, deleted: u64) -> Spent {
     let mut bed = Bed::with(kind, deleted + 101).await;
     bed.settings.j5ik2o.dynamo_db_journal.soft_delete = soft;
@@ -195,7 +195,7 @@ async fn lines() -> Vec<Line> {
 }
 
 #[tokio::test]
-async fn every_operation_costs_what_is_written_here() {
+async fn every_operation_has_its_documented_cost() {
     let lines = lines().await;
     println!("requests, write units, read units times two: by id, by number, the plugin");
     for line in &lines {

@@ -1,7 +1,6 @@
-//! What j5ik2o's plugin wrote: every golden event is read as the plugin reads it.
+//! Every golden event of j5ik2o's plugin is read as the plugin reads it.
 //!
-//! Where we make something else of a chapter, the difference is named here with its reason; there
-//! is no other.
+//! Every difference is named here with its reason.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +22,8 @@ use annals_testkit::journals::{number, text};
 /// After all golden times.
 const NOW_MS: u64 = 1_900_000_000_000;
 
-/// Ids of the chapter `collisions` whose events another id's were laid over, and which of them. The
-/// plugin replays what is left without a word; we say that something is missing.
+/// Ids of the chapter `collisions` with the events that another id overwrote. The plugin replays the
+/// rest silently; we report missing events.
 const OVERWRITTEN: [(&str, u64, u64); 2] = [("a", 1, 2), ("order-2021-0001", 1, 1)];
 
 fn is_overwritten(chapter: &Chapter, id: &PersistenceId) -> bool {
@@ -54,7 +53,7 @@ async fn every_golden_event_is_replayed_as_the_plugin_replays_it() {
     let (mut ids, mut all) = (0, 0);
     for chapter in chapters() {
         let (memory, items) = (holding_all(&chapter).await, chapter.items("journal"));
-        // What was overwritten is missing, which the plugin never minds.
+        // Overwritten events are missing, which the plugin ignores.
         let settings = AnyLayout {
             gaps: match chapter.name.as_str() {
                 "collisions" => Gaps::Skip,
@@ -95,7 +94,7 @@ fn check_event(event: &Event, line: &Json) {
     jvm_lines::check(line, &Payload::from(event.data.clone()));
 }
 
-/// The plugin keeps time and tags beside the event's bytes, and shows them nobody.
+/// The plugin stores time and tags with the event, but never returns them.
 #[track_caller]
 fn check_attributes(chapter: &Chapter, event: &Event, rows: &[Item]) {
     let section = &chapter.settings.j5ik2o.dynamo_db_journal;
@@ -114,8 +113,8 @@ fn check_attributes(chapter: &Chapter, event: &Event, rows: &[Item]) {
     assert_eq!(event.data.tags, tags.unwrap_or(Vec::new()));
 }
 
-/// What the events of `tags-1` were tagged with, in any order; a tag that holds the separator is
-/// not to be told from two.
+/// The tags of the events of `tags-1`, in any order. A tag that contains the separator cannot be
+/// distinguished from two.
 fn tags(separator: &str) -> [BTreeSet<&'static str>; 7] {
     let torn: &[&str] = match separator {
         "," => &["a", "b", "c;d"],
@@ -134,7 +133,7 @@ fn tags(separator: &str) -> [BTreeSet<&'static str>; 7] {
 }
 
 #[tokio::test]
-async fn tags_are_those_that_the_events_were_given() {
+async fn tags_are_read() {
     let id: PersistenceId = "tags-1".parse().unwrap();
     let mut compared = 0;
     for chapter in chapters() {
@@ -154,9 +153,9 @@ async fn tags_are_those_that_the_events_were_given() {
     assert_eq!(compared, 6);
 }
 
-/// An id that the plugin fails to make a key for. It finds no events of it; we say why.
+/// An id for which the plugin cannot make a key. It finds no events; we return an error.
 #[tokio::test]
-async fn what_the_plugin_cannot_store_we_refuse() {
+async fn ids_that_the_plugin_cannot_store_are_rejected() {
     let mut refused = 0;
     for chapter in chapters() {
         let memory = holding_all(&chapter).await;
@@ -213,9 +212,9 @@ async fn histories_continue_after_the_plugins_events() {
     assert_eq!(refused, ["n", "order-2021-0012"]);
 }
 
-/// What another id overwrote is missing from the beginning of a history.
+/// Events that another id overwrote are missing from the start of a history.
 #[tokio::test]
-async fn what_was_overwritten_fails_a_replay() {
+async fn overwritten_events_fail_a_replay() {
     let chapters = chapters();
     let chapter = chapters.iter().find(|one| one.name == "collisions");
     let chapter = chapter.unwrap();
@@ -234,7 +233,7 @@ async fn what_was_overwritten_fails_a_replay() {
 }
 
 #[tokio::test]
-async fn verify_finds_what_was_overwritten_and_nothing_else() {
+async fn verify_finds_only_overwritten_events() {
     let mut found = Vec::new();
     for chapter in chapters() {
         let memory = holding_all(&chapter).await;
@@ -259,10 +258,10 @@ async fn verify_finds_what_was_overwritten_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn every_id_is_listed_that_has_rows() {
+async fn every_id_with_rows_is_listed() {
     for chapter in chapters() {
         let used = chapter.lines("entity").into_iter();
-        // Of what the plugin removes for good not even the id is left.
+        // The plugin's hard deletion does not even leave the id.
         let used = used.filter(|entity| entity["highest"] != 0);
         let want: BTreeSet<PersistenceId> = used.map(id_of).collect();
         let journal = open(&holding_all(&chapter).await, &chapter).await;
@@ -273,9 +272,9 @@ async fn every_id_is_listed_that_has_rows() {
     }
 }
 
-/// A hard deletion of one event, or of none, the plugin fails at; we do not.
+/// The plugin fails to hard-delete one event, or none; we do not.
 #[tokio::test]
-async fn where_the_plugin_fails_to_delete_we_delete() {
+async fn hard_deletions_that_fail_in_the_plugin_succeed() {
     let mut deleted = 0;
     for chapter in chapters() {
         let memory = holding_all(&chapter).await;

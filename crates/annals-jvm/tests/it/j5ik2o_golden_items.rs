@@ -1,4 +1,4 @@
-//! Items of j5ik2o's plugin: what we write of the same events are the same items, keys and all.
+//! Items of j5ik2o's plugin: for the same events we write the same items, including keys.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use futures::TryStreamExt;
 
 use crate::j5ik2o_chapters::{Chapter, chapters, holding, id_of, open_at};
 
-/// How long a writer's uuid is, which no two appends have in common.
+/// The length of a writer's uuid, which differs between appends.
 const UUID: usize = 36;
-/// The field of an event's bytes that tells when it was written: a varint, number 14. The plugin
-/// leaves it out; whoever replays our events on the JVM can ask for the time.
+/// The field of an event's bytes with its time: a varint, number 14. The plugin leaves it out; our
+/// events have it, so that a replay on the JVM returns the time.
 const TIME: u8 = 14 << 3;
-/// The one event that Jackson packs: we pack it too, by another library, into other bytes.
+/// The one event that Jackson compresses: our library compresses it to other bytes.
 const PACKED: (&str, u64) = ("payloads-1", 19);
 
-/// Without what is deleted: as the plugin first wrote it.
+/// Without the deletion flag: as the plugin first wrote it.
 fn undeleted(mut item: Item, columns: &JournalColumns) -> Item {
     item.insert(&columns.deleted_column_name, false);
     item
@@ -28,7 +28,7 @@ fn is_deleted(item: &Item, columns: &JournalColumns) -> bool {
     item.get(&columns.deleted_column_name) == Some(&Value::Bool(true))
 }
 
-/// The chapter's events, deleted ones too, as an id's history from the first one on.
+/// The chapter's events, including deleted ones, as an id's history from the first one on.
 async fn histories(chapter: &Chapter) -> Vec<(Vec<Event>, Vec<Item>)> {
     let columns = &chapter.settings.j5ik2o.dynamo_db_journal.columns_def;
     let golden = chapter.items("journal");
@@ -38,7 +38,7 @@ async fn histories(chapter: &Chapter) -> Vec<(Vec<Event>, Vec<Item>)> {
     for entity in chapter.lines("entity") {
         let id = id_of(entity);
         let rows = chapter.rows_of(&golden, &id);
-        // Of the chapters `hard` and `collisions` some histories have lost their beginning.
+        // In the chapters `hard` and `collisions` some histories have lost their first events.
         if entity["highest"] != rows.len() || rows.is_empty() {
             continue;
         }
@@ -49,7 +49,7 @@ async fn histories(chapter: &Chapter) -> Vec<(Vec<Event>, Vec<Item>)> {
     histories
 }
 
-/// The items that we write of a history, each event at its time, and then delete as much of it.
+/// The items that we write for a history, each event at its time, with the same deletions.
 async fn written(chapter: &Chapter, events: &[Event], deleted: usize) -> Vec<Item> {
     let table = chapter.journal_table();
     let memory = holding(&table, Vec::new()).await;
@@ -69,7 +69,7 @@ async fn written(chapter: &Chapter, events: &[Event], deleted: usize) -> Vec<Ite
 }
 
 #[tokio::test]
-async fn what_is_read_is_written_again_as_the_plugin_wrote_it() {
+async fn events_are_written_back_as_the_plugin_wrote_them() {
     let (mut ids, mut rows, mut marked) = (0, 0, 0);
     for chapter in chapters() {
         let columns = &chapter.settings.j5ik2o.dynamo_db_journal.columns_def;
@@ -80,7 +80,7 @@ async fn what_is_read_is_written_again_as_the_plugin_wrote_it() {
                 .filter(|item| is_deleted(item, columns))
                 .count();
             let written = written(&chapter, &events, deleted).await;
-            // A mark of ours tells how far a history is deleted.
+            // Our own marker is not in the golden items.
             assert_eq!(written.len(), golden.len() + usize::from(deleted > 0));
             let found = chapter.rows_of(&written, id);
             assert_eq!(found.len(), golden.len(), "{} {id}", chapter.name);
@@ -100,8 +100,8 @@ async fn what_is_read_is_written_again_as_the_plugin_wrote_it() {
     assert_eq!((ids, rows, marked), (224, 1_240, 247));
 }
 
-/// Every attribute is the same; answers whether the event's bytes are, but for its writer and its
-/// time.
+/// Checks that every attribute is the same; returns whether the event's bytes are, except for writer
+/// and time.
 #[track_caller]
 fn check(mut found: Item, mut want: Item, columns: &JournalColumns) -> Result<(), String> {
     let time = want.get(&columns.ordering_column_name);
@@ -120,7 +120,7 @@ fn check(mut found: Item, mut want: Item, columns: &JournalColumns) -> Result<()
         .ok_or_else(|| format!("{ours:?} is not {theirs:?}"))
 }
 
-/// As protocol buffers write a number; one with a sign is doubled before.
+/// A varint of protocol buffers; a signed number is doubled first.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {

@@ -1,5 +1,5 @@
-//! Golden snapshots of j5ik2o's plugin, as it saved them, and golden values of durable state, laid by
-//! hand as its two modules store them (`interop/j5ik2o/README.md`).
+//! Golden snapshots that j5ik2o's plugin saved, and hand-made golden values of durable state, as its
+//! two modules store them (`interop/j5ik2o/README.md`).
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ async fn every_golden_snapshot_is_loaded_as_the_plugin_loads_it() {
             assert_eq!(found.sequence_number.get(), want["sequenceNr"], "{line}");
             assert_eq!(found.time_ms, want["timestamp"], "{line}");
             jvm_lines::check(want, &found.payload);
-            // Lower bounds count here.
+            // Lower bounds apply here.
             if let Some(min) = bounds["minSequenceNr"].as_u64() {
                 let both = criteria(bounds).at_least(number(min));
                 let found = snapshots.load(&id, both).await.unwrap();
@@ -59,7 +59,7 @@ async fn every_golden_snapshot_is_loaded_as_the_plugin_loads_it() {
 }
 
 #[tokio::test]
-async fn every_golden_value_is_read_and_goes_on() {
+async fn every_golden_value_is_read_and_updated() {
     let mut read = 0;
     for (module, stored) in [("v1", StoredRevision::V1), ("v2", StoredRevision::V2)] {
         let mut settings = crate::j5ik2o_plugin::j5ik2o(Default::default());
@@ -74,7 +74,7 @@ async fn every_golden_value_is_read_and_goes_on() {
             let (id, want) = (id_of(&line), &line["found"]);
             let found = kept.get(&id).await.unwrap();
             let told = line["revision"].as_u64().unwrap();
-            // What the plugin reads is the stored number; of its second module that is one more.
+            // The plugin returns the stored number, which is one more in its second module.
             let revision = match stored {
                 StoredRevision::V1 => told,
                 StoredRevision::V2 => told.saturating_sub(1),

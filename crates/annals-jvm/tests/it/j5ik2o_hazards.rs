@@ -28,7 +28,7 @@ fn id() -> PersistenceId {
     id_of(ID)
 }
 
-/// Tables whose index is as late as it is told to be, and the plugin on them.
+/// Tables with an index of configurable lag, and the plugin on them.
 async fn late(kind: PartitionKeyKind) -> (Arc<Lagging>, Arc<dyn Items>, Plugin) {
     let lagging = Arc::new(Lagging::new(Arc::new(Memory::new()), Lag::Held));
     let items: Arc<dyn Items> = lagging.clone();
@@ -78,15 +78,15 @@ fn up_to(last: u64) -> Vec<u64> {
     (1..=last).collect()
 }
 
-/// A recovers late and writes over what was acknowledged before, without a trace.
+/// With a lagging index the plugin recovers too few events and overwrites acknowledged ones.
 #[tokio::test]
-async fn an_index_that_is_late_loses_nothing() {
+async fn a_lagging_index_loses_nothing() {
     for kind in KINDS {
         let (lagging, items, plugin) = late(kind).await;
         plugin.persist_each(ID, 1..=10).await;
         lagging.catch_up().await.unwrap();
         plugin.persist(ID, 11, "acknowledged").await;
-        // Another node recovers before the index has it, and goes on.
+        // Another node recovers before the index has it, and continues.
         assert_eq!(plugin.highest(ID).await, 10);
         let n = plugin.highest(ID).await + 1;
         plugin.persist(ID, n, "over it").await;
@@ -111,7 +111,7 @@ async fn an_index_that_is_late_loses_nothing() {
     }
 }
 
-/// A batch that the index has in part replays with a hole, and nobody notices.
+/// The plugin replays a batch that the index has in part, with a gap and without an error.
 #[tokio::test]
 async fn a_hole_in_the_index_is_filled_or_an_error() {
     for kind in KINDS {
@@ -125,7 +125,7 @@ async fn a_hole_in_the_index_is_filled_or_an_error() {
         let journal = open_as(&items, &j5ik2o(kind)).await;
         assert_eq!(numbers(&journal).await, up_to(5), "{kind}");
 
-        // One that is nowhere is an error, not a shorter history.
+        // A lost event is an error, not a shorter history.
         let (items, plugin) = table(kind).await;
         plugin.persist_each(ID, 1..=2).await;
         plugin.persist_each(ID, 4..=5).await;
@@ -137,7 +137,7 @@ async fn a_hole_in_the_index_is_filled_or_an_error() {
     }
 }
 
-/// Two live writers: the later put wins, and the earlier was acknowledged.
+/// With two live writers the plugin overwrites an acknowledged event.
 #[tokio::test]
 async fn a_zombie_overwrites_nothing() {
     for kind in KINDS {
@@ -167,12 +167,12 @@ async fn a_zombie_overwrites_nothing() {
 
 /// `persistAll` stops half way: the plugin replays the half.
 #[tokio::test]
-async fn half_a_batch_is_nothing() {
+async fn an_incomplete_batch_is_not_replayed() {
     for kind in KINDS {
         let (items, plugin) = table(kind).await;
         plugin.persist(ID, 1, "1").await;
         plugin.persist_each(ID, 2..=4).await;
-        assert_eq!(plugin.replay(ID).await.len(), 4, "of 2 to 6 three stand");
+        assert_eq!(plugin.replay(ID).await.len(), 4, "1, and three of 2 to 6");
 
         let (items_of_ours, plugin) = table(kind).await;
         drop(items);
@@ -180,7 +180,7 @@ async fn half_a_batch_is_nothing() {
         journal.append(&id(), after(0), text("1")).await.unwrap();
         let batch: Vec<_> = (2..=6).map(|n| text(n.to_string())).collect();
         journal.append(&id(), after(1), batch).await.unwrap();
-        // As if it had been cut off before its last two.
+        // As if it was interrupted before its last two.
         for n in 5..=6 {
             let key = plugin.key(ID, n);
             let deleted = items_of_ours.delete(&plugin.table, key, Condition::Always);
@@ -192,7 +192,7 @@ async fn half_a_batch_is_nothing() {
         let found = journal.verify(&id(), Verify::Check).await.unwrap();
         assert_eq!(found[0].problem, Problem::IncompleteBatch);
 
-        // Whoever appends next closes it, and then the plugin sees what we see.
+        // The next append closes it, and then the plugin replays the same.
         let appended = journal.append(&id(), after(1), text("next")).await.unwrap();
         assert_eq!(appended.first.get(), 7);
         let want = vec![(1, "1".to_owned()), (7, "next".to_owned())];
@@ -204,9 +204,9 @@ async fn half_a_batch_is_nothing() {
     }
 }
 
-/// Of events of which one cannot be stored the plugin stores the others, around a gap.
+/// If one event of a batch cannot be stored, the plugin stores the others, with a gap.
 #[tokio::test]
-async fn what_cannot_be_stored_leaves_no_gap() {
+async fn an_event_that_cannot_be_stored_leaves_no_gap() {
     let (items, plugin) = table(PersistenceIdBased).await;
     plugin.persist(ID, 1, "1").await;
     plugin.persist(ID, 3, "3").await;
@@ -227,7 +227,7 @@ async fn what_cannot_be_stored_leaves_no_gap() {
 
 /// Ids whose keys are the same overwrite each other's events.
 #[tokio::test]
-async fn ids_whose_keys_collide_are_refused_by_name() {
+async fn ids_with_colliding_keys_are_an_error_that_names_both() {
     for (one, other) in [("a", "n"), ("order-2021-0001", "order-2021-0012")] {
         let (items, plugin) = table(PersistenceIdBased).await;
         plugin.persist(one, 1, "mine").await;
@@ -257,7 +257,7 @@ async fn ids_whose_keys_collide_are_refused_by_name() {
         assert_eq!(kept, [(1, "mine".to_owned())]);
         assert!(replay(&journal, &id_of(other)).await.unwrap().is_empty());
 
-        // With the id in the partition key they are two.
+        // With the id in the partition key they do not collide.
         let (items, _) = table(SequenceNumberBased).await;
         let journal = open_as(&items, &j5ik2o(SequenceNumberBased)).await;
         for id in [one, other] {
@@ -267,7 +267,7 @@ async fn ids_whose_keys_collide_are_refused_by_name() {
     }
 }
 
-/// A deletion after the settings changed marks copies, and the rows stay.
+/// After a change of settings, the plugin's deletion flags copies, and the rows stay.
 #[tokio::test]
 async fn rows_of_older_settings_are_replayed_and_deleted_under_their_keys() {
     // Until v1.11 keys were spread by number; since then by id.
@@ -309,16 +309,16 @@ async fn rows_of_older_settings_are_replayed_and_deleted_under_their_keys() {
             journal.delete_to(&id(), number(4)).await.unwrap();
             assert_eq!(numbers(&journal).await, [5, 6, 7, 8, 9]);
             let left: Vec<u64> = since.replay(ID).await.iter().map(|r| r.0).collect();
-            assert_eq!(left, [5, 6, 7, 8, 9], "and nobody else sees them either");
+            assert_eq!(left, [5, 6, 7, 8, 9], "nor does the plugin see them");
             let appended = journal.append(&id(), after(9), text("10")).await.unwrap();
             assert_eq!(appended.first.get(), 10);
         }
     }
 }
 
-/// Only rows of another time: nothing stands under today's keys.
+/// Only rows of older settings: none has the current keys.
 #[tokio::test]
-async fn an_id_that_was_never_written_since_goes_on_where_it_was() {
+async fn an_id_with_only_rows_of_older_settings_continues() {
     let (items, before) = table(SequenceNumberBased).await;
     before.persist_each(ID, 1..=3).await;
     for _ in 0..2 {
@@ -338,8 +338,8 @@ async fn an_id_that_was_never_written_since_goes_on_where_it_was() {
     assert_eq!(numbers(&journal).await, up_to(4));
 }
 
-/// Removing everything makes the highest 0, and numbers are used again; removing one row or none
-/// fails.
+/// In the plugin, removing all rows makes the highest 0, so that numbers are reused; removing one row
+/// or none fails.
 #[tokio::test]
 async fn a_hard_deletion_keeps_the_numbers() {
     for kind in KINDS {
@@ -365,7 +365,7 @@ async fn a_hard_deletion_keeps_the_numbers() {
             assert_eq!(highest(journal).await, 5, "{kind}");
             assert!(numbers(journal).await.is_empty());
         }
-        // One that was frozen before the deletion is refused.
+        // A writer that stalled before the deletion gets a conflict.
         journal.append(&id(), after(5), text("6")).await.unwrap();
         journal.delete_to(&id(), number(6)).await.unwrap();
         let late = zombie.append(&id(), after(5), text("late")).await;
@@ -373,9 +373,9 @@ async fn a_hard_deletion_keeps_the_numbers() {
     }
 }
 
-/// What the plugin removed for good leaves no trace but the rows behind it.
+/// The plugin's hard deletion leaves no trace except for the rows after it.
 #[tokio::test]
-async fn rows_that_the_plugin_removed_are_no_gap_where_it_removes_rows() {
+async fn rows_removed_by_the_plugin_are_no_gap_with_hard_deletion() {
     for kind in KINDS {
         let (items, mut plugin) = table(kind).await;
         plugin.soft = false;
@@ -383,16 +383,16 @@ async fn rows_that_the_plugin_removed_are_no_gap_where_it_removes_rows() {
         plugin.delete_to(ID, 5).await.unwrap();
         let journal = open_as(&items, &hard(kind)).await;
         assert_eq!(numbers(&journal).await, [6, 7, 8], "{kind}");
-        // Where it marks them, as it does by default, they are missing.
+        // With soft deletion, the default, they are missing.
         let journal = open_as(&items, &j5ik2o(kind)).await;
         let error = replay(&journal, &id()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
 }
 
-/// What the plugin marked as deleted is deleted, also in part.
+/// Rows that the plugin flagged are deleted, even if the deletion was interrupted.
 #[tokio::test]
-async fn rows_that_the_plugin_marked_are_passed_over() {
+async fn rows_that_the_plugin_flagged_are_skipped() {
     for kind in KINDS {
         let (items, plugin) = table(kind).await;
         plugin.persist_each(ID, 1..=8).await;
@@ -400,7 +400,7 @@ async fn rows_that_the_plugin_marked_are_passed_over() {
         let journal = open_as(&items, &j5ik2o(kind)).await;
         assert_eq!(numbers(&journal).await, [6, 7, 8], "{kind}");
         assert_eq!(highest(&journal).await, 8);
-        // A deletion that was cut off: 6 is still there, 7 is not.
+        // An interrupted deletion: 6 is still stored, 7 is not.
         let marked = plugin.item(ID, 7, "7").with("deleted", true);
         let written = items.write(&plugin.table, vec![Write::Put(marked)]);
         written.await.unwrap();
@@ -408,9 +408,9 @@ async fn rows_that_the_plugin_marked_are_passed_over() {
     }
 }
 
-/// An item that was left in part by a batch's unprocessed items, or damaged, is told.
+/// An incomplete or damaged item is an error.
 #[tokio::test]
-async fn what_does_not_parse_is_an_error() {
+async fn items_that_do_not_parse_are_errors() {
     for kind in KINDS {
         let damage: [fn(Item) -> Item; 6] = [
             |item| item.with("message", vec![1, 2, 3]),
@@ -436,7 +436,7 @@ async fn what_does_not_parse_is_an_error() {
     }
 }
 
-/// Tags are there for whoever asks, in any of the plugin's tables.
+/// Tags are read from any of the plugin's tables.
 #[tokio::test]
 async fn tags_that_the_plugin_stored_are_read() {
     let (items, plugin) = table(PersistenceIdBased).await;
@@ -454,9 +454,9 @@ async fn tags_that_the_plugin_stored_are_read() {
     assert_eq!(events[0].data.tags, ["red", "blue"]);
 }
 
-/// After an upgrade the plugin marks copies under today's keys, in front of rows of before.
+/// After an upgrade the plugin flags copies under the current keys, before rows of older settings.
 #[tokio::test]
-async fn rows_of_older_settings_after_todays_are_found() {
+async fn rows_of_older_settings_after_current_ones_are_found() {
     let (items, before) = table(SequenceNumberBased).await;
     before.persist_each(ID, 1..=10).await;
     let since = Plugin {
@@ -464,7 +464,7 @@ async fn rows_of_older_settings_after_todays_are_found() {
         ..before.clone()
     };
     since.delete_to(ID, 5).await.unwrap();
-    // The model's events tell no writer: the filter for two of them would take all for one's.
+    // The model's events have no writer, so the replay filter treats them as one writer's.
     let mut settings = j5ik2o(PersistenceIdBased);
     settings.replay_filter.mode = ReplayFilterMode::Off;
     let journal = open_as(&items, &settings).await;
@@ -472,7 +472,7 @@ async fn rows_of_older_settings_after_todays_are_found() {
     assert_eq!(numbers(&journal).await, [6, 7, 8, 9, 10]);
     let appended = journal.append(&id(), Expected::Any, text("11")).await;
     assert_eq!(appended.unwrap().first.get(), 11);
-    // And back again: a writer with settings of before.
+    // And back again: a writer with the older settings.
     before.persist_each(ID, 12..=13).await;
     let journal = open_as(&items, &settings).await;
     assert_eq!(highest(&journal).await, 13);
@@ -481,9 +481,9 @@ async fn rows_of_older_settings_after_todays_are_found() {
     assert!(matches!(late, Err(AppendError::Conflict(_))));
 }
 
-/// What was deleted stays deleted when settings change, and its numbers stay taken.
+/// Deleted events stay deleted when settings change, and their numbers are not reused.
 #[tokio::test]
-async fn a_deletion_outlives_settings() {
+async fn a_deletion_survives_a_change_of_settings() {
     let with_shards = |shards| {
         let mut settings = hard(PersistenceIdBased);
         settings.j5ik2o.dynamo_db_journal.shard_count = shards;
@@ -499,7 +499,7 @@ async fn a_deletion_outlives_settings() {
         for n in 0..3 {
             journal.append(&id(), after(n), text("x")).await.unwrap();
         }
-        // Some of it with the settings of before, the rest with those of today.
+        // Some with the older settings, the rest with the current ones.
         journal.delete_to(&id(), number(1)).await.unwrap();
         let journal = open_as(&items, &since).await;
         journal.delete_to(&id(), number(3)).await.unwrap();
@@ -520,9 +520,9 @@ async fn a_deletion_outlives_settings() {
     }
 }
 
-/// Deleting events of one id says nothing about another whose keys are the same.
+/// Deleting events of one id does not affect another with the same keys.
 #[tokio::test]
-async fn marks_of_ids_that_share_keys_are_two() {
+async fn ids_that_share_keys_have_separate_markers() {
     let (items, before) = table(SequenceNumberBased).await;
     before.persist_each("a", 1..=5).await;
     before.persist_each("n", 1..=5).await;
@@ -536,9 +536,9 @@ async fn marks_of_ids_that_share_keys_are_two() {
     assert_eq!(replay(&journal, &id_of("a")).await.unwrap().len(), 1);
 }
 
-/// A batch under keys of another time, cut by a window.
+/// A window that starts inside a batch under keys of older settings.
 #[tokio::test]
-async fn a_window_cuts_a_batch_of_another_time() {
+async fn a_window_starts_inside_a_batch_of_older_settings() {
     let (items, _) = table(SequenceNumberBased).await;
     let journal = open_as(&items, &j5ik2o(SequenceNumberBased)).await;
     let batch: Vec<_> = (1..=5).map(|n| text(n.to_string())).collect();
@@ -552,9 +552,9 @@ async fn a_window_cuts_a_batch_of_another_time() {
     assert_eq!(events.len(), 3);
 }
 
-/// Rows that the plugin removed behind ones that we emptied.
+/// Rows that the plugin removed after ones that we emptied.
 #[tokio::test]
-async fn numbers_below_the_marker_stay_taken() {
+async fn numbers_below_the_marker_are_not_reused() {
     for kind in KINDS {
         let (items, mut plugin) = table(kind).await;
         plugin.soft = false;
@@ -571,10 +571,10 @@ async fn numbers_below_the_marker_stay_taken() {
     }
 }
 
-/// An id that today's keys have no place for stops nobody else's verification, and a column that is
-/// named as one of ours is refused.
+/// An id for which the current settings give no key does not stop the verification of others, and a
+/// column with the name of one of our attributes is an error.
 #[tokio::test]
-async fn ids_that_settings_leave_without_a_key_are_refused() {
+async fn ids_without_a_key_are_rejected() {
     let (items, _) = table(SequenceNumberBased).await;
     let mut settings = j5ik2o(SequenceNumberBased);
     let journal = &mut settings.j5ik2o.dynamo_db_journal;

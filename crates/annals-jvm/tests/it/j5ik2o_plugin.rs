@@ -1,8 +1,8 @@
-//! What j5ik2o's akka-persistence-dynamodb does with its journal table, as far as it decides what is
-//! found again: a model in plain words, for tests that show what comes of it.
+//! A model of how j5ik2o's akka-persistence-dynamodb reads and writes its journal table, for tests
+//! that show the consequences.
 //!
-//! Guarantees: the plugin's algorithms, mistakes included: nothing is put on a condition, everything is
-//! read through the index, rows are deleted under the keys that today's settings give.
+//! It has the plugin's algorithms, mistakes included: puts have no condition, all reads use the index,
+//! and rows are deleted under the keys of the current settings.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const SHARDS: [(&str, u64); 5] = [
 
 pub(crate) const ID: &str = SHARDS[0].0;
 
-/// Settings with all of an id in one partition, or spread over them.
+/// Settings with an id in one partition, or spread over several.
 pub(crate) fn j5ik2o(kind: PartitionKeyKind) -> AnyLayout {
     let mut settings = AnyLayout {
         layout: LayoutName::J5ik2o,
@@ -56,13 +56,13 @@ pub(crate) fn message(id: &str, n: u64, text: &str) -> Vec<u8> {
 /// An event as a replay delivers it: number, text.
 pub(crate) type Read = (u64, String);
 
-/// The plugin's journal, with settings of a time.
+/// The plugin's journal, with its settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Plugin {
     pub(crate) items: Arc<dyn Items>,
     pub(crate) table: Arc<TableSpec>,
     pub(crate) kind: PartitionKeyKind,
-    /// Out of how many shards numbers are spread.
+    /// The number of shards.
     pub(crate) shards: u64,
     pub(crate) soft: bool,
 }
@@ -149,7 +149,7 @@ impl Plugin {
         read.collect()
     }
 
-    /// A deletion: rows are read by the index and written under keys worked out anew.
+    /// A deletion: rows are read from the index and written under recomputed keys.
     pub(crate) async fn delete_to(&self, id: &str, to: u64) -> Result<(), &'static str> {
         let rows = self.live(id, to).await;
         let writes: Vec<Write> = rows
@@ -182,7 +182,7 @@ impl Plugin {
     }
 }
 
-/// What the plugin keeps of a row that it reads: the attributes it knows.
+/// A row with only the attributes that the plugin has.
 fn theirs(row: &Item) -> Item {
     const KNOWN: [&str; 6] = [
         "persistence-id",

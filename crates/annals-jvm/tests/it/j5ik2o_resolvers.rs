@@ -1,5 +1,5 @@
-//! Resolvers of one's own for j5ik2o's tables, for events, snapshots and durable state, with keys
-//! that are in order and with ones that are not.
+//! Custom resolvers for j5ik2o's tables, for events, snapshots and durable state, with ordered and
+//! unordered keys.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use futures::TryStreamExt;
 use crate::j5ik2o_plugin::j5ik2o;
 use annals_testkit::journals::{after, number, text};
 
-/// By tenant, which is what stands before the slash.
+/// By tenant, the part before the slash.
 #[derive(Debug)]
 struct ByTenant {
     is_ordered: bool,
@@ -55,7 +55,7 @@ impl SortKeyResolver for ByTenant {
 }
 
 #[tokio::test]
-async fn keys_are_what_own_resolvers_make_of_ids() {
+async fn custom_resolvers_make_the_keys() {
     for is_ordered in [true, false] {
         let settings = j5ik2o(PartitionKeyKind::PersistenceIdBased);
         let items: Arc<dyn Items> = Arc::new(Memory::new());

@@ -147,7 +147,7 @@ async fn a_deletion_deletes_every_page() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_leaves_something_is_an_error() {
+async fn an_incomplete_deletion_is_an_error() {
     let bed = Bed::new().await;
     for n in 1..=5 {
         bed.save(n, 10).await;
@@ -197,13 +197,13 @@ async fn a_key_of_another_id_is_not_overwritten() {
         deleted.unwrap();
     }
     assert_eq!(bed.plugin.count(one).await, 1);
-    // The plugin itself: one is gone, and nobody is told.
+    // The plugin itself: one is lost without an error.
     bed.plugin.save(other, 7, 1).await;
     assert_eq!(bed.plugin.load(one, None, None).await, None);
 }
 
 #[tokio::test]
-async fn rows_of_other_ids_in_the_same_range_are_passed_over() {
+async fn rows_of_other_ids_in_the_same_range_are_skipped() {
     let bed = Bed::new().await;
     let [one, other] = TWINS;
     for n in [3, 5, 9] {
@@ -238,7 +238,7 @@ async fn rows_under_older_keys_are_found_and_deleted() {
         before.save(&id(ID), number(n), text("old")).await.unwrap();
     }
     assert_eq!(bed.load(Criteria::ALL).await, Some(4));
-    // The plugin makes the key anew, and deletes nothing.
+    // The plugin recomputes the key, and deletes nothing.
     bed.plugin.delete(ID, 4).await;
     assert_eq!(bed.plugin.count(ID).await, 2);
     bed.save(5, 10).await;
@@ -307,7 +307,7 @@ async fn a_snapshot_has_the_plugins_attributes() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_in_plain_words() {
+async fn oversized_snapshots_are_rejected_with_a_clear_error() {
     let bed = Bed::new().await;
     let large = Payload::new(Codec::Bytes, vec![0; 400 * 1_024]);
     let error = bed.snapshots.save(&id(ID), number(1), large).await;
@@ -351,7 +351,7 @@ impl PartitionKeyResolver for ByName {
 
 impl SortKeyResolver for ByName {
     fn resolve(&self, _id: &PersistenceId, number: u64) -> Result<String> {
-        // Not for every number one of its own.
+        // Not unique for every number.
         Ok(format!("{:019}", number / 2))
     }
 
@@ -361,7 +361,7 @@ impl SortKeyResolver for ByName {
 }
 
 #[tokio::test]
-async fn own_resolvers_work_and_their_mistakes_are_errors() {
+async fn custom_resolvers_work_and_their_mistakes_are_errors() {
     let bed = Bed::new().await;
     let resolvers = Resolvers {
         partition: Arc::new(ByName),

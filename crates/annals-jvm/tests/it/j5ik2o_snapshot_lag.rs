@@ -1,5 +1,5 @@
-//! Snapshots of the `j5ik2o` layout where the index lags behind: with keys in order nothing that was
-//! saved is missed, whatever the index has.
+//! Snapshots of the `j5ik2o` layout with a lagging index: with keys in order every saved snapshot is
+//! found.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use futures::TryStreamExt;
 use crate::j5ik2o_stores_plugin::{ID, PluginSnapshots, j5ik2o};
 
 #[tokio::test]
-async fn what_the_index_does_not_have_yet_is_loaded_and_deleted() {
+async fn snapshots_not_yet_in_the_index_are_loaded_and_deleted() {
     let settings = j5ik2o();
     let items: Arc<dyn Items> = Arc::new(Lagging::new(Arc::new(Memory::new()), Lag::Held));
     let plugin = PluginSnapshots::new(&items, &settings);

@@ -1,5 +1,5 @@
 //! What goes wrong with durable state under the algorithms of j5ik2o's plugin, and does not under
-//! ours; and what either side makes of what the other wrote.
+//! ours; and how each reads the other's values.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ async fn revisions_continue_after_a_deletion() {
         let bed = Bed::new(module).await;
         bed.plugin.upsert(ID, 1, "a").await;
         assert!(bed.plugin.delete(ID, None).await);
-        assert_eq!(bed.plugin.get(ID).await, (None, 0), "and it begins anew");
+        assert_eq!(bed.plugin.get(ID).await, (None, 0), "and it restarts at 0");
         bed.upsert(1, "a").await.unwrap();
         bed.states.delete(&id(ID), Some(2)).await.unwrap();
         assert_eq!(
@@ -148,7 +148,7 @@ async fn either_modules_revisions_are_read_and_written() {
             bed.plugin.get(ID).await,
             (Some("ours".to_owned()), stored + 1)
         );
-        // Read with the other module's rule, every revision is off by one, and every write refused.
+        // Read as the other module's, every revision is off by one, and every write fails.
         let mut other = bed.settings.clone();
         other.j5ik2o.dynamo_db_state.stored_revision = match module {
             StoredRevision::V1 => StoredRevision::V2,
@@ -161,7 +161,7 @@ async fn either_modules_revisions_are_read_and_written() {
 
 #[tokio::test]
 async fn a_deletion_of_a_revision_works() {
-    // Akka passes what is current and one more, to writes and deletions alike.
+    // Akka passes the current revision plus one, to writes and deletions.
     let bed = Bed::new(StoredRevision::V1).await;
     bed.plugin.upsert(ID, 1, "a").await;
     assert!(
@@ -170,7 +170,7 @@ async fn a_deletion_of_a_revision_works() {
     );
     bed.states.delete(&id(ID), Some(2)).await.unwrap();
     assert_eq!(bed.get().await, None);
-    // The other module's works, until the entity has been recovered with a revision too many.
+    // The other module's works, until the entity is recovered with a revision that is too high.
     let bed = Bed::new(StoredRevision::V2).await;
     bed.plugin.upsert(ID, 1, "a").await;
     let (_, recovered) = bed.plugin.get(ID).await;
@@ -206,21 +206,21 @@ async fn ids_of_one_partition_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn what_the_plugin_writes_after_our_deletion_is_live() {
+async fn values_that_the_plugin_writes_after_our_deletion_are_live() {
     let bed = Bed::new(StoredRevision::V2).await;
     for revision in 1..=4 {
         bed.upsert(revision, "ours").await.unwrap();
     }
     bed.states.delete(&id(ID), None).await.unwrap();
     assert_eq!(bed.revision().await, 5);
-    // It sees nothing, and counts from 1.
+    // The plugin sees no value, and starts at 1.
     bed.plugin.upsert(ID, 1, "jvm").await;
     assert_eq!(bed.get().await, Some((1, "jvm".to_owned())));
     bed.upsert(2, "ours").await.unwrap();
     bed.states.delete(&id(ID), Some(3)).await.unwrap();
     assert_eq!(bed.get().await, None);
-    assert_eq!(bed.revision().await, 5, "the mark is never lowered");
-    // Nor does it leave a trace of its own deletions.
+    assert_eq!(bed.revision().await, 5, "the tombstone is never lowered");
+    // Its own deletions leave no tombstone.
     let bed = Bed::new(StoredRevision::V2).await;
     bed.upsert(1, "ours").await.unwrap();
     assert!(bed.plugin.delete(ID, None).await);
@@ -273,7 +273,7 @@ async fn a_prefix_may_name_the_table() {
     );
 }
 
-/// A process that ends after so many requests.
+/// A process that crashes after this many requests.
 async fn interrupt(bed: &Bed, act: impl AsyncFn(&States), requests: usize) {
     let stepped: Arc<dyn Items> = Arc::new(Stepped::new(&bed.memory, false));
     let states = open(&stepped, &bed.settings, 7);
@@ -309,14 +309,14 @@ async fn an_interrupted_deletion_is_finished_by_the_next_reader() {
             }
         }
     }
-    // Before it counts, before it is finished, and after.
+    // Before it is decided, before it is finished, and after.
     for stage in [(true, true), (true, false), (false, false)] {
         assert!(seen.contains(&stage), "{seen:?}");
     }
 }
 
 #[tokio::test]
-async fn lost_answers_are_no_conflicts_but_unknown() {
+async fn lost_responses_are_unavailable_and_not_conflicts() {
     let bed = Bed::new(StoredRevision::V2).await;
     for seed in 0..200 {
         let faults = Faults {
@@ -347,7 +347,7 @@ async fn lost_answers_are_no_conflicts_but_unknown() {
 }
 
 #[tokio::test]
-async fn a_write_that_had_landed_is_known_again() {
+async fn a_stored_write_is_recognised() {
     let bed = Bed::new(StoredRevision::V2).await;
     let repeating: Arc<dyn Items> = Arc::new(Stepped::new(&bed.memory, true));
     let states = open(&repeating, &bed.settings, 7);

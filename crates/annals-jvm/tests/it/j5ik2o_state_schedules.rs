@@ -1,9 +1,9 @@
-//! Durable state of the `j5ik2o` layout under writers that are frozen anywhere, for any time: every
-//! request of every writer is a step, and schedules say who makes the next one. Two writers are put
-//! through all schedules there are, more through those of many seeds.
+//! Durable state of the `j5ik2o` layout with writers that may stall at any request: every request of
+//! every writer is a step, and a schedule chooses who makes the next one. Two writers run through all
+//! schedules, more writers through those of many seeds.
 //!
-//! Guarantees: whatever the schedule, a revision is acknowledged once, none is left out, and the last
-//! one is what is found. A writer that is frozen for ever takes nothing back that was acknowledged.
+//! With every schedule, each revision is acknowledged once, none is skipped, and the last one is
+//! found. A writer that stalls for ever does not undo an acknowledged write.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -28,7 +28,7 @@ use async_trait::async_trait;
 pub(crate) struct Stepped {
     /// Whether every put is made twice, as clients do whose first answer was lost.
     repeats: bool,
-    /// Draws how many steps each request takes; one where there is none.
+    /// Draws how many steps each request takes; one by default.
     slow: Option<Random>,
 }
 
@@ -44,14 +44,14 @@ impl Stepped {
         Hooked::over(memory.clone(), Self { repeats, slow })
     }
 
-    /// Gives way.
+    /// Yields.
     async fn step(&self) {
         let mut left = 1 + self.slow.as_ref().map_or(0, |random| random.below(12));
         std::future::poll_fn(|context| match left {
             0 => Poll::Ready(()),
             _ => {
                 left -= 1;
-                // Whoever polls several at once polls those that can go on.
+                // A task that polls several requests polls those that are ready.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -73,12 +73,12 @@ impl Hook for Stepped {
     }
 }
 
-/// What a writer does, one after the other, whatever comes of it.
+/// The operations of a writer, in order, whatever their results.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Upsert(u64),
     Delete(u64),
-    /// As the next, whatever it is.
+    /// With the next revision.
     DeleteAny,
     Get,
 }
@@ -120,7 +120,7 @@ async fn act(states: States, acts: &'static [Act], who: usize, told: Told) {
                 let ended = states.delete(&id(), Some(revision)).await;
                 ended.map(|()| Some((revision, None)))
             }
-            // Which revision it was is not told.
+            // The revision is not returned.
             DeleteAny => states.delete(&id(), None).await.map(|()| None),
             Get => states.last(&id()).await.map(|_| None).map_err(Into::into),
         };
@@ -137,7 +137,7 @@ async fn act(states: States, acts: &'static [Act], who: usize, told: Told) {
 
 type Running = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Writers, and who of them makes how many more steps.
+/// The writers of a schedule.
 struct Run {
     memory: Arc<Memory>,
     told: Told,
@@ -162,7 +162,7 @@ impl Run {
         }
     }
 
-    /// Who has something left to do.
+    /// The writers that are not done.
     fn waiting(&self) -> Vec<usize> {
         let all = self.writers.iter().enumerate();
         all.filter_map(|(who, writer)| writer.is_some().then_some(who))
@@ -177,7 +177,7 @@ impl Run {
         }
     }
 
-    /// What is found when nobody writes any more: revision and value.
+    /// The revision and value at the end.
     fn found(&self) -> (u64, Option<String>) {
         let states = states(self.memory.clone(), 99);
         let last = now(states.last(&id())).unwrap();
@@ -185,7 +185,7 @@ impl Run {
         last.map_or((0, None), |last| (last.revision, last.value.map(text)))
     }
 
-    /// Everybody has come to the end: every revision was acknowledged, and the last one is found.
+    /// All writers are done: every revision was acknowledged, and the last one is found.
     fn check(&self, exact: bool) {
         let told = self.told.lock().unwrap();
         let last = told.last_key_value();
@@ -194,7 +194,7 @@ impl Run {
         if exact {
             let numbers: Vec<u64> = told.keys().copied().collect();
             let all: Vec<u64> = (1..=last.0).collect();
-            assert_eq!(numbers, all, "every revision is somebody's");
+            assert_eq!(numbers, all, "every revision was acknowledged");
             assert_eq!(found, last);
         } else {
             assert!(found.0 >= last.0, "{found:?} {last:?}");
@@ -202,7 +202,7 @@ impl Run {
         }
     }
 
-    /// And one more can write.
+    /// Another writer can continue.
     fn check_goes_on(&self) {
         let (revision, _) = self.found();
         let states = states(self.memory.clone(), 98);
@@ -218,7 +218,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     futures::executor::block_on(future)
 }
 
-/// Runs by a schedule, whose end is always the first writer's turn; tells how many could go on at
+/// Runs a schedule, and the first ready writer after its end; returns the number of ready writers at
 /// each step.
 fn run_by(scripts: &[&'static [Act]], schedule: &[usize]) -> Vec<usize> {
     let mut run = Run::new(scripts);
@@ -241,13 +241,13 @@ fn run_by(scripts: &[&'static [Act]], schedule: &[usize]) -> Vec<usize> {
     widths
 }
 
-/// All schedules of two writers; answers how many there are.
+/// Runs all schedules of two writers; returns their number.
 fn all_schedules(scripts: &[&'static [Act]]) -> usize {
     let mut schedule = Vec::new();
     for n in 1.. {
         let widths = run_by(scripts, &schedule);
         schedule.resize(widths.len(), 0);
-        // The next one: the last choice that could have been another.
+        // The next schedule: change the last choice that has an alternative.
         while let Some(last) = schedule.pop() {
             if last + 1 < widths[schedule.len()] {
                 schedule.push(last + 1);
@@ -278,9 +278,9 @@ fn two_writers_agree_under_every_schedule() {
     }
 }
 
-/// Who writes behind deletions, and who was frozen since before them.
+/// Writers after deletions, and writers that stalled before them.
 const MANY: &[&[&[Act]]] = &[
-    // The first is done before the others, which began long ago, come to their first step.
+    // The first is done before the others, which started earlier, make their first step.
     &[
         &[Upsert(1), Delete(2)],
         &[Upsert(1)],
@@ -310,7 +310,7 @@ fn seeds() -> u64 {
     set.map_or(200, |seeds| seeds.parse().unwrap())
 }
 
-/// A schedule that leaves writers frozen for long: whoever moves keeps moving for a while.
+/// A schedule with long stalls: each writer makes many steps in a row.
 fn run_seed(scripts: &[&'static [Act]], seed: u64, dies: bool) {
     let random = Random::seeded(seed);
     let mut run = Run::new(scripts);
@@ -340,7 +340,7 @@ fn run_seed(scripts: &[&'static [Act]], seed: u64, dies: bool) {
 }
 
 #[test]
-fn many_writers_agree_with_any_of_them_frozen() {
+fn many_writers_agree_while_any_of_them_stalls() {
     for seed in 0..seeds() {
         for scripts in MANY {
             for dies in [false, true] {

@@ -1,5 +1,5 @@
-//! Settings that do not fit the state table: what the JVM stored is never taken for missing, nor
-//! overwritten, without a report.
+//! Settings that do not match the state table: values of the JVM are never silently taken as missing
+//! or overwritten.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Bed {
         self.settings.hints(&self.store, &tables).await.unwrap()
     }
 
-    /// How a copy of everything into other tables fails.
+    /// The failure of a copy of everything into other tables.
     async fn copy_failure(&self) -> Option<Error> {
         let source = Annals::open(self.store.clone(), &self.settings).await;
         let target = Annals::create(Memory::new(), &AnnalsLayout::default()).await;
@@ -179,7 +179,7 @@ async fn values_that_other_settings_stored_are_reported() {
         "{hints:?}"
     );
 
-    // Listed it could not be read, and a copy would leave it out.
+    // It could not be read if it were listed, and a copy would leave it out.
     let failure = bed.copy_failure().await.expect("the value is not copied");
     assert_eq!(failure.kind(), ErrorKind::Invalid);
     assert!(chain(&failure).contains("shard-count"));

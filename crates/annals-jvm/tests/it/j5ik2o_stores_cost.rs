@@ -1,5 +1,5 @@
-//! What snapshots and durable state of the `j5ik2o` layout cost, in requests and units, exactly, and
-//! beside it what the JVM plugin's own requests cost. `--nocapture` prints the table.
+//! The exact cost of snapshots and durable state of the `j5ik2o` layout, in requests and units,
+//! compared with the JVM plugin's own requests. `--nocapture` prints the table.
 //!
 //! Snapshots have 100 KB, values 1 KB, ids 40 characters. Our reads are strongly consistent, and
 //! cost twice what the plugin's do, which are not.
@@ -178,7 +178,7 @@ async fn states() -> Vec<Line> {
 }
 
 #[tokio::test]
-async fn every_operation_costs_what_is_written_here() {
+async fn every_operation_has_its_documented_cost() {
     let mut lines = snapshots().await;
     lines.extend(states().await);
     println!("requests, write units, read units");
@@ -211,7 +211,7 @@ async fn every_operation_costs_what_is_written_here() {
         ("delete again", (4, 3, 2.0)),
     ];
     assert_eq!(ours, written);
-    // What it takes more, and why: a save over another is refused first, since the key might be
-    // another id's; where the table has no snapshot the index is asked as well; a first value, and a
-    // deletion, must leave no revision to be used twice.
+    // More requests than the plugin: a save over another fails first, since the key might be another
+    // id's; if the table has no snapshot the index is read too; a first value and a deletion must
+    // prevent reuse of a revision.
 }

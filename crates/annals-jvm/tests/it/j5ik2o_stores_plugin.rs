@@ -1,8 +1,8 @@
-//! What j5ik2o's akka-persistence-dynamodb does with the tables of snapshots and durable state: a
-//! model in plain words, for tests that show what comes of it.
+//! A model of how j5ik2o's akka-persistence-dynamodb reads and writes the tables of snapshots and
+//! durable state, for tests that show the consequences.
 //!
-//! Guarantees: the plugin's requests, mistakes included: nothing is put on a condition, of a query
-//! only the first page is looked at, what a batch leaves unprocessed is forgotten.
+//! It makes the plugin's requests, mistakes included: puts have no condition, only the first page of
+//! a query is read, and unprocessed items of a batch are ignored.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) fn j5ik2o() -> AnyLayout {
     }
 }
 
-/// What `PersistenceIdBased` makes of the ids above.
+/// The partition of the ids above with `PersistenceIdBased`.
 pub(crate) fn partition(id: &str) -> String {
     match id {
         ID => format!("my-{:040}", 5),
@@ -84,8 +84,8 @@ impl PluginSnapshots {
         self.items.query(&self.table, query).await.unwrap().items
     }
 
-    /// The number of the snapshot that is loaded. A limit only where nothing bounds it; the filter
-    /// on time passes over what a page has, and there is one page.
+    /// The number of the snapshot that is loaded. Only an unbounded query has a limit; the filter on
+    /// time applies to the only page that is read.
     pub(crate) async fn load(
         &self,
         id: &str,
@@ -105,8 +105,8 @@ impl PluginSnapshots {
         meant.next().map(|item| number(item, "sequence-nr"))
     }
 
-    /// Deletes the first page, in batches whose unprocessed items it does not look at. Answers how
-    /// many it asked for.
+    /// Deletes the first page, in batches whose unprocessed items are ignored. Returns the number of
+    /// requested deletions.
     pub(crate) async fn delete(&self, id: &str, up_to: u64) -> usize {
         let page = self.page(self.query(id, up_to)).await;
         let keys = page
@@ -116,7 +116,7 @@ impl PluginSnapshots {
         page.len()
     }
 
-    /// How many are there.
+    /// The number of items.
     pub(crate) async fn count(&self, id: &str) -> usize {
         self.page(self.query(id, i64::MAX as u64).limit(1_000))
             .await
@@ -129,7 +129,7 @@ impl PluginSnapshots {
 pub(crate) struct PluginStates {
     pub(crate) items: Arc<dyn Items>,
     pub(crate) table: TableSpec,
-    /// Which of its modules.
+    /// The module.
     pub(crate) module: StoredRevision,
 }
 
@@ -184,7 +184,7 @@ impl PluginStates {
         (Some(text), number(item, "revision-nr"))
     }
 
-    /// DeleteItem, of any revision or of this one. Answers whether it succeeded.
+    /// DeleteItem, of any revision or of this one. Returns whether it succeeded.
     pub(crate) async fn delete(&self, id: &str, revision: Option<u64>) -> bool {
         let condition = match revision {
             None => Condition::Always,

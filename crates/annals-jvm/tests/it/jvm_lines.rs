@@ -1,8 +1,7 @@
-//! Payloads as a line of the programs in `interop/` has them (`type`, `value`, `serializer`,
-//! `manifest`), and as the library has them.
+//! Compares payloads in the output lines of the programs in `interop/` (`type`, `value`,
+//! `serializer`, `manifest`) with the library's.
 //!
-//! Promises: written from those programs' own description, not from the library's: what one side
-//! says of an event is compared with what the other says of it.
+//! Written from the description of those programs, independently of the library.
 
 use annals::{Codec, NewEvent, Payload};
 use base64::Engine as _;
@@ -13,7 +12,7 @@ use serde_json::{Value as Json, json};
 /// Types whose bytes only the JVM can make or read.
 const OPAQUE: [&str; 4] = ["java", "optional", "tagged", "delivery"];
 
-/// The codec that stands for a serializer's number.
+/// The codec of a serializer's id.
 fn codec_of(serializer: i64, is_string: bool) -> Codec {
     let name = match serializer {
         1 if is_string => "text",
@@ -30,7 +29,7 @@ fn codec_of(serializer: i64, is_string: bool) -> Codec {
     name.parse().unwrap()
 }
 
-/// What a payload must be by a line's word: its codec, manifest and schema number, and its value.
+/// Checks a payload against a line: codec, manifest, schema version and value.
 #[track_caller]
 pub(crate) fn check(line: &Json, payload: &Payload) {
     let kind = line["type"].as_str().unwrap();
@@ -56,7 +55,7 @@ pub(crate) fn check(line: &Json, payload: &Payload) {
     }
 }
 
-/// The texts in a value, but for the path of an actor, which is stored in pieces.
+/// The strings in a value, except for the path of an actor, which is stored in pieces.
 fn collect_texts(value: &Json, into: &mut Vec<String>) {
     match value {
         Json::String(text) if !text.contains("://") => into.push(text.clone()),
@@ -112,7 +111,7 @@ fn cbor_of_note(note: &Json) -> Vec<u8> {
     encoder.into_writer()
 }
 
-/// The event for a line of these two. Of an opaque type there is none.
+/// The event for a line; `None` for an opaque type.
 #[allow(dead_code, reason = "the golden fixtures are only read")]
 pub(crate) fn event_of(kind: &str, value: &Json) -> NewEvent {
     let text = || value.as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! The layouts of the JVM plugins: what the plugins wrote, what they would read, and their hazards.
+//! The layouts of the JVM plugins: compatibility, costs and hazards.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod akka_cost;

@@ -1,8 +1,8 @@
-//! What a process sees that starts when all is over, against the record of what others were told:
-//! everything that is left, the highest, and windows of both.
+//! Checks a journal at the end of a test run against the record of outcomes: all events, the highest
+//! number, and windows.
 //!
-//! Promises: whatever cannot be is a line in the record's violations, not a panic.
-//! Trusts: that nobody writes any more, and that the store does not fail now.
+//! A contradiction is a line in the record's violations, not a panic. There must be no more writers
+//! and no store failures.
 
 use futures::TryStreamExt;
 
@@ -12,10 +12,10 @@ use annals::{Event, PersistenceId, Random, Result, SequenceNumber};
 
 /// How many windows are replayed.
 const WINDOWS: usize = 16;
-/// How far a window reaches that lies anywhere.
+/// The maximum length of a random window.
 const REACH: u64 = 200;
 
-/// One id of a record, when all is over.
+/// One id of a record, at the end of a test run.
 ///
 /// ```
 /// use annals::journal::Expected;
@@ -47,13 +47,13 @@ pub struct Aftermath<'a> {
     pub index: usize,
     /// The id.
     pub id: &'a PersistenceId,
-    /// Which windows are looked at.
+    /// Chooses the windows.
     pub random: &'a Random,
 }
 
 impl Aftermath<'_> {
-    /// Checks what is there, finishes what deletion was cut off, and checks again. `open` opens a
-    /// journal as a process that has just started does.
+    /// Checks the events, repeats an interrupted deletion, and checks again. `open` opens a journal
+    /// as a new process does.
     pub async fn check(&self, record: &mut Record, open: impl AsyncFn() -> Journal) {
         let journal = open().await;
         self.check_cut_off(record, &journal).await;
@@ -72,7 +72,7 @@ impl Aftermath<'_> {
         journal.replay(self.id, window).try_collect().await
     }
 
-    /// Before a deletion that was cut off is repeated, part of it may have happened.
+    /// Before an interrupted deletion is repeated, it may be partly done.
     async fn check_cut_off(&self, record: &mut Record, journal: &Journal) {
         let index = self.index;
         let (deleted, tried) = (record.deleted[index], record.deletion_tried[index]);
@@ -126,7 +126,7 @@ impl Aftermath<'_> {
         }
     }
 
-    /// A window about the end, where it may be empty or upside down, or anywhere.
+    /// A window near the end, which may be empty or reversed, or anywhere.
     fn draw_window(&self, highest: u64, is_at_end: bool) -> (u64, u64) {
         let below = |end| self.random.below(end);
         if is_at_end {

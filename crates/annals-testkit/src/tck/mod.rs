@@ -1,9 +1,8 @@
-//! What journals, snapshots, durable state and the log must do on every layout and store: the properties
-//! that Akka's and Pekko's technology compatibility kits ask for, and ours.
+//! The properties of journals, snapshots, durable state and the log on every layout and store: those
+//! of Akka's and Pekko's technology compatibility kits, and ours.
 //!
-//! Promises: each check makes its tables under names of its own and drops them; a failure panics
-//! and says which property it was.
-//! Never: measures time.
+//! Each check creates its own tables and drops them. A failure is a panic that names the property. No
+//! check measures time.
 #![allow(
     clippy::indexing_slicing,
     clippy::missing_panics_doc,
@@ -46,22 +45,22 @@ use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision};
 /// # async fn main() -> annals::Result<()> {
 /// let property = LISTS[0].properties.first().expect("there are some");
 /// assert!(property.name.starts_with("j1"), "{}", property.name);
-/// property.check(Arc::new(Memory::new()), AnyLayout::default()).await; // panics where it fails
+/// property.check(Arc::new(Memory::new()), AnyLayout::default()).await; // panics if it fails
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Property {
-    /// The property's name in the lists, and what it says.
+    /// The property's name.
     pub name: &'static str,
     act: fn(Setup) -> BoxFuture<'static, ()>,
 }
 
 impl Property {
-    /// Checks this property alone.
+    /// Checks this property.
     ///
     /// # Panics
-    /// Where it does not hold, when its tables are dropped.
+    /// If it does not hold, after its tables are dropped.
     pub async fn check(&self, items: Arc<dyn Items>, settings: AnyLayout) {
         let setup = Setup::new(items, settings).await;
         let setup = setup.expect("tables for a property");
@@ -75,7 +74,7 @@ impl Property {
     }
 }
 
-/// A layout with settings that make it work another way.
+/// A layout with settings.
 ///
 /// ```
 /// use annals_jvm::LayoutName;
@@ -86,9 +85,9 @@ impl Property {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// The layout's name, and what is set.
+    /// The name of the layout and the variant.
     pub name: &'static str,
-    /// The settings, but for the names of tables.
+    /// The settings, except for table names.
     pub settings: fn() -> AnyLayout,
 }
 
@@ -102,15 +101,15 @@ pub const AKKA: Variant = Variant {
     name: "akka",
     settings: || of(LayoutName::Akka),
 };
-/// j5ik2o's tables, with all of an id in one partition, in order.
+/// j5ik2o's tables, with an id in one partition, in order.
 pub const J5IK2O: Variant = Variant {
     name: "j5ik2o",
     settings: || of(LayoutName::J5ik2o),
 };
-/// j5ik2o's tables, with an id spread over many partitions: only the index has it in order, and
-/// late.
-pub const J5IK2O_SPREAD: Variant = Variant {
-    name: "j5ik2o-spread",
+/// j5ik2o's tables, with an id spread over many partitions: only the index, which lags, has it in
+/// order.
+pub const J5IK2O_SHARDED: Variant = Variant {
+    name: "j5ik2o-sharded",
     settings: || {
         let mut settings = of(LayoutName::J5ik2o);
         let journal = &mut settings.j5ik2o.dynamo_db_journal;
@@ -132,34 +131,34 @@ fn of(layout: LayoutName) -> AnyLayout {
     }
 }
 
-/// Properties that belong together, and the layouts that have what they are about.
+/// A list of properties, and the layouts that must have them.
 ///
 /// ```
 /// use annals_testkit::tck::LISTS;
 ///
 /// let states = LISTS.iter().find(|list| list.name == "state").expect("there is one");
-/// assert!(states.variants.iter().all(|variant| variant.name != "akka"), "it has no such state");
+/// assert!(states.variants.iter().all(|variant| variant.name != "akka"), "no durable state");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    /// What they are about.
+    /// The name of the list.
     pub name: &'static str,
-    /// Where they must hold.
+    /// The layouts on which they must hold.
     pub variants: &'static [Variant],
     /// The properties.
     pub properties: &'static [Property],
 }
 
-const ALL: &[Variant] = &[ANNALS, AKKA, J5IK2O, J5IK2O_SPREAD];
+const ALL: &[Variant] = &[ANNALS, AKKA, J5IK2O, J5IK2O_SHARDED];
 
-/// Every list. Whoever tests a store takes them all: what is added here is run everywhere.
+/// All lists. Tests of a store run all of them.
 #[rustfmt::skip]
 pub const LISTS: &[List] = &[
     List { name: "journal", variants: ALL, properties: journal::PROPERTIES },
     List { name: "snapshot", variants: ALL, properties: snapshot::PROPERTIES },
     List { name: "plugin", variants: &[AKKA], properties: akka::PROPERTIES },
     List { name: "failures", variants: ALL, properties: akka::failures::PROPERTIES },
-    List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SPREAD], properties: state::PROPERTIES },
+    List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SHARDED], properties: state::PROPERTIES },
     List { name: "log", variants: &[ANNALS], properties: log::storing::PROPERTIES },
     List { name: "playback", variants: &[ANNALS], properties: log::playing::PROPERTIES },
 ];
@@ -175,17 +174,17 @@ pub const LISTS: &[List] = &[
 /// # async fn main() -> annals::Result<()> {
 /// let case = cases().find(|case| case.variant.name == "akka").expect("there are some");
 /// assert!(case.name_on("memory").starts_with("akka::memory::journal::j1"));
-/// case.check(Arc::new(Memory::new())).await; // panics where it fails
+/// case.check(Arc::new(Memory::new())).await; // panics if it fails
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Where.
+    /// The layout.
     pub variant: Variant,
     /// The name of its list.
     pub list: &'static str,
-    /// What.
+    /// The property.
     pub property: Property,
 }
 
@@ -193,13 +192,13 @@ impl Case {
     /// Checks it on a store.
     ///
     /// # Panics
-    /// Where it does not hold.
+    /// If it does not hold.
     pub async fn check(&self, items: Arc<dyn Items>) {
         let settings = (self.variant.settings)();
         self.property.check(items, settings).await;
     }
 
-    /// What a test of it is called: `akka::memory::journal::j1_replays_all_events`.
+    /// The name of its test: `akka::memory::journal::j1_replays_all_events`.
     pub fn name_on(&self, store: &str) -> String {
         let (variant, list, property) = (self.variant.name, self.list, self.property.name);
         format!("{variant}::{store}::{list}::{property}")
@@ -219,7 +218,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// What a property is checked on: a store, a layout, tables of its own and a clock of its own.
+/// The setup of a check: a store, a layout, its own tables and clock.
 ///
 /// ```
 /// use annals::memory::Memory;
@@ -241,16 +240,16 @@ pub struct Setup {
     pub items: Arc<dyn Items>,
     /// The layout, and the names of its tables.
     pub settings: AnyLayout,
-    /// The time, which moves only when told to.
+    /// A manual clock.
     pub clock: Arc<ManualClock>,
-    /// Chance, from a fixed seed.
+    /// Randomness from a fixed seed.
     pub random: Random,
 }
 
 impl Setup {
-    /// Tables nobody else has, created.
+    /// Creates tables with unique names.
     pub async fn new(items: Arc<dyn Items>, settings: AnyLayout) -> Result<Self, Error> {
-        // As everybody uses it: through the handle, which adds context to errors.
+        // Through the handle, which adds context to errors.
         let items = Store::from_items(items).items().clone();
         let unique = Random::from_machine().bits();
         let name = |what: &str| -> Result<Option<TableName>, Error> {
@@ -277,7 +276,7 @@ impl Setup {
         })
     }
 
-    /// A journal, as a process that has just started opens it.
+    /// A journal of a new process.
     pub async fn journal(&self) -> Journal {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let store = store(self.items.clone(), clock, self.random.clone());
@@ -310,7 +309,7 @@ impl Setup {
 /// ```
 ///
 /// # Panics
-/// Where one or more do not hold, when all have been checked: with a line for each.
+/// If any does not hold, after all were checked, with a line for each.
 pub async fn run(properties: &[Property], items: Arc<dyn Items>, settings: AnyLayout) {
     let mut failures = Vec::new();
     for property in properties {

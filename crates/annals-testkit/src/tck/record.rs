@@ -1,32 +1,30 @@
-//! What writers and readers of a journal were told, and whether it can all be true: nothing
-//! acknowledged is missing or changed, nothing refused is visible, no number is used twice, batches
-//! are whole, the highest is right, and nothing stands between an append and what its writer believed
-//! last. Where numbers may be skipped, what was ever seen must be in every read that passes it, and an
-//! append that landed may be called refused when it is repeated, once enough was deleted behind it.
+//! Records the outcomes of appends and reads, and checks that they are consistent: acknowledged events
+//! are stored unchanged, rejected ones are not visible, no number is used twice, batches are complete,
+//! the highest is right, and no event is between an append and its expected event. If numbers may be
+//! skipped, every event that was ever read must be in all later reads of its number, and a stored
+//! append may be a conflict when it is repeated after enough deletions.
 //!
-//! For tests in which several writers append to a few ids while things go wrong. Each event's
-//! payload carries a [`label`]; the record is told how each append ended and what each read found,
-//! in any order, and says in `violations` what cannot be.
-//! Never: reads or writes a journal itself.
+//! For tests in which several writers append to a few ids under faults. Each event's payload has a
+//! [`label`]. Outcomes are recorded in any order; contradictions are in `violations`. The record itself
+//! uses no journal.
 
 use std::collections::BTreeMap;
 
 use annals::Event;
 
-/// On a layout that may skip numbers: of so many of the last events of a deletion it is known whose
-/// they were.
+/// On a layout that may skip numbers: how many of the last deleted events keep their token.
 const KEPT: u64 = 32;
 
-/// How an append ended, as far as its writer knows.
+/// The outcome of an append for its writer.
 ///
 /// See [`Record`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It may stand or not.
+    /// Unknown: it may be stored.
     Unknown,
-    /// It was told to stand from this number on.
+    /// Acknowledged, with this first number.
     Acked(u64),
-    /// It must never be seen.
+    /// Rejected: it must never be read.
     Refused,
 }
 
@@ -35,17 +33,17 @@ pub enum Outcome {
 /// See [`Record`] for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
-    /// Which of the ids it is for.
+    /// The index of its id.
     pub id: usize,
     /// How many events it has.
     pub count: u64,
-    /// Which number its writer believed last; `None` where it did not say.
+    /// The expected last number; `None` without an expectation.
     pub expected: Option<u64>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What writers and readers were told. Ids go by their index.
+/// The outcomes of appends and reads. Ids are given by their index.
 ///
 /// ```
 /// use annals_testkit::tck::record::{Outcome, Record};
@@ -63,27 +61,27 @@ pub struct Attempt {
 pub struct Record {
     /// Every append, by its number.
     pub attempts: BTreeMap<usize, Attempt>,
-    /// The one event that ever was at a place, by what its payload says.
+    /// The label of the only event at an id and number.
     seen: BTreeMap<(usize, u64), String>,
-    /// Up to where each id is deleted for certain.
+    /// Up to which number each id is certainly deleted.
     pub deleted: Vec<u64>,
-    /// Up to where a deletion of each id was begun.
+    /// Up to which number a deletion of each id was begun.
     pub deletion_tried: Vec<u64>,
-    /// Whether the layout may skip numbers: those of appends that never became whole.
+    /// Whether the layout may skip numbers, those of incomplete appends.
     pub may_skip: bool,
-    /// What cannot be, a line each.
+    /// Contradictions, a line each.
     pub violations: Vec<String>,
 }
 
-/// What the payload of an event says: which append, which of its events, and of how many.
+/// The label of an event: its append, its position there, and the number of events.
 pub fn label(attempt: usize, place: u64, count: u64) -> String {
     format!("{attempt}/{place}/{count}")
 }
 
-/// Reads the label of an event back: append, place, count.
+/// Parses the label of an event: append, position, count.
 ///
 /// # Panics
-/// Where the payload does not begin with a label and end there or at a `|`.
+/// If the payload does not begin with a label that ends there or at a `|`.
 pub fn parse(event: &Event) -> (usize, u64, u64) {
     let payload = event.data.payload.split(|byte| *byte == b'|').next();
     parse_label(&String::from_utf8_lossy(payload.unwrap_or_default()))
@@ -96,7 +94,7 @@ fn parse_label(label: &str) -> (usize, u64, u64) {
 }
 
 impl Record {
-    /// An empty record of so many ids, on a layout that may skip numbers or not.
+    /// An empty record of this many ids, on a layout that may skip numbers or not.
     pub fn of(ids: usize, may_skip: bool) -> Self {
         Self {
             may_skip,
@@ -106,12 +104,12 @@ impl Record {
         }
     }
 
-    /// Notes something that cannot be.
+    /// Records a contradiction.
     pub fn violated(&mut self, what: String) {
         self.violations.push(what);
     }
 
-    /// Begins an append of so many events; answers its number.
+    /// Begins an append of this many events; returns its number.
     pub fn begin(&mut self, id: usize, count: u64) -> usize {
         let last = self.attempts.last_key_value();
         let attempt = last.map_or(0, |(attempt, _)| attempt + 1);
@@ -119,7 +117,7 @@ impl Record {
         attempt
     }
 
-    /// Begins an append under a number that its writer has chosen, which nobody else may have.
+    /// Begins an append under a unique number.
     pub fn begin_as(&mut self, attempt: usize, id: usize, count: u64) {
         let begun = Attempt {
             id,
@@ -132,34 +130,34 @@ impl Record {
         }
     }
 
-    /// Notes what the writer of a begun append believes last; 0: nothing.
+    /// Records the expected last number of an append; 0: none.
     pub fn expects(&mut self, attempt: usize, last: u64) {
         let begun = self.attempts.get_mut(&attempt).expect("a begun append");
         begun.expected = Some(last);
     }
 
-    /// Notes how a begun append ended; answers what was begun.
+    /// Records the outcome of an append; returns the append.
     fn settle(&mut self, attempt: usize, outcome: Outcome) -> Attempt {
         let begun = *self.attempts.get(&attempt).expect("a begun append");
         let before = begun.outcome;
-        let is_forgotten = match (before, outcome) {
+        let may_have_lost_token = match (before, outcome) {
             (Outcome::Acked(first), Outcome::Refused)
-            | (Outcome::Refused, Outcome::Acked(first)) => self.is_forgotten(begun, first),
+            | (Outcome::Refused, Outcome::Acked(first)) => self.may_have_lost_token(begun, first),
             _ => false,
         };
         if let Some(settled) = self.attempts.get_mut(&attempt)
-            && !(is_forgotten && outcome == Outcome::Refused)
+            && !(may_have_lost_token && outcome == Outcome::Refused)
         {
             settled.outcome = outcome;
         }
-        if before != Outcome::Unknown && before != outcome && !is_forgotten {
+        if before != Outcome::Unknown && before != outcome && !may_have_lost_token {
             self.violated(format!("append {attempt}: {before:?}, then {outcome:?}"));
         }
         begun
     }
 
-    /// Whether nobody need know any more that an append landed, with this number first.
-    fn is_forgotten(&self, begun: Attempt, first: u64) -> bool {
+    /// Whether a stored append with this first number may have lost its token.
+    fn may_have_lost_token(&self, begun: Attempt, first: u64) -> bool {
         let end = (first + begun.count).saturating_sub(1);
         self.may_skip && end + KEPT <= self.deletion_tried[begun.id]
     }
@@ -175,7 +173,7 @@ impl Record {
         }
     }
 
-    /// An append was refused.
+    /// An append got a conflict.
     pub fn refused(&mut self, attempt: usize) {
         self.settle(attempt, Outcome::Refused);
     }
@@ -191,7 +189,7 @@ impl Record {
         }
     }
 
-    /// Notes events that were read, which must follow one another.
+    /// Records events that were read, which must be consecutive.
     pub fn saw_all(&mut self, id: usize, events: &[Event]) {
         let read = events.iter().map(|event| {
             let (attempt, place, count) = parse(event);
@@ -200,7 +198,7 @@ impl Record {
         self.saw_labels(id, read.collect());
     }
 
-    /// Notes the numbers and labels of events that were read, which must follow one another.
+    /// Records the numbers and labels of events that were read, which must be consecutive.
     pub fn saw_labels(&mut self, id: usize, read: Vec<(u64, String)>) {
         let is_successor = |pair: &[(u64, String)]| self.follows(id, pair[0].0, pair[1].0);
         if let Some(pair) = read.windows(2).find(|pair| !is_successor(pair)) {
@@ -213,7 +211,7 @@ impl Record {
         }
     }
 
-    /// Whether a number may be the next behind another that a reader meets.
+    /// Whether a number may follow another in a read.
     pub fn follows(&self, id: usize, before: u64, number: u64) -> bool {
         match self.may_skip {
             false => before + 1 == number,
@@ -221,7 +219,7 @@ impl Record {
         }
     }
 
-    /// The first number between two others at which an event was ever seen.
+    /// The first number between two others at which an event was ever read.
     fn seen_between(&self, id: usize, before: u64, number: u64) -> Option<u64> {
         let between = self
             .seen
@@ -229,8 +227,8 @@ impl Record {
         between.map(|((_, number), _)| *number).next()
     }
 
-    /// Checks what was ever seen of an id, deleted by now or not: nothing refused, and each append
-    /// at one place.
+    /// Checks all events that were ever read of an id: none was rejected, and each append has one
+    /// position.
     fn check_seen(&mut self, id: usize) {
         let mut stood: BTreeMap<usize, u64> = BTreeMap::new();
         let mut wrong = Vec::new();
@@ -240,7 +238,7 @@ impl Record {
             let first = stood.entry(attempt).or_insert(number.wrapping_sub(place));
             let is_right = match begun.map(|begun| (begun.id, begun.outcome)) {
                 Some((of, Outcome::Refused)) => {
-                    of == id && begun.is_some_and(|begun| self.is_forgotten(*begun, *first))
+                    of == id && begun.is_some_and(|begun| self.may_have_lost_token(*begun, *first))
                 }
                 None => false,
                 Some((of, Outcome::Acked(acked))) => of == id && acked == *first,
@@ -264,7 +262,7 @@ impl Record {
         self.violations.append(&mut wrong);
     }
 
-    /// Checks everything that is left of an id, of which everything up to `deleted` is deleted.
+    /// Checks all events of an id, of which those up to `deleted` are deleted.
     pub fn check_all(&mut self, id: usize, events: &[Event], highest: u64) {
         self.saw_all(id, events);
         self.check_seen(id);
@@ -299,8 +297,8 @@ impl Record {
     }
 }
 
-/// What is wrong with where an append stands: pairs of number and place within it. What is left of
-/// the id begins behind `left.0` and ends with `left.1`.
+/// The error in the position of an append: pairs of number and position in it. The events of the id
+/// begin after `left.0` and end with `left.1`.
 fn problem_of(attempt: Attempt, found: &[(u64, u64)], left: (u64, u64)) -> Option<String> {
     let Attempt { count, outcome, .. } = attempt;
     let (deleted, highest) = left;

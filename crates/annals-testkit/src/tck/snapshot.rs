@@ -19,16 +19,16 @@ properties! {
     s6_loads_the_newest_up_to_a_number_and_time,
     s7_deletes_one,
     s8_deletes_by_criteria,
-    s9_deletes_nothing_that_is_newer,
+    s9_deletes_no_newer_snapshot,
     s10_overwrites_one_of_the_same_number,
     s11_saves_ten_thousand_characters,
     s12_carries_codec_manifest_and_schema,
     s13_carries_the_time,
     newest_is_by_number_not_by_time,
     lower_bounds_count,
-    a_large_snapshot_is_whole,
-    a_snapshot_that_does_not_decode_is_passed_over,
-    nothing_is_left_of_what_was_deleted,
+    a_large_snapshot_is_loaded,
+    a_snapshot_that_does_not_decode_is_skipped,
+    nothing_is_left_of_a_deleted_snapshot,
 }
 
 fn id() -> PersistenceId {
@@ -50,7 +50,7 @@ fn snapshots(setup: &Setup) -> Snapshots {
     opened.expect("snapshots open")
 }
 
-/// The kits' set-up: s-1 to s-5 at 11 to 15, at times of their own. Answers those.
+/// The kits' set-up: s-1 to s-5 at 11 to 15, at different times, which are returned.
 async fn five(setup: &Setup) -> (Snapshots, Vec<u64>) {
     let snapshots = snapshots(setup);
     let mut times = Vec::new();
@@ -152,7 +152,7 @@ pub(crate) async fn s8_deletes_by_criteria(setup: Setup) {
 }
 
 /// S9.
-pub(crate) async fn s9_deletes_nothing_that_is_newer(setup: Setup) {
+pub(crate) async fn s9_deletes_no_newer_snapshot(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
     let criteria = Criteria::ALL.up_to(number(14)).until_ms(times[3] - 1);
     snapshots.delete(&id(), criteria).await.expect("a deletion");
@@ -232,8 +232,8 @@ pub(crate) async fn lower_bounds_count(setup: Setup) {
     check(load(&snapshots, Criteria::ALL).await, Some((12, "s-2")));
 }
 
-/// A large state: more than an item holds, or about as much as the layout can keep in one; that of
-/// `akka` has an index which carries it once more.
+/// A large state: larger than an item, or the maximum of a layout that has one item; half of that on
+/// `akka`, whose index projects it.
 fn large(setup: &Setup, seed: u64) -> Payload {
     let words = match setup.settings.layout {
         LayoutName::Akka => 24_000,
@@ -247,8 +247,8 @@ fn large(setup: &Setup, seed: u64) -> Payload {
     Payload::new(Codec::Bytes, bytes)
 }
 
-/// And so is one that overwrites it.
-pub(crate) async fn a_large_snapshot_is_whole(setup: Setup) {
+/// Also one that overwrites it.
+pub(crate) async fn a_large_snapshot_is_loaded(setup: Setup) {
     let snapshots = snapshots(&setup);
     for seed in 1..=2 {
         let large = large(&setup, seed);
@@ -257,21 +257,21 @@ pub(crate) async fn a_large_snapshot_is_whole(setup: Setup) {
             .await
             .expect("a save");
         let found = load(&snapshots, Criteria::ALL).await.expect("it is there");
-        assert!(found.payload == large, "the payload is whole");
+        assert!(found.payload == large, "the payload is complete");
     }
 }
 
-/// Down to none at all, which means: replay everything.
-pub(crate) async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup) {
+/// If none is left, all events are replayed.
+pub(crate) async fn a_snapshot_that_does_not_decode_is_skipped(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     let table = setup.settings.tables().expect("tables").snapshot;
     let all = scan_all(setup.items.clone(), table.clone().into(), Scan::whole());
     let all: Vec<_> = all.try_collect().await.expect("a scan");
     for n in [15u64, 14] {
-        // Its number, whatever attribute has it.
+        // Its number, in any attribute.
         let is_it = |item: &&Item| item.iter().any(|(_, value)| value.as_u64() == Some(n));
         let mut item = all.iter().find(is_it).expect("the snapshot's item").clone();
-        // As the plugin would have written it: with a checksum it would not come to decoding.
+        // Without a checksum, as the plugin writes it: otherwise it would not be decoded.
         item.remove("crc");
         let names: Vec<String> = item
             .iter()
@@ -288,8 +288,8 @@ pub(crate) async fn a_snapshot_that_does_not_decode_is_passed_over(setup: Setup)
     check(load(&snapshots, Criteria::ALL).await, Some((13, "s-3")));
 }
 
-/// No part of it either.
-pub(crate) async fn nothing_is_left_of_what_was_deleted(setup: Setup) {
+/// No chunk of it either.
+pub(crate) async fn nothing_is_left_of_a_deleted_snapshot(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     snapshots
         .save(&id(), number(20), large(&setup, 1))

@@ -16,13 +16,13 @@ properties! {
     d3_keeps_the_latest_value,
     d4_finds_nothing_of_a_deleted_value,
     d5_keeps_ids_apart,
-    d6_goes_on_behind_a_deletion,
-    d7_refuses_a_deletion_of_another_revision,
-    d8_refuses_a_value_of_another_revision,
+    d6_continues_after_a_deletion,
+    d7_rejects_a_deletion_of_another_revision,
+    d8_rejects_a_value_of_another_revision,
     d9_carries_codec_manifest_and_schema,
     d10_deletes_without_a_revision,
     a_revision_is_never_used_twice,
-    a_large_value_is_whole_and_leaves_nothing_behind,
+    a_large_value_is_stored_and_leaves_no_orphans,
     of_many_writers_of_one_revision_one_wins,
     revisions_count_from_one,
     tags_are_carried,
@@ -109,7 +109,7 @@ pub(crate) async fn d5_keeps_ids_apart(setup: Setup) {
 }
 
 /// D6.
-pub(crate) async fn d6_goes_on_behind_a_deletion(setup: Setup) {
+pub(crate) async fn d6_continues_after_a_deletion(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     states.delete(&id(), Some(2)).await.expect("a deletion");
@@ -118,7 +118,7 @@ pub(crate) async fn d6_goes_on_behind_a_deletion(setup: Setup) {
 }
 
 /// D7.
-pub(crate) async fn d7_refuses_a_deletion_of_another_revision(setup: Setup) {
+pub(crate) async fn d7_rejects_a_deletion_of_another_revision(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     assert_conflict(states.delete(&id(), Some(99)).await, 1);
@@ -127,7 +127,7 @@ pub(crate) async fn d7_refuses_a_deletion_of_another_revision(setup: Setup) {
 }
 
 /// D8.
-pub(crate) async fn d8_refuses_a_value_of_another_revision(setup: Setup) {
+pub(crate) async fn d8_rejects_a_value_of_another_revision(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "a").await;
     upsert(&states, 2, "b").await;
@@ -185,7 +185,7 @@ pub(crate) async fn a_revision_is_never_used_twice(setup: Setup) {
     check(&states, Some((3, "c"))).await;
 }
 
-/// More than an item holds, or about as much as the layout can keep in one.
+/// Larger than an item, or the maximum of a layout that has one item.
 fn large(setup: &Setup, seed: u64) -> Payload {
     let words = match setup.settings.layout {
         LayoutName::J5ik2o => 48_000,
@@ -198,8 +198,8 @@ fn large(setup: &Setup, seed: u64) -> Payload {
     Payload::new(Codec::Bytes, bytes)
 }
 
-/// Neither when it is replaced, nor when it is deleted, nor when it is refused.
-pub(crate) async fn a_large_value_is_whole_and_leaves_nothing_behind(setup: Setup) {
+/// When it is replaced, deleted or rejected.
+pub(crate) async fn a_large_value_is_stored_and_leaves_no_orphans(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "small").await;
     for revision in [2, 3] {
@@ -213,7 +213,7 @@ pub(crate) async fn a_large_value_is_whole_and_leaves_nothing_behind(setup: Setu
             .await
             .expect("a get")
             .expect("it is there");
-        assert!(found.value == Some(value), "the value is whole");
+        assert!(found.value == Some(value), "the value is complete");
         assert_eq!(found.revision, revision);
     }
     assert_conflict(states.upsert(&id(), 3, large(&setup, 9)).await, 3);
@@ -232,10 +232,10 @@ pub(crate) async fn a_large_value_is_whole_and_leaves_nothing_behind(setup: Setu
         Scan::whole(),
     );
     let left: Vec<_> = left.try_collect().await.expect("a scan");
-    assert_eq!(left.len(), 1, "the mark of the deletion alone");
+    assert_eq!(left.len(), 1, "only the tombstone");
 }
 
-/// Every other is told.
+/// All others get a conflict.
 pub(crate) async fn of_many_writers_of_one_revision_one_wins(setup: Setup) {
     for revision in 1..=5 {
         let racing = (0..8).map(|writer| {
@@ -252,7 +252,7 @@ pub(crate) async fn of_many_writers_of_one_revision_one_wins(setup: Setup) {
     }
 }
 
-/// Zero is nobody's.
+/// Zero means no value.
 pub(crate) async fn revisions_count_from_one(setup: Setup) {
     let error = states(&setup)
         .upsert(&id(), 0, value("x"))

@@ -196,7 +196,7 @@ impl IdCopy<'_> {
     /// Appends the rest of the source, after the target's last sequence number.
     async fn append(&mut self, mut source: Events, mut reached: u64) -> Result<()> {
         let mut groups = Groups {
-            is_atomic: self.copier.target.journal.lands_whole(),
+            is_atomic: self.copier.target.journal.is_atomic(),
             last_token: self.last_token,
         };
         let mut written: Vec<(SequenceNumber, Digest)> = Vec::new();

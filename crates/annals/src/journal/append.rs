@@ -1,12 +1,12 @@
-//! Appending: what goes in, how it can end, and the verb.
+//! Appends: their parameters, results and errors.
 
 use std::fmt;
 
 use super::idempotency::{IdempotencyKey, KeyUse, MARK};
-use super::{Journal, Stamped, told};
+use super::{Journal, Stamped, annotate};
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
-/// The most bytes of a causation or correlation id: they must fit an item whatever the events do.
+/// The maximum length of a causation or correlation id, so that they always fit an item.
 const CAUSE_BYTES_MAX: usize = 1_024;
 
 /// The event that a writer expects to be last.
@@ -75,7 +75,7 @@ impl fmt::Display for Expected {
 pub struct Append {
     /// The events, at least one.
     pub events: Vec<NewEvent>,
-    /// Distinguishes this append from every other; drawn where it is not given.
+    /// Distinguishes this append from every other; random by default.
     pub token: Option<Token>,
     /// The caller's name for this append, instead of a token.
     pub idempotency_key: Option<IdempotencyKey>,
@@ -83,12 +83,12 @@ pub struct Append {
     pub causation: Option<String>,
     /// What it belongs to.
     pub correlation: Option<String>,
-    /// The state that the events lead to, kept beside them where that costs nothing.
+    /// The state after these events, stored with them if that costs nothing.
     pub snapshot: Option<Payload>,
 }
 
 impl Append {
-    /// These events.
+    /// An append of these events.
     pub fn of(events: impl Into<Vec<NewEvent>>) -> Self {
         Self {
             events: events.into(),
@@ -96,22 +96,21 @@ impl Append {
         }
     }
 
-    /// With this token, to be recognised when it is repeated.
+    /// Sets the token, by which a repeated append is recognised.
     #[must_use]
     pub fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// Under this key: repeated by any process, it is acknowledged and not appended again, also when
-    /// its events were deleted since.
+    /// Sets the idempotency key. An append that is repeated with it, by any process, is acknowledged
+    /// and not appended again, even if its events were deleted since.
     ///
-    /// With an expectation that holds for ever. With [`Expected::Any`] it holds while the append is
-    /// among the last 128 sequence numbers; on the layout `akka`, where tombstones forget, among the
-    /// last 32 where it is deleted. The same key for other content or another expectation is a
-    /// conflict, as far back as it is checked: those 128, or 16 before the expectation. The last
-    /// event gets the metadata `annals-idempotency`. A keyed append costs one read more, or two
-    /// with [`Expected::Any`].
+    /// With an expected sequence number this holds for ever. With [`Expected::Any`] it holds while
+    /// the append is among the last 128 sequence numbers (if deleted on the `akka` layout: the last
+    /// 32). The same key with other content or another expectation is a conflict if it was used
+    /// among those 128, or the 16 before the expected number. The last event gets the metadata
+    /// `annals-idempotency`. A keyed append costs one more read, or two with [`Expected::Any`].
     #[must_use]
     pub fn idempotency_key(mut self, key: IdempotencyKey) -> Self {
         self.idempotency_key = Some(key);
@@ -143,7 +142,7 @@ impl Append {
         self
     }
 
-    /// Refuses events that have the mark of a keyed append already.
+    /// Rejects events that already have the metadata of a keyed append.
     fn check_unmarked(&self, id: &PersistenceId) -> Result<()> {
         let mut events = self.events.iter();
         match events.any(|event| event.metadata.contains_key(MARK)) {
@@ -214,13 +213,13 @@ impl From<Vec<NewEvent>> for Append {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The number of its first event.
+    /// The sequence number of its first event.
     pub first: SequenceNumber,
-    /// The number of its last event.
+    /// The sequence number of its last event.
     pub last: SequenceNumber,
     /// When it was appended, in milliseconds since the Unix epoch.
     pub time_ms: u64,
-    /// Whether the snapshot that was given rides along.
+    /// Whether the snapshot was stored with the events.
     pub has_snapshot: bool,
 }
 
@@ -246,8 +245,8 @@ pub struct Conflict {
     pub id: PersistenceId,
     /// The event that the writer expected to be last.
     pub expected: Expected,
-    /// Events known to be appended since; there may be more. If not empty, it begins right after
-    /// the expected event, so that a writer that lags by one append can continue.
+    /// Events appended since, as far as known. If not empty, the first one follows the expected
+    /// event.
     pub found: Vec<Event>,
 }
 
@@ -291,10 +290,10 @@ impl Conflict {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The expectation was wrong: reload, decide again.
-    #[error("another event is there, or the expected one is not; replay and decide again. id=`{}`, expected=`{}`", .0.id, .0.expected)]
+    /// The expected event is not the last one: reload and decide again.
+    #[error("the expected event is not the last one; replay and decide again. id=`{}`, expected=`{}`", .0.id, .0.expected)]
     Conflict(Box<Conflict>),
-    /// The store failed; the error's kind says whether the append may have landed.
+    /// The store failed. With `Unavailable`, the append may be stored.
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -318,17 +317,16 @@ impl From<Appended> for crate::snapshot::SnapshotPosition {
 }
 
 impl Journal {
-    /// Appends events, all or none, if what is expected to be last is last.
+    /// Appends events atomically, if the expected event is the last one.
     ///
-    /// An append that ends in `Unavailable` may be stored. To find out, append the same again with
-    /// the same [`Append::token`] or [`Append::idempotency_key`]: if it is stored it is acknowledged,
-    /// and not appended again. With a token and [`Expected::Any`] only the journal that tried before
-    /// recognises it, and never appends it twice; other processes need a key. On the layout `akka`
-    /// an append is recognised until it and the 32 events after it, or all events, are deleted;
-    /// then it is a conflict.
+    /// An append that fails with `Unavailable` may be stored. To find out, repeat it with the same
+    /// [`Append::token`] or [`Append::idempotency_key`]: if it is stored it is acknowledged and not
+    /// appended again. With a token and [`Expected::Any`], only the same `Journal` recognises it;
+    /// other processes need an idempotency key. On the `akka` layout, an append is recognised until
+    /// it and the 32 events after it, or all events, are deleted; then it is a conflict.
     ///
     /// # Errors
-    /// [`AppendError::Conflict`] where another event is there, with that event.
+    /// [`AppendError::Conflict`] if another event is last.
     pub async fn append(
         &self,
         id: &PersistenceId,
@@ -354,7 +352,7 @@ impl Journal {
             time_ms: self.store.clock().now_ms(),
             append,
         };
-        // Boxed, so that appends without them do not carry the room.
+        // Boxed to keep the future of a plain append small.
         match (used, given) {
             (Some(used), _) => Box::pin(self.append_keyed(id, expected, (stamped, used))).await,
             (None, Some(_)) if expected == Expected::Any => {
@@ -364,7 +362,7 @@ impl Journal {
         }
     }
 
-    /// As [`append`](Self::append), by a time and a token that were given before.
+    /// As [`append`](Self::append), with a given time and token.
     pub(crate) async fn append_stamped(
         &self,
         id: &PersistenceId,
@@ -374,12 +372,12 @@ impl Journal {
         stamped.append.check(id)?;
         let appended = self.layout.append(id, expected, stamped).await;
         appended.map_err(|error| match error {
-            AppendError::Store(error) => told("append", id)(error).into(),
+            AppendError::Store(error) => annotate("append", id)(error).into(),
             conflict @ AppendError::Conflict(_) => conflict,
         })
     }
 
-    /// A token for an append that may have to be repeated.
+    /// Draws a random token for an append.
     pub fn token(&self) -> Token {
         Token::draw(self.store.random())
     }

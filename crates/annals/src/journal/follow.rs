@@ -1,4 +1,4 @@
-//! Following an id live: what is there, then what comes.
+//! Following an id: its stored events, then new ones as they are appended.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use futures::stream;
 use super::{EventStream, Journal, Window};
 use crate::{ErrorKind, PersistenceId, SequenceNumber};
 
-/// How long to wait before looking again: shortly after something came, longer while nothing does.
+/// How long to wait before the next read: short after an event, longer while none comes.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Journal {
-    /// The events from a number on, and then every later one as it is appended. Never ends by
-    /// itself; dropping it ends it. What is deleted before it is reached is passed over, also where
-    /// a deletion overtakes it.
+    /// Returns the events from a sequence number on, and then every later one as it is appended.
+    /// The stream does not end; drop it to stop. Events that are deleted before they are read are
+    /// skipped.
     pub fn follow(&self, id: &PersistenceId, from: SequenceNumber) -> EventStream {
         let (journal, id) = (self.clone(), id.clone());
-        // Where to go on, how long to wait, whether this replay has brought anything.
+        // The next number, the pause, and whether the current replay returned an event.
         let start = (Some(from), PAUSE_MIN, false);
         let events = journal.replay(&id, Window::from(from));
         let followed = stream::try_unfold((start, events), move |((next, pause, came), events)| {
             let (journal, id) = (journal.clone(), id.clone());
             let (mut pause, mut came, mut events) = (pause, came, events);
             async move {
-                // Ends where the numbers do.
+                // Ends after the largest sequence number.
                 while let Some(from) = next {
                     match events.try_next().await {
                         Ok(Some(event)) => {
@@ -36,7 +36,8 @@ impl Journal {
                             journal.store.clock().sleep(pause).await;
                             pause = (pause * 2).min(PAUSE_MAX);
                         }
-                        // A deletion overtook it, or the store failed: going on tells which.
+                        // A deletion overtook the replay, or the store failed: the next replay
+                        // shows which.
                         Err(error) if came && error.kind() == ErrorKind::Unavailable => {}
                         Err(error) => return Err(error),
                     }

@@ -1,14 +1,14 @@
 //! Idempotency keys: a caller's name for one append, recognised when the append is repeated.
 //!
-//! A keyed append carries two marks. Its token has 40 bits of the key's digest and 24 of the
-//! content's, and stays in the tombstone when the events are deleted. Its last event has 128 bits of
-//! each under [`MARK`]. The token finds a repetition, and the mark confirms it: an unrelated append
-//! whose token happens to be alike is never taken for the same.
+//! The token of a keyed append has 40 bits of the key's digest and 24 of the content's, and stays in
+//! the tombstone when the events are deleted. The last event has 128 bits of each in its metadata
+//! ([`MARK`]). The token finds a repeated append and the metadata confirms it, so that an unrelated
+//! append with a similar token is never mistaken for it.
 //!
-//! With an expectation a key is recognised for ever, since the append itself checks that position;
-//! the [`BEFORE`] sequence numbers before it are checked for other uses of the key. Without one the
-//! last [`LOOK_BACK`] sequence numbers are checked. A key that was used for something else there is
-//! refused, and so is an append where deletions left nobody knowing.
+//! With an expected sequence number a key is recognised for ever, since the append itself checks
+//! that position; the [`BEFORE`] sequence numbers before it are checked for other uses of the key.
+//! Without one, the last [`LOOK_BACK`] sequence numbers are checked. An append is a conflict if its
+//! key was used for something else there, or if tokens of the last [`SURE`] numbers were deleted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,15 +22,15 @@ use super::{
 };
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
 
-/// The most bytes of a key.
+/// The maximum length of a key.
 const KEY_BYTES_MAX: usize = 255;
 /// How many sequence numbers are checked for an append without an expectation.
 const LOOK_BACK: u64 = 128;
-/// Among how many of them it must be known which append took them, deleted or not.
+/// How many of them must have a known token, deleted or not.
 const SURE: u64 = 32;
 /// How many sequence numbers before an expectation are checked for another use of the key.
 const BEFORE: u64 = 16;
-/// How often an append without an expectation is tried while other writers are faster.
+/// The number of attempts without an expectation while other writers are faster.
 const TRIES_MAX: usize = 32;
 /// The metadata of the last event of a keyed append: 32 hexadecimal digits of the key's digest, and
 /// 32 of the content's.
@@ -89,14 +89,14 @@ impl fmt::Debug for IdempotencyKey {
     }
 }
 
-/// The digests of a key and of what it is used for.
+/// The digests of a key and of the content of its append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyUse {
     key: [u8; 16],
     content: [u8; 16],
 }
 
-/// How an append that is stored relates to a use of a key.
+/// How a stored append relates to a use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Match {
     /// Another append.
@@ -151,7 +151,7 @@ impl KeyUse {
         Token::from_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// Leaves the mark on the last event.
+    /// Adds the digests to the metadata of the last event.
     pub(super) fn mark(self, append: &mut Append) {
         if let Some(last) = append.events.last_mut() {
             last.metadata.insert(MARK.to_owned(), self.to_string());
@@ -165,7 +165,7 @@ impl KeyUse {
         [a, b, c, d, e] == [f, g, h, i, j]
     }
 
-    /// Compares with the mark on an event that is the last of its append.
+    /// Compares with the metadata of the last event of an append.
     fn compare(self, event: &Event) -> Match {
         let Some(mark) = event.data.metadata.get(MARK) else {
             return Match::Other;
@@ -207,7 +207,7 @@ fn optional(digest: &mut Sha256, bytes: Option<impl AsRef<[u8]>>) {
 }
 
 impl Journal {
-    /// Appends under a key: once, however often and by however many processes it is repeated.
+    /// Appends with a key: once, however often it is repeated.
     pub(super) async fn append_keyed(
         &self,
         id: &PersistenceId,
@@ -220,7 +220,7 @@ impl Journal {
         if let Expected::Last(last) = expected {
             let signatures = self.signatures(id, back(last, BEFORE)..=last).await?;
             for signature in signatures {
-                // The same content after another expectation is no repetition either.
+                // The same content with another expectation is misuse too.
                 if self.compare(id, signature, used).await? != Match::Other {
                     return Err(misused(id));
                 }
@@ -255,7 +255,8 @@ impl Journal {
         }
     }
 
-    /// What to expect as last: what the same append expected, where it is stored already.
+    /// The expectation to append with: that of the same append if it is stored already, or else the
+    /// last event.
     async fn expected_for(
         &self,
         id: &PersistenceId,
@@ -278,14 +279,14 @@ impl Journal {
         }
         let last = match stored {
             Some(last) => SequenceNumber::new(last.get().saturating_sub(events)),
-            None if is_unsure => return Err(forgotten(id)),
+            None if is_unsure => return Err(unknown_token(id)),
             None => Some(highest),
         };
         Ok(last.map_or(Expected::Empty, Expected::Last))
     }
 
-    /// Compares a stored append with a use of a key: by its mark, or, where that was deleted, by
-    /// the token in its tombstone.
+    /// Compares a stored append with a use of a key: by its metadata, or, if its events are deleted,
+    /// by the token in its tombstone.
     async fn compare(
         &self,
         id: &PersistenceId,
@@ -306,7 +307,7 @@ impl Journal {
         })
     }
 
-    /// That an append which the journal took for a repetition is one.
+    /// Checks that an acknowledged append, which has the same token, is the same append.
     async fn confirm(
         &self,
         id: &PersistenceId,
@@ -329,9 +330,9 @@ fn is_misused(conflict: &Conflict, used: KeyUse) -> bool {
     found.any(|event| used.compare(event) == Match::Misused)
 }
 
-fn forgotten(id: &PersistenceId) -> AppendError {
+fn unknown_token(id: &PersistenceId) -> AppendError {
     AppendError::Store(Error::conflict(format!(
-        "the last events are deleted and their tokens with them, so a repeated append cannot be recognised; check whether it is stored, and say what is expected to be last. id=`{id}`"
+        "the last events and their tokens are deleted, so a repeated append cannot be recognised; check whether it is stored, and append with an expected sequence number. id=`{id}`"
     )))
 }
 

@@ -1,11 +1,10 @@
-//! The journal: events by persistence id and sequence number. The truth.
+//! The journal: events by persistence id and sequence number. The source of truth.
 //!
-//! Promises: an append is durable when it is acknowledged, is replayed whole or not at all, and
-//! takes numbers that no other append ever had or will have; of two writers that believe the same
-//! number last, one wins and the other is told. Replay is complete, in order and gap-checked, or
-//! it fails.
-//! Trusts: a [`JournalLayout`] to turn appends into items and items into events.
-//! Never: retries a conflict, or stamps an event twice.
+//! - An append is atomic, and durable once it is acknowledged.
+//! - A sequence number is used once. Of two writers that expect the same last event, one gets a
+//!   conflict.
+//! - A replay is complete, in order and without gaps, or it fails.
+//! - Conflicts are never retried, and an event gets its timestamp once.
 
 mod append;
 mod follow;
@@ -39,7 +38,7 @@ use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Repairs, Verify, confirm_all, confirm_one};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
 
-/// Events as they come. An error ends it.
+/// A stream of events. It ends after an error.
 ///
 /// ```
 /// use annals::journal::{Append, EventStream, Expected, Window};
@@ -67,7 +66,7 @@ use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
 /// # }
 /// ```
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
-/// Which of an id's events are wanted: a window of numbers, and how many at most.
+/// A range of sequence numbers, and the maximum number of events to read.
 ///
 /// ```
 /// use annals::journal::{Append, Expected, Window};
@@ -97,23 +96,23 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {
-    /// From this number on.
+    /// The first sequence number.
     pub from: SequenceNumber,
-    /// Up to this number.
+    /// The last sequence number.
     pub to: SequenceNumber,
-    /// No more than so many.
+    /// The maximum number of events.
     pub max: u64,
 }
 
 impl Window {
-    /// Everything.
+    /// All events.
     pub const ALL: Self = Self {
         from: SequenceNumber::FIRST,
         to: SequenceNumber::LAST,
         max: u64::MAX,
     };
 
-    /// Everything from a number on.
+    /// All events from a sequence number on.
     pub fn from(number: SequenceNumber) -> Self {
         Self {
             from: number,
@@ -141,29 +140,29 @@ impl Window {
     }
 }
 
-/// An append as a layout gets it: stamped, and with a token.
+/// An append with its token and time, as a layout receives it.
 ///
 /// Made by [`Journal::append`]; see [`Journal`] for an example.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stamped {
-    /// What is appended.
+    /// The events and their context.
     pub append: Append,
-    /// What tells it from every other append.
+    /// Distinguishes this append from every other.
     pub token: Token,
-    /// When, in milliseconds since the Unix epoch.
+    /// The time of the append, in milliseconds since the Unix epoch.
     pub time_ms: u64,
 }
 
-/// How events become items and back: what a layout does for the journal.
+/// Stores events as items. Implemented by layouts.
 ///
-/// Implemented by layouts, used through [`Journal`]. See [`Journal`] for an example.
+/// See [`Journal`] for an example.
 #[async_trait]
 pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
-    /// Does what has to be done once before the first append to a new table.
+    /// Prepares a new table for its first append.
     async fn prepare(&self) -> Result<()>;
 
-    /// Appends, if what is expected to be last is last.
+    /// Appends, if the expected event is the last one.
     async fn append(
         &self,
         id: &PersistenceId,
@@ -174,9 +173,9 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// The events in the window, in order.
     fn replay(&self, id: &PersistenceId, window: Window) -> EventStream;
 
-    /// As [`replay`](Self::replay), with a hint: an append is believed to begin at `anchor`, at or
-    /// before the window. A layout may use it to check the start of the window in one request. A
-    /// wrong hint only costs requests.
+    /// As [`replay`](Self::replay), with a hint that an append begins at `anchor`, at or before the
+    /// window. A layout may use it to check the start of the window in one request. A wrong hint only
+    /// costs requests.
     fn replay_anchored(
         &self,
         id: &PersistenceId,
@@ -187,18 +186,17 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         self.replay(id, window)
     }
 
-    /// The number of the last event ever appended, deleted or not.
+    /// The sequence number of the last event ever appended, deleted or not.
     async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>>;
 
-    /// The state that rides in the last append, if one does. A layout whose appends carry none has
-    /// none.
+    /// The snapshot stored in the last append, if there is one.
     async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
         let _ = id;
         Ok(None)
     }
 
-    /// Which appends took the numbers from one to another, also those whose events are deleted. A
-    /// layout that does not say otherwise knows of those that it replays.
+    /// Lists the appends that used a range of sequence numbers, including deleted ones. By default
+    /// only those that can be replayed.
     async fn signatures(
         &self,
         id: &PersistenceId,
@@ -208,42 +206,42 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         signature::replayed(self.replay(id, window), numbers).await
     }
 
-    /// Deletes every event up to a number. Their numbers stay taken.
+    /// Deletes every event up to a sequence number. Their numbers are never reused.
     async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()>;
 
-    /// Up to which number an id's events are deleted, where the layout may leave numbers out; `None`
-    /// where it never does, so that a number that is not there is a deleted one.
+    /// The last deleted sequence number, if the layout can have gaps; `None` if it cannot, so that a
+    /// missing event is a deleted one.
     async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
         let _ = id;
         Ok(None)
     }
 
-    /// Whether an append whose writer dies is there whole or leaves nothing; otherwise some of its
-    /// events may be, which count for nothing and keep their numbers taken.
-    fn lands_whole(&self) -> bool {
+    /// Whether an append of a writer that crashes is stored entirely or not at all. Otherwise some
+    /// of its events may remain, which are never replayed and use up their sequence numbers.
+    fn is_atomic(&self) -> bool {
         false
     }
 
-    /// Takes every number up to one that none has yet, without an event: the next append gets the
-    /// number behind it. Safe to repeat and to be cut off. A layout that cannot refuses.
+    /// Uses up sequence numbers without events; the next append gets the number after them.
+    /// Repeatable, and resumable if interrupted. Not supported by every layout.
     async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
         let to = skip.to;
         Err(Error::invalid(format!(
-            "this layout cannot leave numbers out. id=`{id}`, to=`{to}`"
+            "this layout cannot skip sequence numbers. id=`{id}`, to=`{to}`"
         )))
     }
 
-    /// Removes every trace of an id, whose numbers begin anew.
+    /// Removes everything of an id; numbering restarts at 1.
     async fn purge(&self, id: &PersistenceId) -> Result<()>;
 
-    /// What is wrong with the events of an id, by one look; what is wanted and safe is repaired.
+    /// Checks the events of an id once, and repairs what is requested and safe.
     async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>>;
 
-    /// Every id that has ever had an event and begins so, each once.
+    /// Lists the ids that have ever had an event and start with `prefix`, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
-    /// The same ids in an order that never changes, those after one of them or all. A layout that
-    /// does not say otherwise reads all of them and orders them by their bytes.
+    /// Lists the same ids in a stable order, starting after one of them or with the first. By
+    /// default reads all ids and sorts them by their bytes.
     fn persistence_ids_after(&self, after: Option<&PersistenceId>) -> IdStream {
         let (after, all) = (after.cloned(), self.persistence_ids(""));
         let sorted = async move {
@@ -255,9 +253,8 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         Box::pin(stream::once(sorted).try_flatten())
     }
 
-    /// What is wrong with everything there is, by one look, id by id, also where an id has lost what
-    /// it is listed by, and with items that belong to none; nothing is changed. A layout that does
-    /// not say otherwise looks at the ids it lists.
+    /// Checks the whole table once, including unlisted ids and stray items. Changes nothing. By
+    /// default checks the listed ids.
     fn verify_all(self: Arc<Self>) -> FindingStream {
         let ids = self.persistence_ids("");
         Box::pin(ids.and_then(move |id| {
@@ -266,18 +263,18 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         }))
     }
 
-    /// Finds what appends that were cut off left behind, and deletes it where that is wanted. A
-    /// layout whose appends leave nothing has nothing to do.
+    /// Finds orphaned items of incomplete appends, and deletes them if requested. By default there
+    /// are none.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         let _ = (older_than, verify);
         Ok(Vec::new())
     }
 }
 
-/// Errors with what was asked of the journal, and about whom.
-fn told(asked: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Send + use<> {
+/// Adds the operation and the id to errors.
+fn annotate(operation: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Send + use<> {
     let id = id.clone();
-    move |error| error.fact("asked", asked).fact("id", &id)
+    move |error| error.fact("asked", operation).fact("id", &id)
 }
 
 /// The events of entities.
@@ -324,22 +321,21 @@ impl Journal {
         }
     }
 
-    /// Does what has to be done once before the first append to a new table, and costs nothing
-    /// where it is done. Appending does it too: whoever calls this first finds every append to
-    /// cost the same.
+    /// Prepares a new table for its first append; free if already done. Appends do this themselves,
+    /// so calling it first only makes the first append as cheap as the others.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn prepare(&self) -> Result<()> {
         self.layout.prepare().await
     }
 
-    /// The events in the window, in order, as they come.
+    /// Reads the events in the window, in order.
     pub fn replay(&self, id: &PersistenceId, window: Window) -> EventStream {
         self.replay_anchored(id, window, None)
     }
 
-    /// As [`replay`](Self::replay), with a hint where an append begins, at or before the window.
+    /// As [`replay`](Self::replay), with a hint that an append begins at `anchor`.
     pub(crate) fn replay_anchored(
         &self,
         id: &PersistenceId,
@@ -353,96 +349,94 @@ impl Journal {
             Some(anchor) => self.layout.replay_anchored(id, window, anchor),
             None => self.layout.replay(id, window),
         };
-        Box::pin(events.map_err(told("replay", id)))
+        Box::pin(events.map_err(annotate("replay", id)))
     }
 
-    /// The number of the last event ever appended, deleted or not; `None` where there is none.
+    /// The sequence number of the last event ever appended, deleted or not; `None` if there is none.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn highest(&self, id: &PersistenceId) -> Result<Option<SequenceNumber>> {
         let outcome = self.layout.highest(id).await;
-        outcome.map_err(told("highest", id))
+        outcome.map_err(annotate("highest", id))
     }
 
-    /// Deletes every event up to a number, if it has them. Their numbers stay taken for ever.
+    /// Deletes every event up to a sequence number. Their numbers are never reused.
     ///
-    /// Safe to repeat and to be cut off; what is deleted is deleted from the first on.
+    /// Repeatable, and resumable if interrupted. Deletes from the first event on.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
         let outcome = self.layout.delete_to(id, to).await;
-        outcome.map_err(told("delete", id))
+        outcome.map_err(annotate("delete", id))
     }
 
-    /// Up to which number an id's events are deleted, on a layout that may leave numbers out.
+    /// See [`JournalLayout::deleted_to`].
     pub(crate) async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
         self.layout.deleted_to(id).await
     }
 
-    /// Whether an append whose writer dies is there whole or leaves nothing.
-    pub(crate) fn lands_whole(&self) -> bool {
-        self.layout.lands_whole()
+    /// See [`JournalLayout::is_atomic`].
+    pub(crate) fn is_atomic(&self) -> bool {
+        self.layout.is_atomic()
     }
 
-    /// Takes every number up to one, without an event.
+    /// See [`JournalLayout::skip`].
     pub(crate) async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
         let outcome = self.layout.skip(id, skip).await;
-        outcome.map_err(told("skip", id))
+        outcome.map_err(annotate("skip", id))
     }
 
-    /// Removes every trace of an id: events, marks, and that there ever were any. Its numbers begin
-    /// anew. To be done only while nobody uses the id: a writer that is under way meanwhile may
-    /// leave something behind. Safe to repeat.
+    /// Removes everything of an id, events and tombstones; numbering restarts at 1. Stop all writers
+    /// of the id first, or a write in flight may leave items. Repeatable.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn purge(&self, id: &PersistenceId) -> Result<()> {
         let outcome = self.layout.purge(id).await;
-        outcome.map_err(told("purge", id))
+        outcome.map_err(annotate("purge", id))
     }
 
-    /// Every id that has ever had an event and begins with `prefix`, each once, in no order.
+    /// Lists the ids that have ever had an event and start with `prefix`, each once, in no order.
     /// Reads the whole table.
     pub fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.layout.persistence_ids(prefix)
     }
 
-    /// The same ids from `after` on, or all: pages of a list, where each begins after the last id
-    /// of the page before. The layout decides the order, which stays the same. On `annals` it is the
-    /// order of the store, and what is not taken is not read; other layouts read the whole table
-    /// first, hold all ids and order them by their bytes.
+    /// Lists the ids after `after`, or all, in a stable order: to read the next page, pass the last
+    /// id of the previous one. On the `annals` layout the order is the store's, and ids are read as
+    /// the stream is polled. Other layouts read the whole table first, and sort the ids by their
+    /// bytes in memory.
     pub fn persistence_ids_after(&self, after: Option<&PersistenceId>) -> IdStream {
         self.layout.persistence_ids_after(after)
     }
 
-    /// What is wrong with the events of an id. Reads all of them, also behind one that does not
-    /// parse. What it finds it looks at again two seconds later, and tells what still stands then:
-    /// an append or a deletion that is under way is nothing wrong. With [`Verify::Repair`] what
-    /// stands and is safe is repaired, which wants nobody to delete events of the id meanwhile.
+    /// Checks all events of an id. Checks each finding again after two seconds and reports it if it
+    /// is still there, so that appends and deletions in flight are not reported. With
+    /// [`Verify::Repair`], repairs what is safe; do not delete events of the id meanwhile.
     ///
     /// # Errors
-    /// As the store fails. What is wrong is no error.
+    /// If the store fails. A finding is not an error.
     pub async fn verify(&self, id: &PersistenceId, verify: Verify) -> Result<Vec<Finding>> {
         let verifier = EventVerifier(self.layout.clone());
         confirm_one(&verifier, &**self.store.clock(), id, verify).await
     }
 
-    /// What is wrong with the events of every id, and with what belongs to none: a list for each of
-    /// them, empty where nothing is. Reads the whole table, and then every id that it met; what it
-    /// finds it looks at again, as [`verify`](Self::verify) does.
+    /// Checks the events of every id, and stray items. Returns a list of findings for each, which
+    /// may be empty. Reads the whole table, then every id it found. Checks findings again, as
+    /// [`verify`](Self::verify) does.
     pub fn verify_all(&self, verify: Verify) -> FindingStream {
         let verifier = Arc::new(EventVerifier(self.layout.clone()));
         let first = self.layout.clone().verify_all();
         confirm_all(verifier, self.store.clock().clone(), first, verify)
     }
 
-    /// Finds what large appends left behind that were cut off before they landed, if it is older
-    /// than so long, and deletes it where that is wanted. Reads the whole table.
+    /// Finds chunks of large appends that were interrupted longer than `older_than` ago, and deletes
+    /// them if requested. Reads the whole table.
     ///
     /// # Errors
-    /// `Invalid` for less than an hour: appends that young may still be under way.
+    /// `Invalid` for less than an hour, since such appends may still be in flight.
     pub async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
         self.layout.orphans(older_than, verify).await
     }

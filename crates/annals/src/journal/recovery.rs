@@ -1,4 +1,4 @@
-//! Recovery: the newest state there is a snapshot of, and the events since.
+//! Recovery: the newest snapshot and the events after it.
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -13,17 +13,18 @@ use crate::{Error, PersistenceId, Result, SequenceNumber};
 pub struct Recovered {
     /// The newest snapshot that decodes, if there is one.
     pub snapshot: Option<Snapshot>,
-    /// The events behind it, or all of them.
+    /// The events after the snapshot, or all events if there is none.
     pub events: EventStream,
 }
 
 impl Journal {
-    /// The newest snapshot and the events behind it. A snapshot that does not decode is passed
-    /// over; where none is left, all events are replayed. Where one was passed over and events that
-    /// only it knew of are deleted, the events are an error: what is left leads to another state.
+    /// Reads the newest snapshot and the events after it. A snapshot that does not decode is
+    /// skipped; if none is left, all events are replayed. If a snapshot was skipped and events
+    /// before it are deleted, the event stream fails, since the remaining events lead to another
+    /// state.
     ///
-    /// On the `annals` layout that takes two requests and the further pages of the tail, where the
-    /// snapshot was saved with what [`append`](Self::append) had answered.
+    /// On the `annals` layout this takes two requests plus further pages of events, if the snapshot
+    /// was saved at the [`Appended`](super::Appended) that [`append`](Self::append) returned.
     ///
     /// ```
     /// # use annals::journal::Expected;
@@ -49,23 +50,23 @@ impl Journal {
     /// ```
     ///
     /// # Errors
-    /// As the store fails; the events tell their own errors.
+    /// If the store fails. The event stream reports its own errors.
     pub async fn recover(&self, id: &PersistenceId, snapshots: &Snapshots) -> Result<Recovered> {
-        let (snapshot, passed_over) = snapshots.load_with_skipped(id, Criteria::ALL).await?;
+        let (snapshot, has_skipped) = snapshots.load_with_skipped(id, Criteria::ALL).await?;
         let window = match &snapshot {
             None => Some(Window::ALL),
             Some(found) => found.sequence_number.next().map(Window::from),
         };
         let anchor = snapshot.as_ref().and_then(|found| found.anchor);
         let events = match window {
-            Some(window) if passed_over => self.replay_whole(id, window, anchor).await?,
+            Some(window) if has_skipped => self.replay_whole(id, window, anchor).await?,
             Some(window) => self.replay_anchored(id, window, anchor),
             None => Box::pin(stream::empty()),
         };
         Ok(Recovered { snapshot, events })
     }
 
-    /// The events of the window, if its first is there or nothing is.
+    /// Replays the window, and fails if its first events are deleted.
     async fn replay_whole(
         &self,
         id: &PersistenceId,
@@ -73,7 +74,7 @@ impl Journal {
         anchor: Option<SequenceNumber>,
     ) -> Result<EventStream> {
         let id = id.clone();
-        // Asked for before: what is appended meanwhile is not missing.
+        // Read first, so that events appended meanwhile do not count as missing.
         let highest = self.highest(&id).await?;
         let is_missing = highest >= Some(window.from);
         let mut events = self.replay_anchored(&id, window, anchor);
@@ -83,7 +84,7 @@ impl Journal {
             if found.map_or(is_missing, |found| found > window.from) {
                 let from = window.from;
                 return Err(Error::corrupt(format!(
-                    "a snapshot does not decode and events before it are deleted; an operator must look. id=`{id}`, missing from=`{from}`"
+                    "a snapshot does not decode and events before it are deleted; check the snapshot. id=`{id}`, missing from=`{from}`"
                 )));
             }
             Ok(stream::iter(first.map(Ok)).chain(events))
@@ -91,11 +92,10 @@ impl Journal {
         Ok(Box::pin(whole.try_flatten()))
     }
 
-    /// The state that rides in the last append, if one does. It is the newest there is: nothing
-    /// has to be replayed behind it.
+    /// The snapshot stored in the last append, if there is one. No events follow it.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn last_snapshot(&self, id: &PersistenceId) -> Result<Option<Snapshot>> {
         self.layout.last_snapshot(id).await
     }

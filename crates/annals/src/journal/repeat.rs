@@ -1,12 +1,11 @@
-//! Appends repeated under a token of the caller's, without an expectation.
+//! Retries of appends that have a token but no expectation.
 //!
-//! Promises: while this journal is open, an append whose outcome is unknown is never stored twice
-//! under its token, however many others follow it. The journal keeps the sequence number after which
-//! each was tried, and when there are too many of them the lowest one of a few ids together: the
-//! repetition then reads its id's signatures from there. It is refused where deletions left nobody
-//! knowing.
-//! Why that is enough: every number up to the last one is taken, so a try that was not found there
-//! can only land where the repetition is put as well, and one of the two is refused.
+//! While this journal is open, an append whose outcome is unknown is never stored twice under its
+//! token. The journal keeps the sequence number after which each such append was tried. When there
+//! are too many, it keeps only the lowest number of a group of ids. A retry reads the signatures of
+//! its id from there on, and gets a conflict if tokens in that range were deleted.
+//! This is enough: all sequence numbers up to the last are used, so an earlier attempt that is not
+//! found there can only be stored at the number where the retry goes, and one of the two fails.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,16 +14,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{AppendError, Appended, Conflict, Expected, Journal, Stamped};
 use crate::{PersistenceId, SequenceNumber, Token};
 
-/// How often an append is tried while other writers are faster.
+/// The number of attempts while other writers are faster.
 const TRIES_MAX: usize = 32;
-/// How many pending appends are kept one by one; twice as many at the most.
+/// The number of pending appends in a generation; there are two generations.
 const KEPT: usize = 50_000;
-/// Over how many slots the ids of all others are spread.
+/// The number of slots for the ids of older pending appends.
 const SLOTS: usize = 4_096;
 
 type Entries = HashMap<(PersistenceId, Token), u64>;
 
-/// Appends whose outcome is unknown, with the sequence number after which each was tried last.
+/// Appends whose outcome is unknown, and the sequence number after which each was last tried.
 #[derive(Debug)]
 pub(super) struct PendingAppends {
     state: Mutex<State>,
@@ -32,12 +31,12 @@ pub(super) struct PendingAppends {
     kept: usize,
 }
 
-/// Two generations of entries, and what is left of all before them.
+/// Two generations of entries, and a summary of older ones.
 #[derive(Debug, Default)]
 struct State {
     young: Entries,
     old: Entries,
-    /// By slot of the id, the lowest number of the entries that were dropped.
+    /// The lowest number of the dropped entries, by slot of the id.
     dropped: Vec<Option<u64>>,
 }
 
@@ -65,7 +64,7 @@ impl PendingAppends {
         usize::try_from(hash % SLOTS as u64).unwrap_or_default()
     }
 
-    /// The number after which such an append may be stored; `None` where none was tried.
+    /// The number after which the append may be stored; `None` if it was not tried before.
     fn tried_after(&self, id: &PersistenceId, token: Token) -> Option<u64> {
         let (state, key) = (self.lock(), (id.clone(), token));
         let entry = state.young.get(&key).or_else(|| state.old.get(&key));
@@ -96,14 +95,14 @@ impl PendingAppends {
     }
 }
 
-/// The first of so many sequence numbers that end with this one.
+/// The first of `numbers` sequence numbers that end with `last`.
 pub(super) fn back(last: SequenceNumber, numbers: u64) -> SequenceNumber {
     let first = last.get().saturating_sub(numbers - 1);
     SequenceNumber::new(first).unwrap_or(SequenceNumber::FIRST)
 }
 
 impl Journal {
-    /// Appends after whatever is last, under a token that may have been tried before.
+    /// Appends after the last event, with a token that may have been tried before.
     pub(super) async fn append_repeatable(
         &self,
         id: &PersistenceId,
@@ -120,7 +119,7 @@ impl Journal {
                     self.pending.end(id, token);
                     return Ok(appended);
                 }
-                // Another append is there; this one may be among those after it.
+                // Another append is stored there. This one may be among those after it.
                 Err(AppendError::Conflict(_)) => tried = Some(after),
                 Err(error) => return Err(error),
             }
@@ -129,7 +128,8 @@ impl Journal {
         Err(conflict(id))
     }
 
-    /// The number to append after: that of the same append where it is stored already, or the last.
+    /// The number to append after: the one before the same append if it is stored already, or else
+    /// the last.
     async fn after_for(
         &self,
         id: &PersistenceId,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::{Stream, TryStreamExt};
 
-use super::{JournalLayout, told};
+use super::{JournalLayout, annotate};
 use crate::verify::report::{self, ScannedEntry};
 use crate::verify::{Finding, FindingStream, Repairs, StoredKind, Verifier, Verify};
 use crate::{ErrorKind, PersistenceId, Result};
@@ -39,7 +39,7 @@ impl Verifier for EventVerifier {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 Ok(vec![report::unreadable(StoredKind::Event, id, &error)])
             }
-            ended => ended.map_err(told("verify", id)),
+            ended => ended.map_err(annotate("verify", id)),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Signatures: which appends took an id's numbers, also when their events are deleted.
+//! Signatures: which append used which sequence numbers, even after its events are deleted.
 
 use std::ops::RangeInclusive;
 
 use futures::TryStreamExt;
 
-use super::{EventStream, Journal, told};
+use super::{EventStream, Journal, annotate};
 use crate::{PersistenceId, Result, SequenceNumber, Token};
 
-/// What tells of an append, deleted or not: where it ends, and its token.
+/// The last sequence number and the token of an append, deleted or not.
 ///
 /// ```
 /// use annals::journal::{Append, Expected};
@@ -34,19 +34,20 @@ use crate::{PersistenceId, Result, SequenceNumber, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Signature {
-    /// The number of its last event. Of what is forgotten, the last of those numbers.
+    /// The sequence number of the append's last event, or the last of a range of numbers whose
+    /// appends are unknown.
     pub last: SequenceNumber,
-    /// Its token; `None` where the events were deleted, and nobody knows any more whose they were.
+    /// Its token; `None` if the token was deleted with the events.
     pub token: Option<Token>,
 }
 
 impl Journal {
-    /// Which appends took the numbers from one to another, in order, also those whose events are
-    /// deleted. Whoever repeats an append under its token, and does not know behind what it was
-    /// appended, finds it here. An append that was cut off is none.
+    /// Lists the appends that used a range of sequence numbers, in order, including appends whose
+    /// events are deleted. Finds an append by its token when its position is unknown. Incomplete
+    /// appends are left out.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn signatures(
         &self,
         id: &PersistenceId,
@@ -56,11 +57,11 @@ impl Journal {
             return Ok(Vec::new());
         }
         let outcome = self.layout.signatures(id, numbers).await;
-        outcome.map_err(told("signatures", id))
+        outcome.map_err(annotate("signatures", id))
     }
 }
 
-/// Collects the signatures of a range, for layouts; numbers in between are of unknown appends.
+/// Collects the signatures of a range, for layouts. Numbers in between belong to unknown appends.
 ///
 /// ```
 /// use annals::SequenceNumber;
@@ -74,7 +75,7 @@ impl Journal {
 #[derive(Debug)]
 pub struct Signatures {
     all: Vec<Signature>,
-    /// The first number of which nothing is known yet.
+    /// The first number that is not covered yet.
     next: u64,
 }
 
@@ -87,7 +88,7 @@ impl Signatures {
         }
     }
 
-    /// That nobody knows of any number before this one that was not met.
+    /// Adds the uncovered numbers before this one as an unknown append.
     pub fn forget_before(&mut self, number: u64) {
         if let Some(last) = SequenceNumber::new(number - 1).filter(|last| last.get() >= self.next) {
             self.all.push(Signature { last, token: None });
@@ -95,30 +96,30 @@ impl Signatures {
         }
     }
 
-    /// An event of an append, or all of them up to this one.
+    /// Adds an append that ends at `last`, or one of its events.
     pub fn meet(&mut self, last: SequenceNumber, token: Option<Token>) {
         self.all.push(Signature { last, token });
         self.pass(last.get());
     }
 
-    /// A number that tells nothing by itself.
+    /// Covers the numbers up to this one without adding an append.
     pub fn pass(&mut self, number: u64) {
         self.next = self.next.max(number + 1);
     }
 
-    /// Whether no append was seen yet.
+    /// Whether no append was added yet.
     pub fn has_met_none(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All of them, where the last number is one that was used.
+    /// Returns the signatures of the range up to `last`, which must be a used number.
     pub fn until(mut self, last: SequenceNumber) -> Vec<Signature> {
         self.forget_before(last.get() + 1);
         self.all
     }
 }
 
-/// The signatures that a replay tells; what it does not show is forgotten.
+/// The signatures of replayed events. Numbers without an event belong to unknown appends.
 pub(super) async fn replayed(
     mut events: EventStream,
     numbers: RangeInclusive<SequenceNumber>,

@@ -1,21 +1,21 @@
-//! Numbers to be taken without events, where a journal is copied that has none there.
+//! Sequence numbers to skip when a journal with gaps is copied.
 
 use crate::{SequenceNumber, Token};
 
-/// Numbers to be taken without events.
+/// Sequence numbers to use up without events.
 ///
 /// Used by [`copy`](crate::copy); see [`Copier`](crate::copy::Copier) for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skip {
-    /// The last of them.
+    /// The last number to skip.
     pub to: SequenceNumber,
-    /// Whether they count as deleted, as everything before them must: no event is there. Otherwise
-    /// they stand between events, as numbers that were never used.
+    /// Whether they count as deleted. If so, all events before them must be deleted too. Otherwise
+    /// they are a gap between events.
     pub is_deleted: bool,
-    /// What tells whoever takes them from everybody else.
+    /// Distinguishes this skip from other writes.
     pub token: Token,
-    /// When they are taken, in milliseconds since the Unix epoch.
+    /// The time of the skip, in milliseconds since the Unix epoch.
     pub time_ms: u64,
 }
 

@@ -123,7 +123,7 @@ async fn a_partition_of_one_item_is_read_in_one_request() {
     assert_eq!(items.counts().total().cost.requests, 1);
 }
 
-/// A check that nobody lists would pass for ever.
+/// An unlisted check would never run.
 #[test]
 fn every_check_is_listed() {
     let folder = concat!(

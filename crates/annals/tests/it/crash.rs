@@ -2,8 +2,8 @@
 //!
 //! The test starts itself again as a child that writes with many writers and reports each
 //! acknowledgement on a pipe. The child is killed after a number of acknowledgements drawn by
-//! seed, again and again on the same folder; after each kill the folder is opened here and
-//! everything acknowledged so far must be there, whole, in the table and in its index.
+//! seed, again and again on the same folder; after each kill the folder is opened here and every
+//! acknowledged write must be complete, in the table and in its index.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 const KILLS: u64 = 60;
 const WRITERS: u64 = 16;
-/// In some rounds one more writer puts so much that the engine flushes and rotates meanwhile.
+/// In some rounds another writer puts so much that the engine flushes and rotates.
 const BULK_WRITER: u64 = 99;
 const FOLDER: &str = "ANNALS_CRASH_FOLDER";
 const ROUND: &str = "ANNALS_CRASH_ROUND";
@@ -36,7 +36,7 @@ fn table() -> TableSpec {
     spec.with_index(index).unwrap()
 }
 
-/// An item that tells whether all of it is there: its body is drawn from its own number.
+/// An item that can be checked: its body is drawn from its own number.
 fn event(writer: u64, n: u64, round: u64) -> Item {
     let random = Random::seeded(writer << 32 | n);
     let words = match writer {
@@ -150,7 +150,7 @@ fn revision(item: &Item) -> u64 {
     item.get("revision").and_then(Value::as_u64).unwrap()
 }
 
-/// What the children acknowledged: a round for each event, the table, the last revision.
+/// Acknowledged by the children: a round for each event, the table, the last revision.
 #[derive(Default)]
 struct Acknowledged {
     events: BTreeMap<(u64, u64), u64>,
@@ -159,7 +159,7 @@ struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Takes one line of a child's output; answers whether it was an acknowledgement.
+    /// Handles one line of a child's output; returns whether it was an acknowledgement.
     fn take(&mut self, line: &str, round: u64) -> bool {
         let Some(what) = line.strip_prefix("ack ") else {
             return false;
@@ -195,7 +195,7 @@ fn run_and_kill(folder: &Path, round: u64, until: u64, acknowledged: &mut Acknow
         child.kill().unwrap();
     }
     let mut line = String::new();
-    // What was in the pipe before the kill counts: it was acknowledged.
+    // Lines in the pipe before the kill were acknowledged too.
     while lines.read_line(&mut line).unwrap() > 0 {
         if line.ends_with('\n') && acknowledged.take(line.trim_end(), round) {
             seen += 1;
@@ -215,7 +215,7 @@ fn run_and_kill(folder: &Path, round: u64, until: u64, acknowledged: &mut Acknow
     );
 }
 
-/// Everything acknowledged is there, and everything that is there is whole and indexed.
+/// Every acknowledged write is stored, and every stored item is complete and indexed.
 async fn check(folder: &Path, acknowledged: &Acknowledged, rounds: u64) {
     let items: Arc<dyn Items> = Arc::new(open(folder));
     let spec = Arc::new(table());
@@ -286,7 +286,7 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
         };
         run_and_kill(&data, round, until, &mut acknowledged);
         kills += 1;
-        // Checking everything each time would be quadratic; the last check sees it all anyway.
+        // Checking everything each time would be quadratic; the last check does it.
         if round % 15 == 14 || round + 1 == KILLS {
             check(&data, &acknowledged, round).await;
         } else {

@@ -1,5 +1,5 @@
-//! FR4 of the plugin's own tests: the default settings of every layout open, and a table that is
-//! missing is all that can be wrong with them.
+//! FR4 of the plugin's own tests: the default settings of every layout are valid, and only the table
+//! is missing.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use annals::{Annals, Error, ErrorKind};
 use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;
 
-/// What opening says, or the first use.
+/// The error of opening, or of the first use.
 async fn first_error(items: &Arc<dyn Items>, settings: &AnyLayout) -> Option<Error> {
     match Annals::open(items.clone(), settings).await {
         Ok(annals) => {
@@ -44,7 +44,7 @@ async fn check(items: Arc<dyn Items>, layout: LayoutName, journal: &str) {
 }
 
 #[tokio::test]
-async fn fr4_default_settings_lack_nothing_but_their_tables() {
+async fn fr4_default_settings_lack_only_their_tables() {
     for (layout, journal) in [
         (LayoutName::Annals, "annals-journal"),
         (LayoutName::Akka, "akka-persistence"),

@@ -183,7 +183,7 @@ async fn an_interrupted_creation_is_started_over() {
     assert!(!folder.path().join("FORMAT.new").exists());
 }
 
-/// A store whose `FORMAT` was lost is an operator's business, not a new store's.
+/// A store that lost its `FORMAT` must not become a new store.
 #[tokio::test]
 async fn a_store_without_its_format_is_refused_and_left_alone() {
     let folder = TempDir::new().unwrap();
@@ -222,7 +222,7 @@ async fn missing_engine_files_are_corrupt_and_not_an_empty_store() {
     }
 }
 
-/// Tables come and go over many openings, and those that stay keep what they hold.
+/// Tables are created and dropped over many openings, and the others keep their content.
 #[tokio::test]
 async fn tables_stay_intact_while_others_are_created_and_dropped() {
     let folder = TempDir::new().unwrap();
@@ -263,7 +263,7 @@ async fn tables_stay_intact_while_others_are_created_and_dropped() {
     }
 }
 
-/// Groups become visible whole: nobody reads half of one, or loses sight of what was just read.
+/// Groups become visible atomically: no read sees half of one, or less than an earlier read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gets_queries_and_scans_see_the_same_snapshot() {
     let folder = TempDir::new().unwrap();
@@ -308,7 +308,7 @@ async fn the_folder_is_free_after_a_drop_even_if_a_read_was_abandoned() {
     let spec = table();
     {
         let mut reading = items.get(&spec, keys);
-        // Polled once, the read is under way; then nobody waits for it.
+        // Polled once, the read is in flight; then it is dropped.
         assert!(futures::poll!(&mut reading).is_pending());
     }
     drop(items);
@@ -412,8 +412,8 @@ async fn a_condition_sees_the_changes_of_its_own_group() {
         .create_table(&table(), Default::default())
         .await
         .unwrap();
-    // All are queued before the first answer is polled. A committer that is woken between any two
-    // makes a group of each; it does not do so again and again.
+    // All are queued before the first result is polled. If the committer wakes between two of them,
+    // they get separate groups; that does not happen every time.
     let spec = table();
     for round in 1..=100 {
         let before = items.group_counts().groups;

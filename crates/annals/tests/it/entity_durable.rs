@@ -11,7 +11,7 @@ use annals::store::Verb;
 use annals::{Annals, Codec, ErrorKind, Payload, PersistenceId, Random};
 use annals_jvm::AnyLayout;
 use annals_testkit::faulty::{Faults, Faulty};
-use annals_testkit::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SPREAD};
+use annals_testkit::tck::{AKKA, ANNALS, J5IK2O, J5IK2O_SHARDED};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Default, Serialize, Deserialize, Stored)]
@@ -94,7 +94,7 @@ async fn carts(annals: &Annals) -> (Region<Cart>, Executor<Cart>) {
 
 #[tokio::test]
 async fn values_are_stored_on_every_layout_with_durable_state() {
-    for variant in [ANNALS, J5IK2O, J5IK2O_SPREAD] {
+    for variant in [ANNALS, J5IK2O, J5IK2O_SHARDED] {
         let items: Arc<dyn Items> = Arc::new(Memory::new());
         let annals = Annals::create(items, &(variant.settings)()).await.unwrap();
         let (region, executor) = carts(&annals).await;

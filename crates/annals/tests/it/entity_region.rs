@@ -147,12 +147,12 @@ async fn a_stale_host_catches_up_at_once() {
     let one = one.region::<Account>(EntitySettings::new());
     let two = two.region::<Account>(EntitySettings::new());
     one.ask("a", Deposit(1)).await.unwrap();
-    // One append behind: the conflict returns it.
+    // It lags by one append: the conflict returns it.
     two.ask("a", Deposit(1)).await.unwrap();
     let before = counting.counts().total().cost.requests;
     assert_eq!(one.ask("a", Deposit(1)).await.unwrap(), 3);
     assert_eq!(counting.counts().total().cost.requests - before, 2);
-    // Many appends behind, more than the number of attempts.
+    // It lags by more appends than the number of attempts.
     for _ in 0..50 {
         two.ask("a", Deposit(1)).await.unwrap();
     }

@@ -137,7 +137,7 @@ async fn holding(items: &[Item], is_state: bool) -> World {
 }
 
 impl World {
-    /// Everything that is stored, the item before its parts.
+    /// Everything that is stored, the item before its chunks.
     async fn stored(&self, is_state: bool) -> Vec<Item> {
         let table = Arc::new(table_of(&AnyLayout::default(), is_state));
         let all = scan_all(self.items.clone(), table, Scan::whole());
@@ -149,7 +149,7 @@ impl World {
         all
     }
 
-    /// The one snapshot there is, by every way to ask for it.
+    /// The only snapshot, through every way to load it.
     async fn snapshot(&self, golden: &Golden) -> Result<Option<Snapshot>, Error> {
         let all = self.snapshots.find(&golden.id, Criteria::ALL);
         let found = all.collect::<Vec<_>>().await.into_iter().next();
@@ -194,8 +194,8 @@ async fn golden_states_are_read() {
     }
 }
 
-/// What today's code writes is what is golden, byte by byte. What another program packed is not
-/// packed the same, and so small a payload is not cut.
+/// The current code writes the golden bytes, except for those compressed by another program, and
+/// small payloads that are chunked only in the fixture.
 fn is_written_so(golden: &Golden) -> bool {
     !["packed", "parts"].contains(&golden.name.as_str())
 }
@@ -215,7 +215,7 @@ async fn golden_snapshots_are_written() {
 async fn prepare(world: &World, golden: &Golden) {
     let before = golden.state().revision - 1;
     if before > 0 {
-        // Its bytes do not matter: only the attribute is looked at.
+        // Its bytes do not matter: only the attribute is read.
         let item = Item::new().with("p", format!("s:{}", golden.id));
         let (table, item) = (
             table_of(&AnyLayout::default(), true),
@@ -243,7 +243,7 @@ async fn golden_states_are_written() {
     }
 }
 
-/// What is cut is cut as the golden ones are: two parts, keys with token, number and checksum.
+/// Chunks are written like the golden ones: two chunks, keys with token, number and checksum.
 #[tokio::test]
 async fn chunks_are_written_like_the_golden_ones() {
     let random = Random::seeded(1);
@@ -306,7 +306,7 @@ fn others(value: Option<&Value>) -> Vec<Option<Value>> {
     others
 }
 
-/// All ways to alter one attribute of one of the items: those there are, and those there might be.
+/// All ways to alter, remove or add one attribute of one of the items.
 fn altered(items: &[Item]) -> Vec<Vec<Item>> {
     let mut all = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -387,7 +387,7 @@ async fn every_change_to_a_state_is_corrupt() {
     }
 }
 
-/// Though what is under the checksum would do: conditions are decided by them.
+/// Even if the content matches its checksum: conditions are decided by these attributes.
 #[tokio::test]
 async fn a_value_with_attributes_of_another_is_corrupt() {
     for golden in golden_states() {
@@ -407,7 +407,7 @@ async fn a_value_with_attributes_of_another_is_corrupt() {
     }
 }
 
-/// A writer is told of the damage as well, and never of a revision that is not there.
+/// A writer gets the damage as an error too, and never a wrong revision.
 async fn check_write(world: &World, golden: &Golden) {
     let revision = golden.state().revision;
     for next in [1, revision, revision + 1] {
@@ -444,7 +444,7 @@ async fn an_envelope_under_another_key_is_corrupt() {
     }
 }
 
-/// A snapshot is no value, and a value no snapshot, whatever the tables are called.
+/// A snapshot is not a value, and a value is not a snapshot, whatever the table names.
 #[tokio::test]
 async fn a_snapshot_is_not_read_as_a_value_or_vice_versa() {
     let (snapshot, state) = (&golden_snapshots()[0], &golden_states()[0]);
@@ -472,7 +472,7 @@ async fn a_missing_chunk_is_corrupt() {
     }
 }
 
-/// Also where what speaks for them is damaged: it may be mended.
+/// Even if the item that refers to them is damaged: it may be repaired.
 #[tokio::test]
 async fn a_sweep_keeps_golden_chunks() {
     let hour = Duration::from_secs(3_600);
@@ -498,7 +498,7 @@ async fn a_sweep_keeps_golden_chunks() {
     }
 }
 
-/// A deletion by criteria finds what to delete by its key, whatever else is wrong with it.
+/// A deletion by criteria finds snapshots by their keys, even if they are damaged.
 #[tokio::test]
 async fn a_damaged_snapshot_can_be_deleted() {
     for golden in golden_snapshots() {

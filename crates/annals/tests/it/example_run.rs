@@ -1,6 +1,4 @@
-//! Examples as they are run: the binary that cargo built beside these tests.
-//!
-//! Trusts: `cargo test`, which builds a package's examples unless it is told what to build.
+//! Runs the examples' binaries, which `cargo test` builds with these tests.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +15,7 @@ pub(crate) fn example(name: &str) -> Command {
     Command::new(path)
 }
 
-/// What an example prints, which is to end well.
+/// The output of an example, which must succeed.
 pub(crate) fn printed(mut example: Command) -> String {
     let output = example.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Faults: each really happens and means what it says, and a seed decides them all.
+//! Faults: each happens as documented, and a seed decides them all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn check_unavailable<T, E: Into<Error>>(result: Result<T, E>, want: &str) {
     assert!(format!("{error:?}").contains(want), "{error:?}");
 }
 
-/// Every verb on items fails so, and whether the writes are there.
+/// Checks that every verb on items fails with this error, and whether the writes are stored.
 async fn check_always(faults: Faults, want: &str, is_there: bool) {
     let (memory, faulty, table) = failing(1, faults).await;
     memory
@@ -103,7 +103,7 @@ async fn an_injected_fault_gets_error_context_from_the_store_handle() {
 }
 
 #[tokio::test]
-async fn an_error_comes_before_anything_happened() {
+async fn an_error_happens_before_the_call() {
     let error = Faults {
         error: 1_000,
         ..Faults::none()
@@ -121,7 +121,7 @@ async fn a_throttled_call_did_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_leaves_the_write_in_place() {
+async fn a_lost_response_keeps_the_write() {
     let lost = Faults {
         lost_answer: 1_000,
         ..Faults::none()
@@ -130,7 +130,7 @@ async fn a_lost_answer_leaves_the_write_in_place() {
 }
 
 #[tokio::test]
-async fn an_unprocessed_batch_names_exactly_what_was_not_written() {
+async fn an_unprocessed_batch_lists_exactly_the_missing_writes() {
     let unprocessed = Faults {
         unprocessed: 1_000,
         ..Faults::none()
@@ -152,7 +152,7 @@ async fn an_unprocessed_batch_names_exactly_what_was_not_written() {
 }
 
 #[tokio::test]
-async fn an_unprocessed_batch_ends_when_what_remains_is_sent_again() {
+async fn an_unprocessed_batch_ends_when_the_rest_is_resent() {
     let (memory, faulty, table) = failing(5, Faults::bad_day()).await;
     let mut remaining: Vec<Write> = (0..100).map(|n| Write::Put(item(n))).collect();
     for _ in 0..1_000 {
@@ -169,7 +169,7 @@ async fn an_unprocessed_batch_ends_when_what_remains_is_sent_again() {
 }
 
 #[tokio::test]
-async fn an_invalid_batch_is_refused_whole_on_any_day() {
+async fn an_invalid_batch_is_always_rejected() {
     let unprocessed = Faults {
         unprocessed: 1_000,
         ..Faults::none()
@@ -184,7 +184,7 @@ async fn an_invalid_batch_is_refused_whole_on_any_day() {
 }
 
 #[tokio::test]
-async fn a_delay_gives_way_to_other_tasks() {
+async fn a_delay_yields_to_other_tasks() {
     let delay = Faults {
         delay: 1_000,
         ..Faults::none()
@@ -244,7 +244,7 @@ async fn a_crash_fails_everything_until_revived_and_may_leave_its_write() {
         assert!(!faulty.is_crashed());
         assert!(faulty.describe_table(table.name()).await.unwrap().is_some());
     }
-    assert!((5..=15).contains(&landed), "{landed} of 20 writes landed");
+    assert!((5..=15).contains(&landed), "{landed} of 20 writes stored");
 }
 
 #[tokio::test]
@@ -266,11 +266,11 @@ async fn a_frozen_call_waits_before_or_after_its_write_until_the_thaw() {
         call.await.unwrap().unwrap();
         assert_eq!(stored(&*faulty, &table, key(1)).await, Some(item(1)));
     }
-    assert!((5..=15).contains(&landed), "{landed} of 20 writes landed");
+    assert!((5..=15).contains(&landed), "{landed} of 20 writes stored");
 }
 
 #[tokio::test]
-async fn a_call_frozen_over_a_crash_never_answers_well() {
+async fn a_call_frozen_during_a_crash_never_succeeds() {
     for seed in 0..20 {
         let (memory, faulty, table) = failing(seed, Faults::none()).await;
         faulty.freeze();
@@ -289,7 +289,7 @@ async fn a_call_frozen_over_a_crash_never_answers_well() {
     }
 }
 
-/// Four tasks on one thread, all faults; what each call ended in, in order.
+/// Four tasks on one thread, with all faults; returns the outcome of each call, in order.
 async fn history(seed: u64) -> (Vec<String>, Vec<Item>) {
     let faults = Faults {
         crash: 5,
@@ -322,9 +322,9 @@ async fn history(seed: u64) -> (Vec<String>, Vec<Item>) {
 }
 
 #[tokio::test]
-async fn the_same_seed_brings_the_same_end() {
+async fn the_same_seed_gives_the_same_outcomes() {
     for seed in 0..10 {
         assert_eq!(history(seed).await, history(seed).await, "seed {seed}");
     }
-    assert_ne!(history(1).await, history(2).await, "and another another");
+    assert_ne!(history(1).await, history(2).await, "another seed differs");
 }

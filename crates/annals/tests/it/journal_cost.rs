@@ -1,6 +1,6 @@
-//! What the journal costs on the `annals` layout, in requests and units, exactly.
+//! The exact cost of the journal on the `annals` layout, in requests and units.
 //!
-//! Events of 200 B as a web shop has them: the id `Cart|0123456789abcdef` (21 B), the manifest
+//! Events of 200 B, as in a web shop: the id `Cart|0123456789abcdef` (21 B), the manifest
 //! `ItemAdded`, schema 1, a JSON payload of 200 B. Opening the journal is not part of an operation.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use annals_testkit::journals::{append, create, id, number, open, replay, window}
 
 const PAYLOAD_BYTES: usize = 200;
 
-/// An event whose payload is noise to a compressor, within what base64 allows.
+/// An event with an incompressible base64 payload.
 fn plain(random: &Random) -> NewEvent {
     let noise: Vec<u8> = (0..24).flat_map(|_| random.bits().to_le_bytes()).collect();
     event(&BASE64.encode(noise))
@@ -32,7 +32,7 @@ fn noise(random: &Random) -> NewEvent {
         .schema(1)
 }
 
-/// An event like the next one but for a number.
+/// An event that equals the next one except for a number.
 fn alike(n: u64) -> NewEvent {
     event(&format!(
         "{n:08}{}",
@@ -68,7 +68,7 @@ impl Bed {
         }
     }
 
-    /// A journal with so many events, one to an append.
+    /// A journal with this many events, one per append.
     async fn with(events: u64) -> Self {
         let bed = Self::new().await;
         let journal = open(&bed.items).await;
@@ -110,7 +110,7 @@ async fn appending_one_costs_one_request_and_one_unit() {
 }
 
 #[tokio::test]
-async fn the_first_append_after_the_start_proves_what_is_expected() {
+async fn the_first_append_of_a_process_reads_the_end() {
     let bed = Bed::with(5).await;
     let journal = open(&bed.items).await;
     bed.counting.take_counts();
@@ -148,7 +148,7 @@ async fn a_lag_of_one_append_is_repaired_without_a_read() {
 }
 
 #[tokio::test]
-async fn a_long_lag_behind_any_is_made_up_by_looking() {
+async fn an_append_without_expectation_reads_the_end_after_two_conflicts() {
     let bed = Bed::with(5).await;
     let (lagging, quick) = (open(&bed.items).await, open(&bed.items).await);
     replay(&lagging, Window::ALL).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_long_lag_behind_any_is_made_up_by_looking() {
         .append(&id(), Expected::Any, plain(&bed.random))
         .await;
     assert_eq!(appended.unwrap().first, number(501));
-    // Two are refused, the highest is looked for, the third lands.
+    // Two conflicts, a search of the highest, and the third succeeds.
     assert_eq!(bed.spent(), (4, 3, 1));
 }
 
@@ -183,7 +183,7 @@ async fn a_few_events_of_many_cost_one_request() {
         bed.counting.take_counts();
         let found = replay(&journal, window(from..=u64::MAX, count)).await;
         assert_eq!(found.unwrap().len() as u64, count);
-        // A replay looks at 25 commits before it delivers the first, some 270 B each.
+        // A replay reads 25 commits of some 270 B each before it delivers the first event.
         assert_eq!(bed.spent(), (1, 0, 2));
     }
 }
@@ -204,7 +204,7 @@ async fn recovering_packed_batches_costs_what_they_pack_to() {
 }
 
 #[tokio::test]
-async fn the_tail_behind_a_snapshot_costs_one_request() {
+async fn the_events_after_a_snapshot_cost_one_request() {
     let bed = Bed::with(50).await;
     let journal = open(&bed.items).await;
     bed.counting.take_counts();

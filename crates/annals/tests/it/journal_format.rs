@@ -21,9 +21,9 @@ use serde_json::Value as Json;
 
 use annals_testkit::journals::{create, number, open_at};
 
-/// Commits up to so many bytes are damaged in every way a byte can be.
+/// Every byte of commits up to this size is replaced with every other byte.
 const SHORT: usize = 64;
-/// What the golden commit `whole` says of its cause, and no other does.
+/// The causation and correlation of the golden commit `whole`.
 const CAUSATION: &str = "c-1";
 const CORRELATION: &str = "d-1";
 
@@ -94,7 +94,7 @@ fn table() -> TableSpec {
     settings.tables().unwrap().journal
 }
 
-/// The snapshot that rides in one of the golden commits.
+/// The snapshot in one of the golden commits.
 fn inline_state() -> Payload {
     Payload::new(Codec::Json, r#"{"items":1}"#)
         .manifest("Cart")
@@ -139,7 +139,7 @@ async fn golden_commits_are_read() {
     }
 }
 
-/// What today's code writes is what is golden, byte by byte.
+/// The current code writes the golden bytes.
 #[tokio::test]
 async fn golden_commits_are_written() {
     for golden in golden() {
@@ -201,7 +201,7 @@ async fn golden_tombstones_are_written() {
     assert_eq!(all, golden.items);
 }
 
-/// Whatever happens to a byte, the answer is the right one or `Corrupt`.
+/// With any damaged byte, the result is correct or `Corrupt`.
 #[tokio::test]
 async fn every_damaged_byte_is_corrupt() {
     let mut damaged = 0;

@@ -1,4 +1,4 @@
-//! The `annals` layout at the borders of its buckets, against a model that has none.
+//! The `annals` layout at the boundaries of its buckets, compared with a model without buckets.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const LENGTHS: [u64; 14] = [
 const EVENTS_MAX: u64 = 6_000;
 const WINDOWS: usize = 6;
 
-/// What a journal should be: events 1 to `last`, those up to `deleted` gone.
+/// The expected journal: events 1 to `last`, without those up to `deleted`.
 struct Model {
     random: Random,
     last: u64,
@@ -34,7 +34,7 @@ fn payloads(first: u64, count: u64) -> Vec<NewEvent> {
 }
 
 impl Model {
-    /// A number near something that matters.
+    /// A number near a boundary.
     fn interesting(&self) -> u64 {
         let near = match self.random.below(5) {
             0 => 1,
@@ -84,7 +84,7 @@ impl Model {
         self.ends.push(self.last);
     }
 
-    /// What no writer may believe: inside a commit, past the end, or no longer.
+    /// Wrong expectations: inside a commit, past the end, or outdated.
     async fn check_refused(&self, journal: &Journal) {
         let believed = self.interesting();
         if believed != self.last {
@@ -141,14 +141,14 @@ async fn run(items: Arc<dyn Items>, seed: u64) {
 }
 
 #[tokio::test]
-async fn histories_in_memory_are_as_the_model_says() {
+async fn histories_in_memory_match_the_model() {
     for seed in 0..300 {
         run(Arc::new(Memory::new()), seed).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn histories_on_disk_are_as_the_model_says() {
+async fn histories_on_disk_match_the_model() {
     for seed in 1_000..1_010 {
         let folder = TempDir::new().unwrap();
         let items = Embedded::open(folder.path(), &Default::default()).unwrap();
@@ -191,7 +191,7 @@ async fn the_highest_number_takes_twice_the_logarithm_of_buckets() {
 }
 
 #[tokio::test]
-async fn a_hint_that_lags_costs_requests_and_not_truth() {
+async fn a_stale_hint_only_costs_requests() {
     let (counting, items) = hundreds(1_500).await;
     let lagging = open(&items).await;
     assert_eq!(lagging.highest(&id()).await.unwrap(), Some(number(1_500)));
@@ -205,7 +205,7 @@ async fn a_hint_that_lags_costs_requests_and_not_truth() {
 }
 
 #[tokio::test]
-async fn a_number_far_past_the_end_is_told_in_a_few_requests() {
+async fn a_number_far_past_the_end_is_a_conflict_after_a_few_requests() {
     let (counting, items) = hundreds(3_000).await;
     for far in [3_001, 5_000, 1_000_000, i64::MAX as u64] {
         let journal = open(&items).await;
@@ -221,7 +221,7 @@ async fn a_number_far_past_the_end_is_told_in_a_few_requests() {
 }
 
 #[tokio::test]
-async fn deleting_the_next_hundred_does_not_walk_over_what_is_deleted() {
+async fn deleting_the_next_hundred_does_not_read_deleted_events() {
     let counting = Store::from(Arc::new(Memory::new()));
     let items: Arc<dyn Items> = counting.items().clone();
     create(&*items).await;
@@ -236,7 +236,7 @@ async fn deleting_the_next_hundred_does_not_walk_over_what_is_deleted() {
         costs.push(counting.take_counts().total().cost);
     }
     let (second, last) = (costs[1], costs[99]);
-    // The first commit, the hundred, four batches of marks, the low mark read and put.
+    // The first commit, the hundred, four batches of tombstones, the low marker read and put.
     assert_eq!((second.requests, last.requests), (8, 8), "{costs:?}");
     assert_eq!((second.write_units, last.write_units), (101, 101));
     counting.take_counts();
@@ -244,7 +244,7 @@ async fn deleting_the_next_hundred_does_not_walk_over_what_is_deleted() {
         .await
         .unwrap();
     assert_eq!(left.len(), 100);
-    // The mark of the first commit, then what is left: no walk over ten thousand marks.
+    // The tombstone of the first commit, then the remaining events: not ten thousand tombstones.
     let spent = counting.take_counts().total().cost;
     assert!(spent.requests <= 3, "{spent:?}");
     assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(10_100)));

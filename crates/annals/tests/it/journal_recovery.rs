@@ -62,7 +62,7 @@ impl Bed {
         }
     }
 
-    /// A journal in a process that has just started.
+    /// A journal in a new process.
     async fn journal(&self) -> Journal {
         let journal = open(&self.items).await;
         self.counting.take_counts();
@@ -81,14 +81,14 @@ impl Bed {
         self.snapshots.save(&id(), at, state(300)).await.unwrap();
     }
 
-    /// Requests and read units since they were last asked for.
+    /// Requests and read units since the last call.
     fn spent(&self) -> (u64, u64) {
         let cost = self.counting.take_counts().total().cost;
         assert_eq!((cost.write_units, cost.read_half_units % 2), (0, 0));
         (cost.requests, cost.read_half_units / 2)
     }
 
-    /// What is recovered: the snapshot's number, the numbers of the tail, and the cost.
+    /// A recovery: the snapshot's number, the numbers of the tail, and the cost.
     async fn recover(&self) -> (Option<u64>, Vec<u64>, (u64, u64)) {
         let journal = self.journal().await;
         let recovered = journal.recover(&id(), &self.snapshots).await.unwrap();
@@ -203,8 +203,8 @@ async fn damaged_snapshots_are_skipped_down_to_a_full_replay() {
     assert_eq!((found, read), (None, (1..=6).collect()));
 }
 
-/// Whoever deletes events trusts the snapshot behind them. If that is damaged, what is left is the
-/// history of another state.
+/// Events are deleted because a snapshot replaces them. If it is damaged, the remaining events lead
+/// to another state.
 #[tokio::test]
 async fn a_damaged_snapshot_whose_events_are_deleted_is_corrupt() {
     for (older, deleted) in [(Some(2), 4), (Some(2), 6), (None, 1), (None, 6)] {
@@ -274,7 +274,7 @@ async fn a_snapshot_is_stored_inline_if_it_is_free_and_read_in_one_request() {
     assert_eq!(replay(&journal, Window::ALL).await.unwrap().len(), 2);
 }
 
-/// To the byte: whatever size the state has, what it rides in costs what it would without.
+/// For every size of the state, the append costs the same as without it.
 #[tokio::test]
 async fn an_inline_snapshot_does_not_raise_the_cost_of_a_commit() {
     for (count, plain_units) in [(1, 1), (4, 1), (7, 2), (10, 3)] {
@@ -307,18 +307,18 @@ async fn only_an_inline_snapshot_of_the_last_commit_is_loaded() {
     bed.append(riding()).await;
     bed.append(events(1, 100)).await;
     let found = bed.journal().await.last_snapshot(&id()).await.unwrap();
-    assert_eq!(found, None, "an event is behind it");
+    assert_eq!(found, None, "an event follows it");
     bed.append(riding()).await;
     let journal = bed.journal().await;
     journal.delete_to(&id(), number(4)).await.unwrap();
     let found = bed.journal().await.last_snapshot(&id()).await.unwrap();
-    assert_eq!(found.unwrap().sequence_number, number(5), "cut, but there");
+    assert_eq!(found.unwrap().sequence_number, number(5), "partly deleted");
     journal.delete_to(&id(), number(5)).await.unwrap();
     let found = bed.journal().await.last_snapshot(&id()).await.unwrap();
     assert_eq!(found, None, "deleted with its events");
     let append = Append::of(vec![NewEvent::new(Codec::Bytes, noise(500_000, 1))]);
     let append = append.snapshot(state(10));
-    assert!(!bed.append(append).await.has_snapshot, "in parts");
+    assert!(!bed.append(append).await.has_snapshot, "in chunks");
 }
 
 #[tokio::test]
@@ -336,7 +336,7 @@ async fn an_inline_snapshot_is_found_in_any_bucket() {
     }
 }
 
-/// A deletion is cut off after any of the marks it puts at once, wherever pages end.
+/// A deletion is interrupted after any of the tombstones of a batch, at any end of a page.
 #[tokio::test]
 async fn an_interrupted_deletion_leaves_a_journal_that_replays() {
     const COMMITS: u64 = 30;
@@ -375,7 +375,7 @@ async fn an_interrupted_deletion_leaves_a_journal_that_replays() {
     }
 }
 
-/// A deletion that overtakes whoever follows: what it took is passed over, and the rest comes.
+/// A deletion overtakes a follower: deleted events are skipped, and the rest is delivered.
 #[tokio::test]
 async fn following_continues_after_a_deletion_that_overtakes_it() {
     const COMMITS: u64 = 60;

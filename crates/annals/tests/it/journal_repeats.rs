@@ -14,7 +14,7 @@ use annals_testkit::faulty::Faulty;
 use annals_testkit::journals::{after, id, number, text};
 use futures::{StreamExt, TryStreamExt};
 
-/// More than are kept one by one.
+/// More than the journal keeps individually.
 const OTHERS: usize = 100_001;
 const LAYOUTS: [LayoutName; 3] = [LayoutName::Annals, LayoutName::Akka, LayoutName::J5ik2o];
 
@@ -95,7 +95,7 @@ async fn a_keyed_append_is_stored_once_on_every_layout() {
         is_misused(other.append(&id(), after(2), keyed("b", &["9"])).await);
         is_misused(other.append(&id(), after(4), keyed("c", &["4"])).await);
         assert_eq!(stored(&one).await.len(), 4, "{layout:?}");
-        // Deleted, they are recognised by what the tombstones keep.
+        // After a deletion they are recognised by the tokens in the tombstones.
         one.delete_to(&id(), number(4)).await.unwrap();
         let again = keyed("a", &["1", "2"]);
         let again = other.append(&id(), Expected::Any, again).await;
@@ -106,9 +106,9 @@ async fn a_keyed_append_is_stored_once_on_every_layout() {
     }
 }
 
-/// An unrelated append with the very token that a key has.
+/// An unrelated append with the token of a key.
 #[tokio::test]
-async fn an_append_with_the_same_token_is_not_taken_for_the_keyed_one() {
+async fn an_unrelated_append_with_the_same_token_is_not_the_keyed_one() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let sample = open_as(items, LayoutName::Annals).await;
     let append = keyed("a", &["1"]);
@@ -129,7 +129,7 @@ async fn an_append_with_the_same_token_is_not_taken_for_the_keyed_one() {
 }
 
 #[tokio::test]
-async fn keys_and_their_marks_are_annals_own() {
+async fn callers_cannot_set_the_metadata_of_keys() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let journal = open_as(items, LayoutName::Annals).await;
     let marked = text("x").metadata("annals-idempotency", "forged");
@@ -140,7 +140,7 @@ async fn keys_and_their_marks_are_annals_own() {
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     }
     assert!("".parse::<IdempotencyKey>().is_err());
-    // What has no key has no mark.
+    // An append without a key has no such metadata.
     let plain = journal.append(&id(), Expected::Any, text("plain")).await;
     plain.unwrap();
     assert!(stored(&journal).await[0].data.metadata.is_empty());

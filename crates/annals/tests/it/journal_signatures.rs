@@ -1,4 +1,4 @@
-//! Signatures: which appends took which numbers, on every layout, also when they are deleted.
+//! Signatures: which append used which numbers, on every layout, even after a deletion.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn append(journal: &Journal, n: u8, events: usize) {
     journal.append(&id(), Expected::Any, append).await.unwrap();
 }
 
-/// Where each append ends, and which it was; 0 for what is forgotten.
+/// The last number and the index of each append; 0 for an unknown one.
 async fn signatures(journal: &Journal, from: u64, to: u64) -> Vec<(u64, u8)> {
     let numbers = number(from)..=number(to);
     let found = journal.signatures(&id(), numbers).await.unwrap();
@@ -43,7 +43,7 @@ async fn with_layout(layout: LayoutName) -> Annals {
 }
 
 #[tokio::test]
-async fn every_layout_tells_which_appends_took_its_numbers() {
+async fn every_layout_has_signatures() {
     for layout in [LayoutName::Annals, LayoutName::Akka, LayoutName::J5ik2o] {
         let annals = with_layout(layout).await;
         let journal = annals.journal();
@@ -53,17 +53,17 @@ async fn every_layout_tells_which_appends_took_its_numbers() {
         }
         let all = [(1, 1), (4, 2), (44, 3), (45, 4)];
         assert_eq!(signatures(journal, 1, 45).await, all, "{layout:?}");
-        // Also where the window begins inside of an append.
+        // Also if the window starts inside an append.
         assert_eq!(signatures(journal, 20, 45).await, all[2..], "{layout:?}");
         assert_eq!(signatures(journal, 45, 45).await, all[3..], "{layout:?}");
         assert_eq!(signatures(journal, 2, 1).await, [], "{layout:?}");
-        // Deleted in part, an append is still the append it was.
+        // A partly deleted append keeps its signature.
         journal.delete_to(&id(), number(3)).await.unwrap();
         assert_eq!(signatures(journal, 1, 45).await, all, "{layout:?}");
         journal.delete_to(&id(), number(45)).await.unwrap();
         let left = signatures(journal, 1, 45).await;
         match layout {
-            // The last 32 numbers are kept, and nothing is told of the others.
+            // Only the last 32 numbers keep their signatures.
             LayoutName::Akka => {
                 assert_eq!(left[left.len() - 2..], all[2..]);
                 let others = &left[..left.len() - 2];
@@ -85,10 +85,10 @@ async fn a_very_long_append_is_found_by_its_end() {
     );
 }
 
-/// A replay that was under way does not bring back what a purge made the journal forget: the next
-/// append would leave a gap.
+/// A replay in flight during a purge does not restore the cached end: the next append would leave a
+/// gap.
 #[tokio::test]
-async fn a_replay_across_a_purge_teaches_nothing() {
+async fn a_replay_across_a_purge_does_not_update_the_cache() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
     let gate = Gate::new(&items);
     let annals = Annals::create(gate.clone(), &AnyLayout::default()).await;
@@ -99,10 +99,10 @@ async fn a_replay_across_a_purge_teaches_nothing() {
     let events = journal.replay(&id(), Window::from(number(4)));
     let replaying = tokio::spawn(events.try_collect::<Vec<_>>());
     turns().await;
-    // What waits is left waiting.
+    // Waiting calls stay blocked.
     gate.hold(Hold::Nothing);
     journal.purge(&id()).await.unwrap();
-    assert_eq!(gate.lift(), 1, "the replay was under way");
+    assert_eq!(gate.lift(), 1, "the replay was in flight");
     assert_eq!(replaying.await.unwrap().unwrap(), []);
     append(journal, 2, 1).await;
     append(journal, 3, 1).await;

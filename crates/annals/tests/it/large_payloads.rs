@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// A store of which every call gives way to others, as the seed says.
+    /// A store whose calls yield to others, by seed.
     fn slow(&self, seed: u64) -> Arc<dyn Items> {
         let faults = Faults {
             delay: 1_000,

@@ -106,8 +106,8 @@ async fn pekko() -> Bed {
     bed
 }
 
-/// Events without a time get the time of their first pumping, however often they are pumped, wherever
-/// a pump dies, and whoever else pumps.
+/// Events without a time get the time of their first pumping, even if they are pumped again, by
+/// others, or after a crash.
 #[tokio::test]
 async fn events_without_a_time_get_one_once() {
     let bed = pekko().await;

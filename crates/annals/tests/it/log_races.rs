@@ -443,7 +443,7 @@ async fn the_claim_of_a_dead_sweep_blocks_nothing() {
     assert_eq!(claims().await, 1);
     let report = bed.log.sweep().await;
     assert_eq!((report.moved, report.left), (1, 0), "{report:?}");
-    assert_eq!(claims().await, 1, "its put may still land");
+    assert_eq!(claims().await, 1, "its put may still succeed");
     bed.advance(11 * 60 * 1_000);
     let _ = bed.log.ingest_one(bed.record("y", 0)).await;
     assert_eq!(bed.log.sweep().await.moved, 1);

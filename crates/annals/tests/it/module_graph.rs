@@ -1,7 +1,7 @@
-//! The core's modules form no cycle: a reader can take them one after the other.
+//! The core's modules form no cycle, so they can be read one by one.
 //!
-//! Looks at the top-level modules of `annals` and the paths that begin with `crate::`, outside of
-//! tests and comments. Names that `lib.rs` re-exports count as the module they come from.
+//! Reads the top-level modules of `annals` and the paths that begin with `crate::`, outside of
+//! tests and comments. Names that `lib.rs` re-exports count as their module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -109,8 +109,8 @@ fn graph() -> Graph {
     graph
 }
 
-/// The modules that are left when those without dependencies on others are taken away again and
-/// again: those in a cycle, and those that depend on one.
+/// The modules that are in a cycle or depend on one: those left after repeatedly removing modules
+/// without dependencies.
 fn entangled(mut graph: Graph) -> Graph {
     loop {
         let free: Vec<String> = graph

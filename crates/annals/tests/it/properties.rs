@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
 
     #[test]
-    fn a_number_is_taken_exactly_where_dynamodb_takes_it(text in number_text()) {
+    fn a_number_is_accepted_if_dynamodb_accepts_it(text in number_text()) {
         let model = Model::read(&text);
         let parsed = text.parse::<Number>();
         prop_assert_eq!(parsed.is_ok(), model.is_allowed(), "{} {:?}", text, parsed);
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_order_and_equal_as_their_texts_say(a in allowed_text(), b in allowed_text()) {
+    fn numbers_compare_by_value(a in allowed_text(), b in allowed_text()) {
         let (left, right) = (Model::read(&a), Model::read(&b));
         let (a, b): (Number, Number) = (a.parse().unwrap(), b.parse().unwrap());
         prop_assert_eq!(a.cmp(&b), left.compare(&right), "{} and {}", a, b);
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_that_differ_in_the_last_digit_are_told_apart(
+    fn numbers_that_differ_in_the_last_digit_differ(
         digits in "[1-9][0-9]{0,36}", last in 0u8..9, exponent in -100..80i32,
     ) {
         let smaller: Number = format!("{digits}{last}E{exponent}").parse().unwrap();
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn integers_come_and_go(n in any::<i64>(), m in any::<u64>()) {
+    fn integers_round_trip(n in any::<i64>(), m in any::<u64>()) {
         prop_assert_eq!(Number::from(n).to_i64(), Some(n));
         prop_assert_eq!(Number::from(m).to_u64(), Some(m));
         prop_assert_eq!(Number::from(n).to_string(), n.to_string());
@@ -203,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(250) })]
 
     #[test]
-    fn an_item_is_the_same_after_a_trip_through_json(item in an_item()) {
+    fn items_round_trip_through_json(item in an_item()) {
         let json = item_to_json(&item);
         prop_assert_eq!(item_from_json(&json).unwrap(), item.clone());
         let text = json.to_string();

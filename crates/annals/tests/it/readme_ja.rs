@@ -1,11 +1,11 @@
-//! The Japanese README is in step with the English one: the same commands, parts, tables and links.
+//! The Japanese README matches the English one: the same commands, sections, tables and links.
 
 use std::collections::BTreeSet;
 
 const ENGLISH: &str = include_str!("../../../../README.md");
 const JAPANESE: &str = include_str!("../../../../README.ja.md");
 
-/// What stands between fences, in order.
+/// The fenced blocks, in order.
 fn blocks(text: &str) -> Vec<&str> {
     text.split("```").skip(1).step_by(2).collect()
 }
@@ -18,7 +18,7 @@ fn headings(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Where links lead, but for those from one to the other.
+/// The targets of links, except for those between the two.
 fn links(text: &str) -> BTreeSet<&str> {
     let links = text
         .split("](")
@@ -36,7 +36,7 @@ fn bullets(text: &str) -> usize {
 }
 
 #[test]
-fn the_japanese_readme_is_in_step() {
+fn the_japanese_readme_matches() {
     assert_eq!(blocks(ENGLISH), blocks(JAPANESE), "commands and code");
     assert_eq!(headings(ENGLISH), headings(JAPANESE), "parts");
     assert_eq!(links(ENGLISH), links(JAPANESE), "links");
@@ -45,7 +45,7 @@ fn the_japanese_readme_is_in_step() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn link_targets_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for to in links(ENGLISH).into_iter().filter(|to| !to.contains("://")) {
         assert!(root.join(to).exists(), "{to}");

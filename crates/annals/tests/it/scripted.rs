@@ -1,4 +1,4 @@
-//! Faults by script: what is said befalls the call that it is said of, and no other.
+//! Scripted faults: each affects only the call that it is for.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn kind(items: &dyn Items, table: &TableSpec, verb: Verb) -> Option<ErrorK
 }
 
 #[tokio::test]
-async fn the_next_calls_of_a_verb_fail_as_is_said() {
+async fn the_next_calls_of_a_verb_fail_as_scripted() {
     let (_, faulty, table) = scripted().await;
     for verb in Verb::ALL {
         faulty.spare_next(verb, 1);
@@ -67,7 +67,7 @@ async fn the_next_calls_of_a_verb_fail_as_is_said() {
 }
 
 #[tokio::test]
-async fn what_fails_has_not_landed_and_what_is_lost_has() {
+async fn failed_writes_are_not_stored_and_writes_with_a_lost_response_are() {
     let (memory, faulty, table) = scripted().await;
     let put = |n| faulty.put(&table, item(n), Condition::Absent);
     faulty.fail_next(Verb::Put, 1, ErrorKind::Unavailable);
@@ -80,7 +80,7 @@ async fn what_fails_has_not_landed_and_what_is_lost_has() {
 }
 
 #[tokio::test]
-async fn what_is_said_goes_before_what_is_drawn() {
+async fn scripted_faults_override_random_ones() {
     let (memory, table) = table().await;
     let always = Faults {
         error: 1_000,
@@ -106,14 +106,14 @@ fn spawn_put(
 }
 
 #[tokio::test]
-async fn held_calls_wait_before_or_behind_what_they_ask() {
+async fn held_calls_wait_before_or_after_the_store() {
     let (memory, faulty, table) = scripted().await;
     faulty.hold(Verb::Put);
     let puts = [1, 2].map(|n| spawn_put(&faulty, &table, item(n)));
     faulty.until_held(2).await;
     assert_eq!(n_items(&*memory, &table).await, 0);
-    assert_eq!(kind(&*faulty, &table, Verb::Get).await, None, "puts alone");
-    // Those that wait go on, though the next ones are held at once.
+    assert_eq!(kind(&*faulty, &table, Verb::Get).await, None, "only puts");
+    // Waiting calls continue, though the next ones are held.
     faulty.release(Verb::Put);
     faulty.hold_answers(Verb::Put);
     let third = spawn_put(&faulty, &table, item(3));
@@ -126,7 +126,7 @@ async fn held_calls_wait_before_or_behind_what_they_ask() {
 }
 
 #[tokio::test]
-async fn a_held_call_dies_in_a_crash_and_one_that_is_dropped_is_held_no_more() {
+async fn a_held_call_fails_in_a_crash_and_a_dropped_one_is_not_held() {
     let (memory, faulty, table) = scripted().await;
     faulty.hold(Verb::Put);
     let put = spawn_put(&faulty, &table, item(1));

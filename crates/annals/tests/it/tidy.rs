@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 600;
 const BANNED_NAMES: [&str; 4] = ["utils.rs", "helpers.rs", "common.rs", "misc.rs"];
 
-/// Written so that this file does not hold what it bans.
+/// Written so that this file does not contain what it bans.
 const BANNED_CALLS: [&str; 3] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -20,7 +20,7 @@ const BANNED_HOSTS: [&str; 6] = [
     concat!("art", "ifactory"),
 ];
 
-/// What may be named in one crate only: the beginning of a path, and the crate.
+/// Path prefixes that only one crate may use, and that crate.
 const FENCED: [(&str, &str); 4] = [
     (concat!("aws", "_"), "annals-aws"),
     (concat!("cl", "ap"), "annals-cli"),
@@ -28,11 +28,11 @@ const FENCED: [(&str, &str); 4] = [
     (concat!("ho", "con"), "annals-jvm"),
 ];
 
-/// Where every public type comes with an example.
+/// Crates in which every public type needs an example.
 const SHOWN: [&str; 3] = ["annals/src", "annals-aws/src", "annals-jvm/src"];
 const TYPES: [&str; 4] = ["pub struct ", "pub enum ", "pub trait ", "pub type "];
 
-/// What is wrong with a file, a line each. `path` begins below `crates`.
+/// The violations in a file, a line each. `path` is relative to `crates`.
 fn problems(path: &Path, source: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut report = |problem: String| problems.push(format!("{}: {problem}", path.display()));
@@ -41,7 +41,7 @@ fn problems(path: &Path, source: &str) -> Vec<String> {
         report("name a file after what it holds".to_owned());
     }
     let lines = source.lines().count();
-    // A placeholder of one line holds nothing yet.
+    // A placeholder of one line is empty.
     if lines > 1 && !source.starts_with("//! ") {
         report("a file begins with `//!` and what it holds".to_owned());
     }
@@ -70,9 +70,8 @@ fn problems(path: &Path, source: &str) -> Vec<String> {
     problems
 }
 
-/// The public types whose documentation has no example, nor says where there is one. What is `pub`
-/// can be reached from outside, or the lint `unreachable_pub` finds it; what is hidden from the
-/// documentation needs none. Types that a macro makes are not seen here.
+/// The public types whose documentation has neither an example nor a reference to one. Types that are
+/// hidden from the documentation need none. Types that a macro makes are not checked.
 fn types_without_example(source: &str) -> Vec<(usize, &str)> {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let is_type = |line: &str| {
@@ -96,8 +95,8 @@ fn types_without_example(source: &str) -> Vec<(usize, &str)> {
     bare.map(|at| (at + 1, lines[at])).collect()
 }
 
-/// Whether a line of code names a crate whose name begins so: in a `use`, or before `::`. A field
-/// like `settings.aws_client` is none, and neither is a comment.
+/// Whether a line of code names a crate with this prefix, in a `use` or before `::`. A field like
+/// `settings.aws_client` does not count, nor does a comment.
 fn names_crate(line: &str, prefix: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -151,7 +150,7 @@ fn check(path: &str, body: &str, want: &str) {
 }
 
 #[test]
-fn each_rule_fails_where_it_is_broken() {
+fn each_rule_detects_its_violation() {
     let file = "annals/src/some.rs";
     check(file, "fn some() {}", "");
     for name in BANNED_NAMES {
@@ -173,7 +172,7 @@ fn each_rule_fails_where_it_is_broken() {
 }
 
 #[test]
-fn fenced_crates_are_named_at_home_only() {
+fn restricted_crates_are_named_only_in_their_crate() {
     for (prefix, home) in FENCED {
         let name = match prefix {
             "aws_" => "aws_sdk_dynamodb",

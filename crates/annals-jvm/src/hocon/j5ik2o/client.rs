@@ -1,7 +1,7 @@
-//! The client's keys: those that the chosen version and type of it read become ours.
+//! The client's keys: those of the chosen version and type become settings.
 //!
-//! Promises: there is one client here, and it is the journal's, or that of the first section that
-//! the file is about; what another section has otherwise is reported.
+//! There is one client: the journal's, or that of the first section in the file. Differences in
+//! other sections are reported.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use super::keys::{self, Fate, Row};
 use super::not_applicable;
 use super::sections::{Sections, Which};
 
-/// What a section's client has, by the setting it becomes: the key, and the value.
+/// The keys and values of a section's client, by setting.
 type Found = BTreeMap<&'static str, (String, Toml)>;
 
 pub(super) struct Client<'a> {
     document: &'a Document,
     kinds: [Variety; 3],
     found: [Found; 3],
-    /// Which number durable state stores, where the file says so.
+    /// The revision number that durable state stores, if set.
     stored_revision: Option<&'static str>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Client<'a> {
 struct Variety {
     is_v1: bool,
     is_sync: bool,
-    /// Whether the keys stand right below the client, as before v1.1.0.
+    /// Whether the keys are directly in the client's section, as before v1.1.0.
     is_flat: bool,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What a key below a section's client means.
+    /// The meaning of a key in a section's client.
     pub(super) fn row(&self, which: Which, key: &str) -> Option<&'static Row> {
         let flat = self.variety(which).is_flat.then(|| {
             let key = format!("v2.async.{key}");
@@ -94,7 +94,7 @@ impl<'a> Client<'a> {
         flat.flatten().or_else(|| keys::find(&CLIENTS, key))
     }
 
-    /// Takes a value, or returns why not.
+    /// Imports a value, or returns why not.
     pub(super) fn take(&mut self, leaf: &Leaf, which: Which, key: &str) -> Result<Option<String>> {
         let Some(row) = self.row(which, key) else {
             return Ok(Some("unknown".to_owned()));
@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
         Ok(None)
     }
 
-    /// The scheme of an address without one, beside which this leaf is.
+    /// The scheme for an address without one, from the same section as this value.
     fn scheme(&self, endpoint: &Leaf) -> &'static str {
         let client = endpoint.path.split_last().map_or(&[][..], |(_, rest)| rest);
         let protocol = self
@@ -188,7 +188,7 @@ impl<'a> Client<'a> {
         Ok(None)
     }
 
-    /// What the one client is, and what is left of the others.
+    /// Chooses the client, and reports the differences of the others.
     pub(super) fn settle(&self, sections: &Sections) -> (Vec<(&'static str, Toml)>, Vec<NotTaken>) {
         let used = |which: &Which| sections.is_used(self.document, *which);
         let main = Which::ALL.into_iter().find(used).unwrap_or(Which::Journal);
@@ -248,10 +248,10 @@ impl<'a> Client<'a> {
             let name = joined(sections.of(main));
             let reason = match own {
                 Some((key, _)) => {
-                    format!("contradicts {key}; there is one client for all, and that one is taken")
+                    format!("contradicts {key}; there is one client for all, and that one is used")
                 }
                 None => format!(
-                    "contradicts {name}, which does not set it; there is one client for all, and that one is taken"
+                    "contradicts {name}, which does not set it; there is one client for all, and that one is used"
                 ),
             };
             let unset = || format!("{section}.dynamo-db-client, for {setting}");

@@ -5,14 +5,14 @@ use super::keys::Fate::{Becomes, Chooses, NotApplicable};
 use super::keys::{CLASS, Fate, Row, THREADS, row};
 
 const CREDENTIALS: Fate = NotApplicable(
-    "credentials are never settings; leave them to AWS's own chain, such as AWS_PROFILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a role",
+    "credentials are never settings; use AWS's own chain, such as AWS_PROFILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a role",
 );
 const DAX: Fate = NotApplicable("for DAX, which the plugin cannot start either");
-const BATCHES: Fate = NotApplicable("batches are always as large as DynamoDB takes them");
-const SOCKETS: Fate = NotApplicable("the client has nothing like it to set");
-const NTLM: Fate = NotApplicable("for NTLM, which the client does not speak");
+const BATCHES: Fate = NotApplicable("batches always have DynamoDB's maximum size");
+const SOCKETS: Fate = NotApplicable("not supported by the client");
+const NTLM: Fate = NotApplicable("for NTLM, which the client does not support");
 const IDLE: Fate = NotApplicable(
-    "idle connections always end, after aws-client-config.connection-max-idle-millis",
+    "idle connections are always closed, after aws-client-config.connection-max-idle-millis",
 );
 const TIMEOUT: &str = "aws-client-config.connection-timeout";
 const CONNECTIONS: &str = "aws-client-config.max-connections";
@@ -21,7 +21,7 @@ const MAX_IDLE: &str = "aws-client-config.connection-max-idle-millis";
 const REQUEST: &str = "aws-client-config.request-timeout";
 const OPERATION: &str = "aws-client-config.client-execution-timeout";
 
-/// `dynamo-db-client`, in all three sections: what every client has.
+/// `dynamo-db-client`, in all three sections: keys of every client.
 pub(super) const CLIENT: &[Row] = &[
     row("access-key-id", "", CREDENTIALS),
     row("secret-access-key", "", CREDENTIALS),
@@ -31,13 +31,13 @@ pub(super) const CLIENT: &[Row] = &[
         "client-version",
         "v2",
         Chooses(
-            "whose keys count, `v1` or `v2`; in `dynamo-db-state` also `stored-revision`, since the plugin's modules differ there",
+            "which keys are used, those of `v1` or of `v2`; in `dynamo-db-state` also `stored-revision`, since the plugin's modules differ there",
         ),
     ),
     row(
         "client-type",
         "async",
-        Chooses("whose keys count of `v2`, `async` or `sync`"),
+        Chooses("which keys of `v2` are used, those of `async` or of `sync`"),
     ),
     row("batch-get-item-limit", "100", BATCHES),
     row("batch-write-item-limit", "25", BATCHES),
@@ -179,7 +179,7 @@ pub(super) const V1: &[Row] = &[
     row(
         "v1.client-configuration.protocol",
         "",
-        Chooses("the scheme of `endpoint`, where that has none"),
+        Chooses("the scheme of an `endpoint` without one"),
     ),
     row(
         "v1.client-configuration.socket-timeout",
@@ -340,5 +340,5 @@ pub(super) const V1: &[Row] = &[
     row("v1.aws-credentials-provider-class-name", "", CREDENTIALS),
 ];
 
-/// All that stands below `dynamo-db-client`.
+/// All keys of `dynamo-db-client`.
 pub(super) const CLIENTS: [&[Row]; 5] = [CLIENT, V2, V2_ASYNC, V2_SYNC, V1];

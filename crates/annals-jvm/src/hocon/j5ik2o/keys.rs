@@ -1,32 +1,31 @@
-//! Every key of j5ik2o's akka-persistence-dynamodb: what it becomes here, and why nothing where it
-//! becomes nothing.
+//! Every key of j5ik2o's akka-persistence-dynamodb: how it is imported, or why it is not.
 //!
-//! Promises: `docs/settings.md` has exactly these rows; a test holds it to them.
+//! A test checks that `docs/settings.md` has exactly these rows.
 
 use super::super::keys::Kind;
 use Fate::{Chooses, NotApplicable, Same, Works};
 
-/// A key below its section; one that ends in `*` stands for all that begin so.
+/// A key below its section; `*` at its end matches every key with that prefix.
 #[derive(Debug)]
 pub(in super::super) struct Row {
     pub(in super::super) name: &'static str,
-    /// What the plugin takes where nobody sets it; empty: nothing.
+    /// The plugin's default; empty if there is none.
     pub(in super::super) default: &'static str,
     pub(in super::super) fate: Fate,
 }
 
-/// What becomes of a key.
+/// How a key is imported.
 #[derive(Debug)]
 pub(in super::super) enum Fate {
     /// It is a setting of the same name, in the section of the same name.
     Works(Kind),
-    /// It is another setting, which stands outside of the sections.
+    /// It is another setting, outside of the sections.
     Becomes(&'static str, Kind),
-    /// It decides what other keys mean; the text is what.
+    /// It changes the meaning of other keys, as the text says.
     Chooses(
         #[cfg_attr(not(test), expect(dead_code, reason = "for the docs, by a test"))] &'static str,
     ),
-    /// It has to be what the journal's section has.
+    /// It must equal the value in the journal's section.
     Same,
     /// It has no meaning here, for this reason.
     NotApplicable(&'static str),
@@ -41,10 +40,9 @@ pub(super) const fn row(name: &'static str, default: &'static str, fate: Fate) -
 }
 
 pub(super) const CLASS: Fate = NotApplicable("names a class of the JVM");
-pub(super) const THREADS: Fate =
-    NotApplicable("threads of the JVM; there is nothing like them to set");
+pub(super) const THREADS: Fate = NotApplicable("threads of the JVM");
 const QUEUE: Fate = NotApplicable(
-    "there are no queues: an append is sent at once, and aws-client-config.max-connections bounds what is under way",
+    "there are no queues: an append is sent at once, and aws-client-config.max-connections limits the requests in flight",
 );
 const BACKOFF: Fate =
     NotApplicable("has no effect in the plugin either; aws-client-config has the retries");
@@ -54,8 +52,8 @@ const REPORTERS: Fate = NotApplicable(
 const CONSISTENT: Fate = NotApplicable(
     "the table is always read strongly consistent; an index never can be, and the plugin's reads of it fail with `true`",
 );
-const PAGES: Fate = NotApplicable("pages are as large as DynamoDB makes them, and all are read");
-const QUERY: Fate = NotApplicable("of the query plugin, which has been gone since v1.7.0");
+const PAGES: Fate = NotApplicable("pages have DynamoDB's size, and all are read");
+const QUERY: Fate = NotApplicable("of the query plugin, which was removed in v1.7.0");
 
 const PARTITION: Kind = Kind::Class(&["PersistenceIdBased", "SequenceNumberBased"]);
 const SORT: Kind = Kind::Class(&["SeqNr", "PersistenceIdWithSeqNr"]);
@@ -74,7 +72,7 @@ pub(in super::super) const COMMON: &[Row] = &[
         "legacy-config-format",
         "false",
         Chooses(
-            "where the client's keys are: with `true`, those of `v2.async` stand right below `dynamo-db-client`",
+            "where the client's keys are: with `true`, those of `v2.async` are directly in `dynamo-db-client`",
         ),
     ),
     row(

@@ -1,9 +1,8 @@
-//! A HOCON configuration of j5ik2o's akka-persistence-dynamodb becomes settings: its three sections
-//! under their own names, its client as ours.
+//! Imports a HOCON configuration of j5ik2o's akka-persistence-dynamodb: its three sections and its
+//! client.
 //!
-//! Promises: every key of the file is taken, or reported with the reason why it is not. What comes
-//! from `dynamo-db-defaults` is reported there, once.
-//! Trusts: `keys` and `client_keys` for what each key means.
+//! Every key of the file is imported or reported with a reason. Values from `dynamo-db-defaults` are
+//! reported there, once.
 
 mod client;
 mod client_keys;
@@ -24,8 +23,8 @@ use super::{Imported, NotTaken, values};
 
 pub(super) use self::sections::is_plugins;
 
-/// Whether it is this plugin's configuration that is to be imported: the section that is asked for
-/// is one of its, or the one that the core chooses; or the file has sections of no other.
+/// Whether to import this plugin's configuration: the given section, or the one that the core
+/// chooses, belongs to it; or the file has sections of no other plugin.
 pub(super) fn is_meant(document: &Document, section: Option<&str>) -> bool {
     match section {
         Some(asked) => {
@@ -43,7 +42,7 @@ pub(super) fn is_meant(document: &Document, section: Option<&str>) -> bool {
     }
 }
 
-/// The settings in a file: of the journal in `section`, or of the one that the file itself chooses.
+/// The settings of the journal in `section`, or of the one that the file chooses.
 pub(super) fn import(document: &Document, section: Option<&str>) -> Result<Imported> {
     let sections = Sections::find(document, section);
     let import = Import {
@@ -55,7 +54,7 @@ pub(super) fn import(document: &Document, section: Option<&str>) -> Result<Impor
     import.run()
 }
 
-/// What lies below every file: the plugin's defaults, each between these marks. Its sections have
+/// The plugin's defaults as a fallback of every file, each between these marks. The sections get
 /// their client from `dynamo-db-defaults`.
 pub(super) fn reference([begin, end]: [char; 2]) -> String {
     let mut text = String::new();
@@ -99,7 +98,7 @@ impl Which {
         }
     }
 
-    /// The core's keys that may stand in it.
+    /// The core's keys that it may have.
     fn core_rows(self) -> &'static [core::Row] {
         match self {
             Self::Journal => core::JOURNAL_CORE,
@@ -122,7 +121,7 @@ impl Import<'_> {
         self.set("layout", "j5ik2o".into());
         for name in &self.document.missing {
             let key = format!("include {}", serde_json::Value::from(name.as_str()));
-            self.leave(key, "not found; what it holds is not imported");
+            self.leave(key, "not found; its content is not imported");
         }
         for leaf in &self.document.leaves {
             if let Some(reason) = self.leaf(leaf)? {
@@ -137,7 +136,7 @@ impl Import<'_> {
         Ok(self.imported)
     }
 
-    /// Takes a value, or returns why not.
+    /// Imports a value, or returns why not.
     fn leaf(&mut self, leaf: &Leaf) -> Result<Option<String>> {
         match self.sections.place(leaf) {
             Place::Section(which, key) => self.of_section(leaf, which, &key),
@@ -196,16 +195,16 @@ impl Import<'_> {
         let short = name.rsplit(['$', '.']).next().unwrap_or(name);
         let is_plugins = name == short || name.starts_with("com.github.j5ik2o.");
         if !is_plugins || !classes.contains(&short) {
-            let classes = classes.join(" and ");
+            let classes = classes.join(" or ");
             return Some(format!(
-                "not applicable: a class of your own, or of an older release; there are {classes}, and others are given in code, as Resolvers"
+                "not applicable: a class of your own, or of an older release; use {classes}, or pass Resolvers in code"
             ));
         }
         self.set(&format!("j5ik2o.{}.{key}", which.name()), short.into());
         None
     }
 
-    /// What the sections have from `dynamo-db-defaults` was taken there.
+    /// Values that the sections inherit from `dynamo-db-defaults` are imported there.
     fn of_defaults(&self, leaf: &Leaf, key: &str) -> Option<String> {
         let found = match key.strip_prefix("dynamo-db-client.") {
             Some(key) => self.client.row(Which::Journal, key),
@@ -218,8 +217,7 @@ impl Import<'_> {
         }
     }
 
-    /// Whether a section that is not imported has a value from the defaults, or the imported one
-    /// has it from there: it was taken or reported where it is.
+    /// Whether a value is inherited from a place where it was imported or reported.
     fn is_copied(&self, leaf: &Leaf) -> bool {
         let Some([first, _, key @ ..]) = leaf.path.get(..) else {
             return false;
@@ -249,13 +247,13 @@ impl Import<'_> {
                 let is_secret = key.ends_with("access-key-id") || key.ends_with("access-key");
                 (!is_same && !is_secret && leaf.value != Value::Null).then(|| {
                     let journal = joined(journal);
-                    format!("contradicts {journal}.{key}; there is one setting for both, and that one is taken")
+                    format!("contradicts {journal}.{key}; there is one setting for both, and that one is used")
                 })
             }
         }
     }
 
-    /// The core's settings for every journal hold where the journal's section has none.
+    /// The core's settings for every journal apply if the journal's section has none.
     fn of_fallback(&mut self, leaf: &Leaf, which: Which, key: &str) -> Result<Option<String>> {
         let section = self.sections.of(which);
         if self
@@ -263,7 +261,7 @@ impl Import<'_> {
             .get(section, key)
             .is_some_and(|own| !own.is_default)
         {
-            return Ok(Some(format!("{}.{key} goes before it", joined(section))));
+            return Ok(Some(format!("{}.{key} overrides it", joined(section))));
         }
         self.of_core(leaf, key, which.core_rows())
     }
@@ -285,7 +283,7 @@ impl Import<'_> {
         }
     }
 
-    /// Sets what may stand in tables of tables.
+    /// Sets a value in nested tables.
     fn set(&mut self, key: &str, value: Toml) {
         let mut path: Vec<&str> = key.split('.').collect();
         let name = path.pop().unwrap_or(key);
@@ -306,7 +304,7 @@ impl Import<'_> {
     }
 }
 
-/// The reason, unless the value is as good as none.
+/// The reason, unless the value counts as unset.
 fn not_applicable(leaf: &Leaf, why: &str) -> Option<String> {
     let is_unset = match &leaf.value {
         Value::Null => true,

@@ -1,7 +1,7 @@
-//! Which section of a configuration is whose, for j5ik2o's plugin.
+//! Finds the sections of j5ik2o's plugin in a configuration.
 //!
-//! Promises: follows `akka.persistence.journal.plugin` and its like, as the core does; durable state
-//! has one place, as in the plugin.
+//! Follows `akka.persistence.journal.plugin` and similar keys, as the core does. Durable state has
+//! a fixed path, as in the plugin.
 
 use super::super::document::{Document, Leaf, Value};
 
@@ -16,7 +16,7 @@ pub(super) enum Which {
 impl Which {
     pub(super) const ALL: [Self; 3] = [Self::Journal, Self::Snapshot, Self::State];
 
-    /// What the section is called, there and here.
+    /// The name of the section.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Journal => "dynamo-db-journal",
@@ -25,7 +25,7 @@ impl Which {
         }
     }
 
-    /// What the core calls what it is for.
+    /// The core's name for its purpose.
     fn core(self) -> &'static str {
         match self {
             Self::Journal => "journal",
@@ -35,17 +35,17 @@ impl Which {
     }
 }
 
-/// Where a value is, and its key below that place.
+/// The section of a value, and its key in it.
 pub(super) enum Place {
     Section(Which, String),
     /// `dynamo-db-defaults`.
     Defaults(String),
     ReadJournal(String),
-    /// What the core has for every section of a kind.
+    /// The core's fallback for every section of a kind.
     Fallback(Which, String),
     /// Elsewhere in the core's persistence.
     Core(String),
-    /// Not among what is imported, for the reason; without one it was used to find the sections.
+    /// Not imported, with the reason; without one it was used to find the sections.
     Elsewhere(Option<&'static str>),
 }
 
@@ -56,7 +56,7 @@ const UNUSED: &str = "not applicable: another section of the plugin; name it wit
 #[derive(Debug)]
 pub(super) struct Sections {
     paths: [Vec<String>; 3],
-    /// Which of them the core chooses.
+    /// The sections that the core chooses.
     chosen: [bool; 3],
 }
 
@@ -64,7 +64,7 @@ fn path(text: &str) -> Vec<String> {
     text.split('.').map(str::to_owned).collect()
 }
 
-/// What the core says is used for something, if this plugin is.
+/// The section that the core chooses for a purpose, if it is this plugin's.
 pub(in super::super) fn chosen(document: &Document, what: &str) -> Option<Vec<String>> {
     ["akka", "pekko"].into_iter().find_map(|core| {
         let section = [core, "persistence"].map(str::to_owned);
@@ -89,7 +89,7 @@ pub(in super::super) fn is_plugins(document: &Document, section: &[String]) -> b
     }
 }
 
-/// Whether the plugin's own sections have anything in the file.
+/// Whether the file has any of the plugin's own sections.
 pub(in super::super) fn are_there(document: &Document) -> bool {
     document.has(&path("j5ik2o"))
 }
@@ -98,7 +98,7 @@ impl Sections {
     pub(super) fn find(document: &Document, asked: Option<&str>) -> Self {
         let found = Which::ALL.map(|which| {
             let chosen = match which {
-                // The plugin looks for it in one place.
+                // The plugin reads it from a fixed path.
                 Which::State => chosen(document, which.core()).map(|_| own(which)),
                 _ => chosen(document, which.core()),
             };
@@ -135,7 +135,7 @@ impl Sections {
         }
     }
 
-    /// Whether the file is about this section: it is chosen, or has a value of its own.
+    /// Whether the file uses this section: it is chosen, or has a value of its own.
     pub(super) fn is_used(&self, document: &Document, which: Which) -> bool {
         let mut leaves = document.leaves.iter();
         self.is_chosen(which)
@@ -151,7 +151,7 @@ impl Sections {
         defaults.is_some_and(|theirs| !theirs.is_default && theirs.value == leaf.value)
     }
 
-    /// Where a value is.
+    /// The section of a value.
     pub(super) fn place(&self, leaf: &Leaf) -> Place {
         let below = |section: &[String]| {
             let key = leaf.path.strip_prefix(section)?;

@@ -1,4 +1,4 @@
-//! Whole files of j5ik2o's plugin, and what becomes of them.
+//! Imports of whole files of j5ik2o's plugin.
 
 use std::fmt::Write as _;
 
@@ -25,9 +25,7 @@ fn line(row: &Row) -> String {
         Fate::Works(_) => "works".to_owned(),
         Fate::Becomes(setting, _) => format!("becomes `{setting}`"),
         Fate::Chooses(what) => format!("chooses {what}"),
-        Fate::Same => {
-            "works, where it is what the journal has; anything else is reported".to_owned()
-        }
+        Fate::Same => "must equal the journal's; a difference is reported".to_owned(),
         Fate::NotApplicable(why) => format!("not applicable: {why}"),
     };
     format!("| `{}` | {} | {fate} |", row.name, code(row.default)).replace("|  |", "| |")
@@ -67,7 +65,7 @@ fn the_docs_have_every_row() {
 }
 
 #[test]
-fn what_works_is_a_setting_of_that_name() {
+fn every_working_key_is_a_setting() {
     let all = Settings::all();
     let has = |key: &str| {
         let mut parts = key.split('.');
@@ -112,7 +110,7 @@ fn other(row: &Row) -> String {
             let class = class.unwrap_or(&row.default);
             format!("\"com.github.j5ik2o.akka.persistence.dynamodb.Some${class}\"")
         }
-        // Columns are told apart.
+        // Column names must differ.
         _ => format!("x{}", row.name.replace('.', "-")),
     }
 }
@@ -154,7 +152,7 @@ fn every_key(version: &str, kind: &str) -> String {
 }
 
 #[test]
-fn every_key_is_taken_or_reported() {
+fn every_key_is_imported_or_reported() {
     for (version, kind) in [("v2", "async"), ("v2", "sync"), ("v1", "async")] {
         let imported = read(every_key(version, kind));
         let sections = [
@@ -242,7 +240,7 @@ fn check_sections(settings: &Settings, version: &str) {
 }
 
 #[test]
-fn a_minimal_file_takes_only_what_it_says() {
+fn a_minimal_file_sets_nothing_else() {
     for text in [
         "akka.persistence.journal.plugin = \"j5ik2o.dynamo-db-journal\"",
         "akka.persistence.state.plugin = \"j5ik2o.dynamo-db-state\"\nj5ik2o.dynamo-db-state {}",
@@ -256,7 +254,7 @@ fn a_minimal_file_takes_only_what_it_says() {
     }
 }
 
-/// An application as people have it.
+/// The configuration of a typical application.
 const APPLICATION: &str = r#"
 stage = prod
 akka {
@@ -319,7 +317,7 @@ fn an_application_with_defaults_and_a_journal_of_its_own() {
     ];
     assert_eq!(keys, want);
     let why = reason(&imported, "orders.journal.sort-key-resolver-class-name").unwrap();
-    assert!(why.contains("given in code"), "{why}");
+    assert!(why.contains("in code"), "{why}");
     let why = reason(
         &imported,
         "j5ik2o.dynamo-db-snapshot.dynamo-db-client.region",
@@ -329,7 +327,7 @@ fn an_application_with_defaults_and_a_journal_of_its_own() {
 }
 
 #[test]
-fn a_client_that_only_the_journal_has_is_told() {
+fn a_client_of_the_journal_alone_is_reported() {
     let imported = read(
         "j5ik2o.dynamo-db-journal.dynamo-db-client.endpoint = \"http://127.0.0.1:8000/\"\n\
          j5ik2o.dynamo-db-snapshot.table-name = Snaps\n",
@@ -344,7 +342,7 @@ fn a_client_that_only_the_journal_has_is_told() {
 }
 
 #[test]
-fn the_clients_keys_that_are_not_read_are_reported() {
+fn unused_client_keys_are_reported() {
     let text = "j5ik2o.dynamo-db-journal.dynamo-db-client {\n\
         client-version = v1\nendpoint = \"localhost:8000\"\n\
         v1.client-configuration { protocol = HTTP, max-connections = 7, proxy-host = p }\n\
@@ -415,7 +413,7 @@ fn credentials_are_never_shown() {
 }
 
 #[test]
-fn what_cannot_be_set_is_refused() {
+fn invalid_values_are_rejected() {
     let journal = |rest: &str| format!("j5ik2o.dynamo-db-journal {{ {rest} }}");
     refused(journal("shard-count = many"), "is a whole number");
     refused(journal("soft-delete = perhaps"), "is true or false");
@@ -440,7 +438,7 @@ fn the_query_plugins_section_is_compared() {
 }
 
 #[test]
-fn either_plugin_is_imported_where_a_file_has_both() {
+fn either_plugin_is_imported_from_a_file_with_both() {
     let both = "dynamodb-journal.journal-name = a\nj5ik2o.dynamo-db-journal.table-name = Events\n";
     let chosen = format!("akka.persistence.journal.plugin = j5ik2o.dynamo-db-journal\n{both}");
     let imported = read(&chosen);

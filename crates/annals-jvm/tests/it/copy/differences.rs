@@ -1,4 +1,4 @@
-//! Where the target has something of its own it is left as it is, and told.
+//! Content that only the target has is kept and reported.
 
 use annals::state::NewState;
 use annals::{Codec, ErrorKind, Payload};
@@ -7,7 +7,7 @@ use annals_jvm::LayoutName;
 use super::stage::{Stage, copier, copy, failure, outcomes};
 use annals_testkit::journals::text;
 
-/// Two ids of three events each on both sides.
+/// Two ids of three events each in source and target.
 async fn both(from: LayoutName, to: LayoutName) -> (Stage, Stage) {
     let (source, target) = (Stage::new(from).await, Stage::new(to).await);
     for id in ["Cart-1", "Cart-2"] {
@@ -20,7 +20,7 @@ async fn both(from: LayoutName, to: LayoutName) -> (Stage, Stage) {
 }
 
 #[tokio::test]
-async fn another_event_under_a_number_ends_the_copy_of_its_id_alone() {
+async fn a_different_event_ends_the_copy_of_its_id_only() {
     for to in LayoutName::ALL {
         let (source, target) = (Stage::new(LayoutName::Annals).await, Stage::new(to).await);
         for id in ["Cart-1", "Cart-2"] {
@@ -47,7 +47,7 @@ async fn another_event_under_a_number_ends_the_copy_of_its_id_alone() {
 }
 
 #[tokio::test]
-async fn a_target_that_went_on_by_itself_is_told() {
+async fn a_target_with_more_events_is_reported() {
     for to in LayoutName::ALL {
         let (source, target) = both(LayoutName::Akka, to).await;
         target.append("Cart-1", text("its own")).await;
@@ -63,7 +63,7 @@ async fn a_target_that_went_on_by_itself_is_told() {
 }
 
 #[tokio::test]
-async fn what_the_target_has_deleted_is_not_written_again() {
+async fn events_deleted_in_the_target_are_not_written_again() {
     for to in LayoutName::ALL {
         let (source, target) = both(LayoutName::Akka, to).await;
         target.delete("Cart-1", 2).await;
@@ -80,7 +80,7 @@ async fn what_the_target_has_deleted_is_not_written_again() {
 }
 
 #[tokio::test]
-async fn what_the_source_deletes_later_is_kept_unless_deletions_are_to_go_along() {
+async fn events_deleted_in_the_source_are_kept_unless_deletions_are_copied() {
     for to in LayoutName::ALL {
         let (source, target) = both(LayoutName::Akka, to).await;
         source.delete("Cart-1", 2).await;
@@ -100,7 +100,7 @@ async fn what_the_source_deletes_later_is_kept_unless_deletions_are_to_go_along(
 }
 
 #[tokio::test]
-async fn a_source_that_deleted_past_the_target_is_followed_only_with_deletions() {
+async fn a_source_with_deletions_past_the_targets_end_needs_deletions_copied() {
     for to in LayoutName::ALL {
         let (source, target) = both(LayoutName::Akka, to).await;
         for n in 4..=9 {
@@ -121,7 +121,7 @@ async fn a_source_that_deleted_past_the_target_is_followed_only_with_deletions()
 }
 
 #[tokio::test]
-async fn another_snapshot_of_a_number_is_left_alone_unless_the_sources_is_later() {
+async fn a_different_snapshot_is_kept_unless_the_sources_is_later() {
     for to in LayoutName::ALL {
         let (source, target) = both(LayoutName::Annals, to).await;
         source.save("Cart-1", 3, "early").await;

@@ -1,4 +1,4 @@
-//! Copies that die by seed, at any call to either store, and are begun again.
+//! Copies that crash by seed, at any call to either store, and are restarted.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use futures::TryStreamExt;
 
 use super::stage::{Seen, Stage, copy, fill};
 
-/// How often a copy may be begun anew.
+/// How often a copy may be restarted.
 const RUNS_MAX: usize = 500;
 /// Seeds for each pair of layouts.
 const SEEDS: u64 = 6;
 
-/// Copies in processes that die, until one gets through; answers how many died.
+/// Copies in processes that crash, until one succeeds; returns the number of crashes.
 async fn copy_dying(
     from: &Arc<dyn Items>,
     to: &Arc<dyn Items>,
@@ -84,7 +84,7 @@ async fn open(items: Arc<dyn Items>, layout: LayoutName) -> annals::Result<CopyE
 }
 
 #[tokio::test]
-async fn a_copy_that_dies_anywhere_is_gone_on_with_and_ends_the_same() {
+async fn a_copy_that_crashes_anywhere_resumes_with_the_same_result() {
     let mut deaths = 0;
     for source in LayoutName::ALL {
         let from: Arc<dyn Items> = Arc::new(Memory::new());
@@ -103,7 +103,7 @@ async fn a_copy_that_dies_anywhere_is_gone_on_with_and_ends_the_same() {
                 if arrived.has_states() {
                     wanted_there.states = wanted.states.clone();
                 }
-                // As a process sees it that has just started.
+                // As a new process sees it.
                 let arrived = Stage::on(to.clone(), target).await;
                 let name = format!("{source} to {target}, seed {seed}");
                 assert_eq!(arrived.seen().await, wanted_there, "{name}");
@@ -112,6 +112,6 @@ async fn a_copy_that_dies_anywhere_is_gone_on_with_and_ends_the_same() {
             }
         }
     }
-    // Were nothing to die here, nothing would be shown.
+    // Without crashes this would prove nothing.
     assert!(deaths > 200, "{deaths}");
 }

@@ -1,4 +1,4 @@
-//! A target that does not keep what it is given: reading back finds it out.
+//! A target that loses data: reading back detects it.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl JournalLayout for Forgetful {
 }
 
 #[tokio::test]
-async fn what_does_not_read_back_as_it_was_written_is_told() {
+async fn events_that_read_back_differently_are_reported() {
     let source = Stage::new(LayoutName::Annals).await;
     for _ in 0..7 {
         source

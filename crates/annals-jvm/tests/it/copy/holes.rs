@@ -1,4 +1,4 @@
-//! Numbers that no event has: they are left out in the target too, wherever they stand.
+//! Numbers without events are skipped in the target too.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn with_holes() -> CopyEndpoint {
         if last > 0 {
             let skip = Skip::new(number(last), Token::from_bytes([3; 8]), 0);
             layout.skip(&id, skip).await.unwrap();
-            // Twice is once.
+            // Repeatable.
             layout.skip(&id, skip).await.unwrap();
         }
         for n in 0..count {
@@ -85,7 +85,7 @@ async fn numbers(journal: &Journal, window: Window) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn numbers_that_are_left_out_between_events_are_left_out_in_the_target() {
+async fn gaps_between_events_are_kept_in_the_target() {
     const ALL: [u64; 6] = [1, 2, 3, 7, 8, 12_345];
     let source = with_holes().await;
     for to in LayoutName::ALL {
@@ -96,7 +96,7 @@ async fn numbers_that_are_left_out_between_events_are_left_out_in_the_target() {
                 assert!(outcome.failure.is_none(), "{to}: {outcome:?}");
             }
         }
-        // As this process knows it, and as one that has just started does.
+        // In this process, and in a new one.
         let items = target.annals.store().items().clone();
         let fresh = Stage::on(items, to).await;
         for journal in [target.annals.journal(), fresh.annals.journal()] {
@@ -126,7 +126,7 @@ async fn numbers_that_are_left_out_between_events_are_left_out_in_the_target() {
 }
 
 #[tokio::test]
-async fn a_writer_that_was_frozen_before_the_copy_is_refused() {
+async fn a_writer_that_stalled_before_the_copy_gets_a_conflict() {
     for to in LayoutName::ALL {
         let source = Stage::new(LayoutName::Annals).await;
         source.append("Cut-1", vec![text("x"); 300]).await;
@@ -136,7 +136,7 @@ async fn a_writer_that_was_frozen_before_the_copy_is_refused() {
             let target = Stage::new(to).await;
             let items = target.annals.store().items().clone();
             let frozen = Stage::on(items, to).await;
-            // It has looked: nothing is there.
+            // It has read that the id is empty.
             assert!(frozen.events("Cut-1").await.is_empty());
             super::stage::copy(&source, &target).await;
             let id = "Cut-1".parse().unwrap();
@@ -151,7 +151,7 @@ async fn a_writer_that_was_frozen_before_the_copy_is_refused() {
 }
 
 #[tokio::test]
-async fn an_entity_recovers_across_numbers_that_are_left_out() {
+async fn an_entity_recovers_across_skipped_numbers() {
     let items = Arc::new(Memory::new());
     let settings = settings(LayoutName::J5ik2o);
     let old = Annals::create(items.clone(), &settings).await.unwrap();

@@ -1,5 +1,5 @@
-//! Ids and snapshots that one side has and the other has not: what the source has goes along, what
-//! only the target has is counted, and deleted where that is said.
+//! Ids and snapshots that only the source or only the target has: the former are copied, the latter
+//! are counted, and deleted if requested.
 
 use annals::ErrorKind;
 use annals::copy::Copied;
@@ -39,7 +39,7 @@ async fn with_snapshots(side: &Stage, prefix: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn snapshots_of_ids_without_events_go_along() {
+async fn snapshots_of_ids_without_events_are_copied() {
     for from in LayoutName::ALL {
         for to in LayoutName::ALL {
             let (source, target) = (Stage::new(from).await, Stage::new(to).await);
@@ -62,7 +62,7 @@ async fn snapshots_of_ids_without_events_go_along() {
 }
 
 #[tokio::test]
-async fn snapshots_that_the_source_has_deleted_are_kept_unless_deletions_go_along() {
+async fn snapshots_deleted_in_the_source_are_kept_unless_deletions_are_copied() {
     for to in LayoutName::ALL {
         let (source, target) = (Stage::new(LayoutName::Annals).await, Stage::new(to).await);
         for n in 1..=5 {
@@ -75,7 +75,7 @@ async fn snapshots_that_the_source_has_deleted_are_kept_unless_deletions_go_alon
         let id = "Cart-1".parse().unwrap();
         let older = Criteria::ALL.up_to(annals_testkit::journals::number(3));
         source.annals.snapshots().delete(&id, older).await.unwrap();
-        // Somebody goes on in the target: that was never the source's.
+        // A snapshot that only the target ever had.
         target.save("Cart-1", 9, "its own").await;
 
         let copied = copy(&source, &target).await;
@@ -88,7 +88,7 @@ async fn snapshots_that_the_source_has_deleted_are_kept_unless_deletions_go_alon
 }
 
 #[tokio::test]
-async fn ids_that_the_source_has_purged_are_kept_unless_deletions_go_along() {
+async fn ids_purged_in_the_source_are_kept_unless_deletions_are_copied() {
     for from in LayoutName::ALL {
         for to in LayoutName::ALL {
             let (source, target) = (Stage::new(from).await, Stage::new(to).await);
@@ -102,7 +102,7 @@ async fn ids_that_the_source_has_purged_are_kept_unless_deletions_go_along() {
             source.annals.journal().purge(&id).await.unwrap();
             let snapshots = source.annals.snapshots();
             snapshots.delete(&id, Criteria::ALL).await.unwrap();
-            // Its snapshot is all that is left of this one.
+            // This one has only its snapshot left.
             let id = "Cart-3".parse().unwrap();
             source.annals.journal().purge(&id).await.unwrap();
 
@@ -122,7 +122,7 @@ async fn ids_that_the_source_has_purged_are_kept_unless_deletions_go_along() {
 }
 
 #[tokio::test]
-async fn a_prefix_keeps_deletions_to_itself() {
+async fn a_prefix_limits_deletions() {
     let (source, target) = (
         Stage::new(LayoutName::Annals).await,
         Stage::new(LayoutName::Annals).await,
@@ -138,7 +138,7 @@ async fn a_prefix_keeps_deletions_to_itself() {
 }
 
 #[tokio::test]
-async fn a_source_that_has_nothing_takes_nothing_away() {
+async fn an_empty_source_deletes_nothing() {
     let (source, target) = (
         Stage::new(LayoutName::Annals).await,
         Stage::new(LayoutName::Akka).await,
@@ -150,7 +150,7 @@ async fn a_source_that_has_nothing_takes_nothing_away() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("the source has no ids"));
     assert_eq!(target.numbers("Cart-1").await, [1]);
-    // Another one fails by itself.
+    // A source that fails is an error too.
     source.append("Cart-1", text("another")).await;
     let (kind, _) = failure(&copier).await;
     assert_eq!(kind, ErrorKind::Conflict);

@@ -1,4 +1,4 @@
-//! Copying between layouts and stores: what arrives, what is refused, and what a crash leaves.
+//! Copying between layouts and stores: results, errors and crashes.
 
 mod differences;
 mod faults;

@@ -1,4 +1,4 @@
-//! Every layout to every layout: the same is there, and copying again finds it so.
+//! Copies from every layout to every layout, and again.
 
 use annals::journal::Append;
 use annals::{Codec, NewEvent, Payload};
@@ -8,7 +8,7 @@ use super::stage::{Stage, copier, copy, fill, outcomes};
 use annals_testkit::journals::{after, number, text};
 
 #[tokio::test]
-async fn everything_arrives_on_every_layout_from_every_layout() {
+async fn everything_is_copied_from_every_layout_to_every_layout() {
     for from in LayoutName::ALL {
         let source = Stage::new(from).await;
         fill(&source).await;
@@ -45,7 +45,7 @@ async fn everything_arrives_on_every_layout_from_every_layout() {
 }
 
 #[tokio::test]
-async fn what_is_appended_to_the_source_later_is_brought_by_the_next_copy() {
+async fn the_next_copy_adds_new_events() {
     for to in LayoutName::ALL {
         let (source, target) = (Stage::new(LayoutName::Akka).await, Stage::new(to).await);
         fill(&source).await;
@@ -65,14 +65,14 @@ async fn what_is_appended_to_the_source_later_is_brought_by_the_next_copy() {
 }
 
 #[tokio::test]
-async fn the_target_goes_on_where_the_source_ended() {
+async fn the_target_continues_after_the_sources_last_event() {
     for to in LayoutName::ALL {
         let (source, target) = (Stage::new(LayoutName::Annals).await, Stage::new(to).await);
         fill(&source).await;
         copy(&source, &target).await;
         for (id, (highest, _, _)) in source.seen().await.journals {
             let journal = target.annals.journal();
-            // A writer that knows nothing is refused, one that knows the last goes on.
+            // An append to an empty id is a conflict, one after the last event succeeds.
             let blind = journal.append(&id, after(0), text("blind")).await;
             assert!(blind.is_err(), "{to} {id}");
             let next = journal.append(&id, after(highest), text("next")).await;
@@ -112,7 +112,7 @@ async fn a_long_deleted_history_costs_no_more_than_a_short_one() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_rides_in_the_last_append_goes_along() {
+async fn a_snapshot_in_the_last_append_is_copied() {
     for to in LayoutName::ALL {
         let (source, target) = (Stage::new(LayoutName::Annals).await, Stage::new(to).await);
         let id = "Ride-1".parse().unwrap();
@@ -135,7 +135,7 @@ async fn a_snapshot_that_rides_in_the_last_append_goes_along() {
 }
 
 #[tokio::test]
-async fn large_appends_are_cut_and_what_one_layout_cannot_hold_is_told() {
+async fn large_appends_are_split_and_oversized_events_are_reported() {
     let source = Stage::new(LayoutName::Annals).await;
     source.append("Many-1", vec![text("x"); 2_500]).await;
     let large = NewEvent::new(Codec::Bytes, vec![7; 900_000]);
@@ -162,7 +162,7 @@ async fn large_appends_are_cut_and_what_one_layout_cannot_hold_is_told() {
 }
 
 #[tokio::test]
-async fn named_ids_are_copied_alone_with_all_they_have() {
+async fn only_named_ids_are_copied() {
     use futures::TryStreamExt;
     let (source, target) = (
         Stage::new(LayoutName::Annals).await,

@@ -1,4 +1,4 @@
-//! The two sides of a copy, something to copy, and all that can be seen of a side.
+//! Source and target of a copy, test data, and comparison of their contents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) fn settings(layout: LayoutName) -> AnyLayout {
     }
 }
 
-/// A side in a store, and the clock it stamps by.
+/// A source or target with its store and clock.
 pub(super) struct Stage {
     pub(super) annals: Annals,
     pub(super) clock: Arc<ManualClock>,
@@ -55,7 +55,7 @@ impl Stage {
         Self { annals, clock }
     }
 
-    /// Appends behind what is there, a second later.
+    /// Appends after the last event, a second later.
     pub(super) async fn append(&self, id: &str, events: impl Into<Append>) {
         self.clock.advance(std::time::Duration::from_secs(1));
         let id = id.parse().unwrap();
@@ -102,7 +102,7 @@ impl Stage {
         events.iter().map(|e| e.sequence_number.get()).collect()
     }
 
-    /// All that is to be the same on both sides.
+    /// Everything that must be equal in source and target.
     pub(super) async fn seen(&self) -> Seen {
         let journal = self.annals.journal();
         let ids: Vec<PersistenceId> = journal.persistence_ids("").try_collect().await.unwrap();
@@ -130,7 +130,7 @@ impl Stage {
         seen
     }
 
-    /// Fails where anything is wrong with what is stored.
+    /// Fails if verification has findings.
     pub(super) async fn check(&self) {
         let journal = self.annals.journal();
         let mut ids = journal.persistence_ids("");
@@ -180,7 +180,7 @@ pub(super) async fn copy(from: &Stage, to: &Stage) -> Copied {
     all
 }
 
-/// Copies everything; answers how the only copy that failed did.
+/// Copies everything; returns the only failure.
 pub(super) async fn failure(copier: &Copier) -> (ErrorKind, String) {
     let outcomes = outcomes(copier).await;
     let mut failures = outcomes
@@ -191,7 +191,7 @@ pub(super) async fn failure(copier: &Copier) -> (ErrorKind, String) {
     (failure.kind(), failure.to_string())
 }
 
-/// Fills a side with one of everything.
+/// Fills a store with one of everything.
 pub(super) async fn fill(side: &Stage) {
     let rich = |n: u64| {
         let codecs = [
@@ -234,7 +234,7 @@ pub(super) async fn fill(side: &Stage) {
         let ten: Vec<_> = (0..10).map(|m| rich(10 * n + m)).collect();
         side.append("Many-6", ten).await;
     }
-    // Within a batch, and far behind the first hundred.
+    // Inside a batch, and far after the first hundred.
     side.delete("Many-6", 123).await;
     if side.has_states() {
         let value = |text: &str| NewState::from(Payload::new(Codec::Text, text.to_owned()));

@@ -1,8 +1,8 @@
-//! Each damage on each layout: what is found, what a repair makes of it, and what is replayed.
+//! Each damage on each layout: the findings, the repair, and the replay after it.
 //!
-//! A repair never loses an event and never brings one back: whatever is found, what was replayed
-//! before it is replayed after it, or more where the damage had hidden something; and the items of
-//! events that nobody deleted are all still there.
+//! A repair never loses an event and never brings a deleted one back: everything that was replayed
+//! before is replayed after it, plus events that the damage had hidden; and all items of events that
+//! were not deleted are still stored.
 
 use std::sync::Arc;
 
@@ -18,30 +18,30 @@ use annals_testkit::journals::{id, number};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// An event, or a commit, is gone.
+    /// An event, or a commit, is lost.
     Gap,
-    /// Of an append of several, one in the middle is gone.
+    /// A middle event of an append is lost.
     IncompleteBatch,
-    /// Of an append of several, the last one is gone, and there are others behind it.
+    /// The last event of an append is lost, and others follow.
     BatchWithoutEnd,
-    /// The same, and there are none behind it.
+    /// The same, and no others follow.
     LastBatchWithoutEnd,
     LostHighMark,
-    /// Flipped: it has a checksum, which does not fit.
+    /// Flipped: its checksum does not match.
     WrongHighMark,
-    /// Wrong as the plugin has it: without a checksum.
+    /// Wrong, and without a checksum, like the plugin's.
     WrongHighMarkOfThePlugins,
     LowMarkTooHigh,
     LowMarkTooHighOfThePlugins,
     LowMarkTooLow,
     LostLowMark,
-    /// Its checksum is damaged, and the mark itself is not.
+    /// Only its checksum is damaged.
     LowMarkWithAnotherChecksum,
     Collision,
-    /// A row of the plugin's, whose attributes tell another id.
+    /// A row of the plugin with the attributes of another id.
     CollisionOfThePlugins,
     FlippedByte,
-    /// An event that was deleted came back.
+    /// A deleted event came back.
     Leftover,
     CutOffDeletion,
 }
@@ -96,7 +96,7 @@ fn cannot_be(layout: LayoutName, damage: Damage) -> Option<&'static str> {
     }
 }
 
-/// What is found, and which numbers are replayed behind a repair.
+/// The findings, and the numbers that are replayed after a repair.
 type Outcome = (Vec<Brief>, Result<Vec<u64>, ErrorKind>);
 
 fn to(last: u64) -> Vec<u64> {
@@ -188,7 +188,7 @@ async fn damaged(layout: LayoutName, damage: Damage) -> Bed {
     bed
 }
 
-/// The mark of deletions says something else, or nothing.
+/// The low marker is altered or lost.
 async fn harm_low_mark(bed: &Bed, damage: Damage) {
     let (layout, low) = (bed.settings.layout, bed.low_mark());
     match damage {
@@ -220,7 +220,7 @@ async fn harm_low_mark(bed: &Bed, damage: Damage) {
             let item = bed.get(low).await.unwrap();
             bed.put(item.with("crc", vec![1u8, 2, 3, 4])).await;
         }
-        other => panic!("{other:?} is not of low marks"),
+        other => panic!("{other:?} is not a damage of low markers"),
     }
 }
 
@@ -243,11 +243,11 @@ fn with_low(layout: LayoutName, item: Item, low: u64) -> Item {
     }
 }
 
-/// What belongs elsewhere stands where an event was.
+/// An item of another key replaces an event.
 async fn collide(bed: &Bed, damage: Damage) {
     let layout = bed.settings.layout;
     if layout == LayoutName::Annals {
-        // A commit of another history of the same id, inside of one that takes several numbers.
+        // A commit of another history of the same id, inside one with several numbers.
         let other = Bed::with(layout, &[1, 1, 1, 1]).await;
         return bed.put(other.row(4).await).await;
     }
@@ -277,14 +277,14 @@ async fn check(layout: LayoutName, damage: Damage) {
     let case = format!("{layout} {damage:?}");
     let (before, stored) = (bed.numbers().await, bed.items().await);
     assert_eq!(bed.found().await, found, "{case}");
-    assert_eq!(bed.items().await, stored, "{case}: a look changes nothing");
+    assert_eq!(bed.items().await, stored, "{case}: a check changes nothing");
 
     let repaired = bed.verify(Verify::Repair).await;
     assert_eq!(brief(&repaired, &Remedy::Repaired), found, "{case}");
     assert_eq!(bed.numbers().await, replayed, "{case}");
     let left: Vec<Brief> = found.into_iter().filter(|brief| !brief.3).collect();
-    assert_eq!(bed.found().await, left, "{case}: behind the repair");
-    // What could be replayed before is replayed, and nothing else has come.
+    assert_eq!(bed.found().await, left, "{case}: after the repair");
+    // Everything that was replayed before is replayed, and nothing else.
     if let Ok(before) = before {
         let after = bed.numbers().await.unwrap();
         assert!(before.iter().all(|n| after.contains(n)), "{case}");
@@ -296,13 +296,13 @@ async fn check(layout: LayoutName, damage: Damage) {
             "{case}: what is left is not touched"
         );
     } else {
-        // The journal goes on where it was.
+        // The journal continues.
         let journal = bed.journal().await;
         let last = journal.highest(&id()).await.unwrap().map_or(0, |n| n.get());
         bed.fill(&id(), &[1]).await;
         let numbers = bed.numbers().await.unwrap();
         assert!(numbers.last().is_some_and(|n| *n > last), "{case}");
-        assert_eq!(bed.found().await, [], "{case}: behind an append");
+        assert_eq!(bed.found().await, [], "{case}: after an append");
     }
 }
 
@@ -330,7 +330,7 @@ async fn each(layout: LayoutName) {
 }
 
 #[tokio::test]
-async fn sound_journals_have_nothing_to_be_found() {
+async fn intact_journals_have_no_findings() {
     for layout in LayoutName::ALL {
         let bed = Bed::with(layout, &[1, 1, 3, 99, 1, 250, 2]).await;
         assert_eq!(bed.found().await, [], "{layout}");
@@ -345,7 +345,7 @@ async fn sound_journals_have_nothing_to_be_found() {
 }
 
 #[tokio::test]
-async fn a_missing_part_is_found() {
+async fn a_missing_chunk_is_found() {
     let bed = Bed::new(LayoutName::Annals).await;
     let random = annals::Random::seeded(1);
     let words = (0..70_000).flat_map(|_| random.bits().to_le_bytes());
@@ -362,9 +362,9 @@ async fn a_missing_part_is_found() {
     assert_eq!(bed.numbers().await, CORRUPT);
 }
 
-/// What stands behind something unreadable is looked at too.
+/// Events after an unreadable one are checked too.
 #[tokio::test]
-async fn all_that_is_wrong_is_found_at_once() {
+async fn all_damages_are_found_at_once() {
     for layout in LayoutName::ALL {
         let bed = Bed::with(layout, &[1; 9]).await;
         for n in [3, 7] {
@@ -383,9 +383,9 @@ async fn all_that_is_wrong_is_found_at_once() {
     }
 }
 
-/// What a damaged item claims about its place must not be believed, nor bring anything down.
+/// The position in a damaged item must not be trusted, nor cause a panic.
 #[tokio::test]
-async fn places_and_marks_that_cannot_be_are_told() {
+async fn impossible_positions_and_markers_are_found() {
     for (index, last) in [
         (5, 9),
         (0, u64::MAX),
@@ -405,7 +405,7 @@ async fn places_and_marks_that_cannot_be_are_told() {
         let key = bed.table.key().item_of(&mark(kind, 0));
         bed.put(key.with("seq", u64::MAX)).await;
         let journal = bed.journal().await;
-        // The highest is told without the low marks, where a row of ours tells it.
+        // The highest does not need the low markers if a row of ours proves it.
         let highest = journal.highest(&id()).await;
         assert_eq!(highest.is_err(), kind == "SH");
         assert_eq!(bed.numbers().await, CORRUPT);
@@ -424,9 +424,9 @@ async fn places_and_marks_that_cannot_be_are_told() {
     }
 }
 
-/// Where the JVM deletes too, an emptied item would mislead it: leftovers are removed.
+/// If the JVM deletes too, an emptied item would mislead it: leftovers are removed.
 #[tokio::test]
-async fn leftovers_are_removed_where_the_jvm_deletes_too() {
+async fn leftovers_are_removed_if_the_jvm_deletes_too() {
     let mut bed = Bed::new(LayoutName::Akka).await;
     bed.settings.jvm_deletes = true;
     bed.fill(&id(), &[1, 1, 1, 1]).await;
@@ -440,10 +440,9 @@ async fn leftovers_are_removed_where_the_jvm_deletes_too() {
     assert_eq!(bed.get(bed.table.key_of(&left).unwrap()).await, None);
 }
 
-/// A mark of the plugin's, whose deletion left something behind: what is gone behind it tells that
-/// it was to go.
+/// The plugin failed to delete an event: deleted events after it prove that it should be deleted.
 #[tokio::test]
-async fn what_the_plugin_failed_to_delete_is_taken_away() {
+async fn events_that_the_plugin_failed_to_delete_are_deleted() {
     let bed = Bed::with(LayoutName::Akka, &[1, 1, 1, 1]).await;
     for n in [1, 3] {
         bed.remove(&bed.row(n).await).await;
@@ -456,9 +455,9 @@ async fn what_the_plugin_failed_to_delete_is_taken_away() {
     assert_eq!(bed.numbers().await.unwrap(), [4]);
 }
 
-/// A store that says where it is asked what.
+/// The error names the table.
 #[tokio::test]
-async fn verifying_a_missing_table_says_so() {
+async fn verifying_a_missing_table_is_an_error() {
     let items: Arc<dyn Items> = Arc::new(annals::memory::Memory::new());
     let bed = Bed::with(LayoutName::J5ik2o, &[1]).await;
     let journal = bed.journal_on(items).await;

@@ -1,5 +1,5 @@
-//! Bytes flipped in the files of the embedded store, while it is closed: what is read afterwards is
-//! right, or an error says that it is damaged. Never a wrong event, never a panic.
+//! Bytes flipped in the files of the embedded store while it is closed: reads return the right data
+//! or an error, never a wrong event or a panic.
 
 use std::fs;
 use std::io::Read;
@@ -41,11 +41,11 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// The bytes of a file but for the zeros at its end: the engine's journal is as long as it may get.
+/// The bytes of a file without the zeros at its end: the engine preallocates its journal.
 fn used(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let file = fs::File::open(path).unwrap();
-    // Nothing that these tests write is longer.
+    // These tests write nothing longer.
     file.take(64 * 1024).read_to_end(&mut bytes).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0);
     bytes.truncate(used.map_or(0, |last| last + 1));
@@ -70,7 +70,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Opens, replays and verifies; what was replayed, or how it failed.
+/// Opens, replays and verifies; returns the replayed events or the error.
 async fn read(folder: &Path) -> annals::Result<Vec<Event>> {
     let items = open(folder)?;
     let settings = AnyLayout::default();
@@ -81,7 +81,7 @@ async fn read(folder: &Path) -> annals::Result<Vec<Event>> {
     let events: Vec<Event> = journal.replay(&id(), Window::ALL).try_collect().await?;
     journal.verify(&id(), Verify::Check).await?;
     let all: Vec<_> = journal.verify_all(Verify::Check).try_collect().await?;
-    assert!(all.concat().is_empty(), "what is replayed is well: {all:?}");
+    assert!(all.concat().is_empty(), "no findings: {all:?}");
     Ok(events)
 }
 
@@ -113,7 +113,7 @@ async fn a_flipped_byte_on_disk_is_right_data_or_an_error() {
                 right += 1;
             }
             Err(error) => {
-                // One more or less in the number of a format is another format.
+                // A changed format number is another format.
                 let is_format = ["FORMAT", "version"]
                     .iter()
                     .any(|name| file.ends_with(name));
@@ -129,10 +129,10 @@ async fn a_flipped_byte_on_disk_is_right_data_or_an_error() {
     assert!(right > 0 && told > SEEDS / 2, "right={right}, told={told}");
 }
 
-/// The end of the engine's journal is cut off: what the engine takes for a last write that nobody was
-/// told of was acknowledged, and a store that was closed knows it.
+/// The end of the engine's journal is truncated: the engine would drop it as an unacknowledged write,
+/// but a store that was closed cleanly detects the loss.
 #[tokio::test]
-async fn a_journal_that_lost_its_end_is_told() {
+async fn a_truncated_journal_is_an_error() {
     let folder = TempDir::new().unwrap();
     let bed = Bed::on(open(folder.path()).unwrap(), AnyLayout::default()).await;
     bed.fill(&id(), &[1; 10]).await;
@@ -142,7 +142,7 @@ async fn a_journal_that_lost_its_end_is_told() {
     write(&journal, &bytes[..bytes.len() / 2], len);
     let told = read(folder.path()).await.unwrap_err();
     assert_eq!(told.kind(), ErrorKind::Corrupt, "{told:?}");
-    // Whoever wants what is left says so.
+    // An explicit option opens it with what is left.
     fs::remove_file(folder.path().join("REACHED")).unwrap();
     let left = read(folder.path()).await.unwrap();
     assert!(left.len() < 10, "{}", left.len());

@@ -1,8 +1,7 @@
-//! Every bit of an event that is stored, flipped, one at a time: whatever it hits, a replay gives the
-//! event as it was appended or says `Corrupt`, and `verify` finds it.
+//! Every bit of a stored event flipped, one at a time: a replay returns the event as appended or
+//! `Corrupt`, and `verify` finds it.
 //!
-//! What the plugins wrote has no checksum: there the bytes must at least parse as what they claim to
-//! be.
+//! Items of the plugins have no checksum: their bytes must at least parse.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use annals_jvm::settings::Format;
 use super::{Bed, unsealed};
 use annals_testkit::journals::{id, text};
 
-/// An event with all that an event can have.
+/// An event with every field.
 fn full() -> NewEvent {
     let mut event = text("paid in full").manifest("Paid").schema(3);
     event.tags = vec!["green".to_owned(), "blue".to_owned()];
@@ -41,7 +40,7 @@ async fn bed(layout: LayoutName, format: Format) -> Bed {
     bed
 }
 
-/// The value with each of its bits flipped, as far as that is a value of its type.
+/// The value with each of its bits flipped, if that is a valid value.
 fn flips(value: &Value) -> Vec<Value> {
     let bits = |bytes: &[u8]| {
         let bits = (0..bytes.len() * 8).map(|bit| {
@@ -99,7 +98,7 @@ fn flipped(item: &Item) -> Vec<Item> {
 }
 
 #[tokio::test]
-async fn whatever_bit_is_flipped_it_is_found_and_nothing_wrong_is_replayed() {
+async fn every_flipped_bit_is_found_and_no_wrong_event_is_replayed() {
     let cases = [
         (LayoutName::Annals, Format::B),
         (LayoutName::Akka, Format::A),
@@ -112,7 +111,7 @@ async fn whatever_bit_is_flipped_it_is_found_and_nothing_wrong_is_replayed() {
         let (key, all) = (bed.table.key_of(&whole).unwrap(), flipped(&whole));
         assert!(all.len() > 300, "{layout}: {}", all.len());
         for damaged in all {
-            // In a name or a value of the key it stands elsewhere, if it still is an item.
+            // A flip in the key moves the item, if it still is one.
             let Ok(place) = bed.table.key_of(&damaged) else {
                 continue;
             };
@@ -144,7 +143,7 @@ async fn whatever_bit_is_flipped_it_is_found_and_nothing_wrong_is_replayed() {
                 let is_second = numbers.0.get() == 2;
                 assert!(is_second, "{layout} {damaged:?} {found:?}");
             }
-            // A repair cannot give back what is lost, and takes nothing away.
+            // A repair cannot restore lost data, and removes nothing.
             let before = bed.items().await;
             bed.verify(Verify::Repair).await;
             assert_eq!(bed.items().await, before, "{layout} {damaged:?}");
@@ -159,7 +158,7 @@ async fn replayed_is_ok(bed: &Bed) -> bool {
     bed.replay().await.is_ok()
 }
 
-/// A checksum that has lost its name is none: all else is as it was.
+/// A checksum under a wrong name is no checksum: everything else is intact.
 fn is_harmless(whole: &Item, damaged: &Item) -> bool {
     whole.get("crc").is_some() && damaged.get("crc").is_none()
 }
@@ -172,10 +171,10 @@ fn is_empty(place: &Key) -> bool {
     matches!(&place.partition, KeyPart::S(text) if text.is_empty())
 }
 
-/// What the plugins write has no checksum. What does not parse as its serializer writes it is told.
+/// Items of the plugins have no checksum. Bytes that are invalid for their serializer are found.
 #[tokio::test]
 async fn bytes_of_the_plugins_must_parse() {
-    // Serializer, manifest, bytes as they are well, and as they are not.
+    // Serializer, manifest, valid bytes, damaged bytes.
     let gzip = [&[0x1F, 0x8B][..], b"no gzip"].concat();
     let lz4 = [&[0x87, 0xD9, 0x6D, 0xF6][..], &[0, 0, 0, 9], b"no lz4"].concat();
     let java = [&[0xAC, 0xED, 0, 5, 0x74, 0, 9][..], b"short"].concat();
@@ -220,9 +219,9 @@ async fn bytes_of_the_plugins_must_parse() {
     }
 }
 
-/// An event that the plugin replaced in its place keeps our attributes, and is whole.
+/// An event that the plugin replaced in place keeps our attributes, and is readable.
 #[tokio::test]
-async fn what_the_plugin_replaced_in_its_place_is_read() {
+async fn events_replaced_by_the_plugin_are_read() {
     let bed = Bed::with(LayoutName::J5ik2o, &[1, 1, 1]).await;
     let message = crate::j5ik2o_plugin::message(id().as_str(), 2, "replaced");
     let row = bed.row(2).await;
@@ -234,7 +233,7 @@ async fn what_the_plugin_replaced_in_its_place_is_read() {
     assert_eq!(events[1].data, NewEvent::new(Codec::Text, "replaced"));
 }
 
-/// Somebody's own attributes, say one that says when an item may go, are none of ours.
+/// Attributes of others, such as a time to live, are not covered by the checksum.
 #[tokio::test]
 async fn attributes_of_others_are_not_covered() {
     for layout in LayoutName::ALL {

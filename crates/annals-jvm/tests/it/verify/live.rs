@@ -1,8 +1,9 @@
-//! Looking at journals that are being written: what is under way is nothing wrong, and what is wrong
-//! is found all the same.
+//! Verification of journals that are being written: operations in flight are not findings, and damage
+//! is still found.
 //!
-//! Every request of the writer, of the deleter and of the look is a step, and a seed says who makes
-//! the next one. A pause of the look is many steps of the others. No runtime has a say in it.
+//! Every request of the writer, the deleter and the verification is a step, and a seed chooses who
+//! makes the next one. A pause of the verification is many steps of the others. Deterministic: no
+//! runtime is involved.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -25,7 +26,7 @@ use super::Bed;
 use crate::j5ik2o_state_schedules::Stepped;
 use annals_testkit::journals::{id, number, text};
 
-/// A clock whose pauses are so many steps of others.
+/// A clock whose pauses take a number of steps.
 #[derive(Debug)]
 struct Pausing(u64);
 
@@ -70,7 +71,7 @@ async fn write(journal: Journal, id: PersistenceId) {
     }
 }
 
-/// Deletes behind the writer, for ever.
+/// Deletes after the writer, for ever.
 async fn delete(journal: Journal, id: PersistenceId) {
     loop {
         let highest = journal.highest(&id).await.unwrap().unwrap();
@@ -79,24 +80,24 @@ async fn delete(journal: Journal, id: PersistenceId) {
     }
 }
 
-/// More steps than any look takes.
+/// More steps than any verification takes.
 const STEPS_MAX: usize = 200_000;
 
-/// Somebody who never comes to an end.
+/// A task that never ends.
 type Other = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Whoever has their turn by the seed makes a step, until the look is over.
+/// The seed chooses who makes the next step, until the verification is done.
 fn interleaved<T>(looking: impl Future<Output = T>, others: &mut [Other], random: &Random) -> T {
     let mut context = Context::from_waker(Waker::noop());
     let mut looking = pin!(looking);
-    // The others are in the middle of something when it begins.
+    // The others are in the middle of an operation when it starts.
     for _ in 0..random.below(400) {
         for other in others.iter_mut() {
             assert!(other.as_mut().poll(&mut context).is_pending());
         }
     }
     for _ in 0..STEPS_MAX {
-        // Half of the turns are the look's, or it would never catch up with who writes.
+        // The verification gets half of the steps, or it would never catch up with the writer.
         let turn = random.below(2 * others.len().max(1) as u64) as usize;
         match others.get_mut(turn) {
             Some(other) => assert!(other.as_mut().poll(&mut context).is_pending()),
@@ -107,10 +108,10 @@ fn interleaved<T>(looking: impl Future<Output = T>, others: &mut [Other], random
             }
         }
     }
-    panic!("the look does not come to an end");
+    panic!("the verification does not end");
 }
 
-/// What looks find beside a writer and a deleter; `damage` is done before.
+/// The findings during writes and deletions; `damage` is done before.
 async fn live(layout: LayoutName, seed: u64, is_damaged: bool) -> (Vec<Finding>, Vec<Finding>) {
     let memory = Arc::new(Memory::new());
     let settings = annals_jvm::AnyLayout {
@@ -118,7 +119,7 @@ async fn live(layout: LayoutName, seed: u64, is_damaged: bool) -> (Vec<Finding>,
         ..Default::default()
     };
     let bed = Bed::on(memory.clone(), settings).await;
-    // As far as a hundred, so that marks move.
+    // Up to a hundred, so that markers move.
     bed.fill(&id(), &[10; 9]).await;
     let broken: PersistenceId = "broken".parse().unwrap();
     if is_damaged {
@@ -132,7 +133,7 @@ async fn live(layout: LayoutName, seed: u64, is_damaged: bool) -> (Vec<Finding>,
     let journal = stepped(&bed, &memory, 1_500);
     let random = Random::seeded(seed);
     let writer = stepped(&bed, &memory, 1);
-    // They go on from one look to the next: whoever is dropped has been cut off.
+    // They continue between verifications: a dropped task would be an interrupted operation.
     let mut others: Vec<Other> = vec![
         Box::pin(write(writer.clone(), id())),
         Box::pin(delete(writer, id())),
@@ -146,7 +147,7 @@ async fn live(layout: LayoutName, seed: u64, is_damaged: bool) -> (Vec<Finding>,
 }
 
 #[test]
-fn what_is_under_way_is_no_finding() {
+fn operations_in_flight_are_not_findings() {
     block_on(async {
         for layout in LayoutName::ALL {
             for seed in 0..12 {
@@ -158,7 +159,7 @@ fn what_is_under_way_is_no_finding() {
 }
 
 #[test]
-fn what_is_wrong_is_found_beside_writers() {
+fn damage_is_found_during_writes() {
     block_on(async {
         for layout in LayoutName::ALL {
             for seed in 0..5 {
@@ -172,9 +173,9 @@ fn what_is_wrong_is_found_beside_writers() {
     });
 }
 
-/// A batch is begun between the look and the repair: it is not taken for one that was cut off.
+/// A batch that begins between check and repair is not treated as interrupted.
 #[test]
-fn a_repair_leaves_what_is_under_way_in_peace() {
+fn a_repair_does_not_touch_operations_in_flight() {
     block_on(async {
         for layout in LayoutName::ALL {
             for seed in 0..10 {
@@ -185,13 +186,13 @@ fn a_repair_leaves_what_is_under_way_in_peace() {
                 };
                 let bed = Bed::on(memory.clone(), settings).await;
                 bed.fill(&id(), &[1, 1, 3, 1, 1]).await;
-                // Something that stands, and can be repaired.
+                // A permanent damage that can be repaired.
                 let old = bed.row(2).await;
                 bed.delete_to(5).await;
                 bed.put(old).await;
                 let journal = stepped(&bed, &memory, 1_000);
                 let writer = stepped(&bed, &memory, 1);
-                // Every append is acknowledged: nobody closes its batch before it is whole.
+                // Every append is acknowledged: its batch is not closed before it is complete.
                 let mut others: Vec<Other> = vec![Box::pin(write(writer, id()))];
                 let random = Random::seeded(seed);
                 let whose = id();

@@ -1,8 +1,8 @@
-//! Verifying: every damage there can be, done to what is really stored, on every layout.
+//! Verification: every kind of damage to stored items, on every layout.
 //!
-//! `damages` has them one by one, with what is found, what a repair does, and what is replayed then;
-//! `flips` alters every stored bit; `stores` are snapshots, values and what is nobody's; `races` are
-//! appends beside a repair, `live` are looks beside writers; `disk` are the files of the embedded store.
+//! `damages` has them one by one, with findings, repair and replay; `flips` alters every stored bit;
+//! `stores` is about snapshots, values and stray items; `races` about appends during a repair, `live`
+//! about verification during writes; `disk` about the files of the embedded store.
 
 mod damages;
 mod disk;
@@ -59,7 +59,7 @@ impl Bed {
         }
     }
 
-    /// Appends of so many events each.
+    /// Appends of these numbers of events.
     async fn with(layout: LayoutName, appends: &[u64]) -> Self {
         let bed = Self::new(layout).await;
         bed.fill(&id(), appends).await;
@@ -79,7 +79,7 @@ impl Bed {
         self.journal_on(self.items.clone()).await
     }
 
-    /// A journal on this bed's tables behind another store, as another process opens it.
+    /// A journal on the same tables through another store, as in another process.
     async fn journal_on(&self, items: Arc<dyn Items>) -> Journal {
         let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
         let store = store(items, clock, Random::from_machine());
@@ -164,7 +164,7 @@ impl Bed {
         got.items.into_iter().next().unwrap()
     }
 
-    /// Where the mark of deletions stands that counts.
+    /// The key of the low marker in use.
     fn low_mark(&self) -> Key {
         match self.settings.layout {
             LayoutName::J5ik2o => Key::new(format!("annals|{}", id())).sorted("mark"),
@@ -173,18 +173,18 @@ impl Bed {
     }
 }
 
-/// The key of a mark on the `akka` layout.
+/// The key of a marker on the `akka` layout.
 fn mark(kind: &str, shard: u64) -> Key {
     Key::new(format!("journal-{kind}-{}-{shard}", id())).sorted(0u64)
 }
 
-/// An item as the plugin has it: without our checksum.
+/// An item without our checksum, as the plugin writes it.
 fn unsealed(mut item: Item) -> Item {
     item.remove("crc");
     item
 }
 
-/// Findings in brief; what becomes of them is to be this, or they are left.
+/// Findings in brief, checking their remedy.
 fn brief(found: &[Finding], becomes: &Remedy) -> Vec<Brief> {
     let brief = found.iter().map(|finding| {
         let (from, to) = finding.numbers.unwrap();

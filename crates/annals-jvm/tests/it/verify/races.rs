@@ -1,4 +1,4 @@
-//! Repairs beside live writers: whatever is acknowledged is replayed, and nothing comes back.
+//! Repairs during writes: acknowledged events are replayed, and deleted ones do not come back.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use annals_testkit::faulty::Faulty;
 use super::Bed;
 use annals_testkit::journals::{id, number, text};
 
-/// An append of several events stands still when its first one has landed, or before; a repair comes
-/// by; and then it goes on.
+/// An append of several events stalls before or after its first put; a repair runs; then the append
+/// resumes.
 #[tokio::test]
-async fn an_append_under_way_while_a_repair_runs_is_whole_or_told() {
+async fn an_append_in_flight_during_a_repair_is_complete_or_an_error() {
     for layout in LayoutName::ALL {
         for answers in [false, true] {
             let bed = Bed::with(layout, &[1, 1]).await;
@@ -40,7 +40,7 @@ async fn an_append_under_way_while_a_repair_runs_is_whole_or_told() {
             }
             let case = format!("{layout} {answers}");
             assert_eq!(bed.numbers().await.unwrap(), want, "{case}");
-            // The journal goes on, and is well.
+            // The journal continues without findings.
             bed.fill(&id(), &[2]).await;
             let numbers = bed.numbers().await.unwrap();
             assert_eq!(numbers.len(), want.len() + 2, "{case}");
@@ -50,9 +50,9 @@ async fn an_append_under_way_while_a_repair_runs_is_whole_or_told() {
     }
 }
 
-/// A repair stands still before it writes; others append and delete; and then it goes on.
+/// A repair stalls before it writes; others append and delete; then it resumes.
 #[tokio::test]
-async fn a_repair_that_stands_still_while_others_write_harms_nothing() {
+async fn a_repair_that_stalls_while_others_write_does_no_harm() {
     for layout in LayoutName::ALL {
         let bed = Bed::with(layout, &[1, 1, 3, 1, 1]).await;
         let old = bed.row(2).await;
@@ -79,9 +79,9 @@ async fn a_repair_that_stands_still_while_others_write_harms_nothing() {
     }
 }
 
-/// The high mark is mended only where it still is what was found.
+/// The high marker is repaired only if it is unchanged.
 #[tokio::test]
-async fn a_mark_that_others_raise_is_not_lowered() {
+async fn a_marker_that_others_raise_is_not_lowered() {
     let bed = Bed::with(LayoutName::Akka, &[1; 105]).await;
     let high = bed.get(super::mark("SH", 1)).await.unwrap();
     bed.put(high.clone().with("seq", 1_100u64)).await;

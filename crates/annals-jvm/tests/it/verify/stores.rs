@@ -1,4 +1,4 @@
-//! Snapshots and values that cannot be read, and items that are nobody's, in every table.
+//! Unreadable snapshots and values, and stray items, in every table.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn items_in(bed: &Bed, table: &TableSpec) -> Vec<Item> {
     all.try_collect().await.unwrap()
 }
 
-/// The first item of a table with the last bit of what it holds flipped.
+/// The first item of a table with the last bit of its payload flipped.
 async fn flip(bed: &Bed, table: &TableSpec) {
     let item = items_in(bed, table).await.remove(0);
     let names = ["c", "pay_data", "snapshot", "payload"].into_iter();
@@ -59,7 +59,7 @@ fn other() -> PersistenceId {
 }
 
 #[tokio::test]
-async fn snapshots_and_values_that_were_altered_are_found_and_left() {
+async fn altered_snapshots_and_values_are_found_and_kept() {
     for layout in LayoutName::ALL {
         let bed = Bed::new(layout).await;
         let tables = bed.settings.tables().unwrap();
@@ -88,7 +88,7 @@ async fn snapshots_and_values_that_were_altered_are_found_and_left() {
             }
         }
         assert_eq!(all(snapshots.verify(Some(&other()))).await, []);
-        // Nobody is given what was altered.
+        // Altered data is never returned.
         let newest = snapshots.load(&id(), annals::snapshot::Criteria::ALL).await;
         assert_eq!(newest.unwrap(), None, "{layout}");
         if let Some(states) = &states {
@@ -109,9 +109,9 @@ fn check(found: &[Finding], (of, number): (StoredKind, u64)) {
     assert!(matches!(finding.remedy, Remedy::Left(_)), "{finding:?}");
 }
 
-/// The deletion of a value leaves a mark, which is looked at too.
+/// The tombstone of a deleted value is checked too.
 #[tokio::test]
-async fn the_mark_of_a_deleted_value_is_covered() {
+async fn the_tombstone_of_a_deleted_value_is_checked() {
     for layout in [LayoutName::Annals, LayoutName::J5ik2o] {
         let bed = Bed::new(layout).await;
         let table = bed.settings.tables().unwrap().state.unwrap();
@@ -135,12 +135,12 @@ async fn the_mark_of_a_deleted_value_is_covered() {
             assert_eq!(found.len(), 1, "{layout} {found:?}");
             assert_eq!(found[0].problem, Problem::Unreadable);
         }
-        // No revision is used twice for it.
+        // No revision is reused.
         assert!(states.last(&id()).await.is_err(), "{layout}");
     }
 }
 
-/// An item that is nobody's, by its key.
+/// A stray item, by its key.
 fn nobodys(table: &TableSpec) -> Item {
     let mut item = Item::new().with("what", "is this?");
     for attribute in table.key().attributes() {
@@ -153,7 +153,7 @@ fn nobodys(table: &TableSpec) -> Item {
 }
 
 #[tokio::test]
-async fn items_that_are_nobodys_are_told_in_every_table() {
+async fn stray_items_are_found_in_every_table() {
     for layout in LayoutName::ALL {
         let bed = Bed::with(layout, &[1, 2]).await;
         let tables = bed.settings.tables().unwrap();
@@ -182,9 +182,9 @@ async fn items_that_are_nobodys_are_told_in_every_table() {
     }
 }
 
-/// On the `akka` layout journals share a table, and an event cannot stand behind its hundred.
+/// On the `akka` layout journals share a table, and an event cannot be outside its hundred.
 #[tokio::test]
-async fn another_journals_items_are_nobodys_strays() {
+async fn another_journals_items_are_not_strays() {
     let bed = Bed::with(LayoutName::Akka, &[1]).await;
     let mut settings = bed.settings.clone();
     settings.journal_name = "other-2".to_owned();
@@ -204,9 +204,9 @@ async fn another_journals_items_are_nobodys_strays() {
     assert_eq!(found[0].problem, Problem::Stray);
 }
 
-/// An id is verified also where what it is listed by is gone.
+/// An id is verified even if the item that lists it is lost.
 #[tokio::test]
-async fn ids_that_lost_what_they_are_listed_by_are_verified() {
+async fn unlisted_ids_are_verified() {
     for layout in LayoutName::ALL {
         let bed = Bed::with(layout, &[1, 1, 1]).await;
         bed.remove(&bed.row(1).await).await;

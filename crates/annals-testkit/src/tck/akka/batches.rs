@@ -1,4 +1,4 @@
-//! Atomic batches at the seams of hundreds, and batches that lack members.
+//! Atomic batches at the boundaries of hundreds, and incomplete batches.
 
 use super::stage::{
     Stage, after, append, append_singles, check, id, number, numbers, replay, text,
@@ -10,7 +10,7 @@ use annals_jvm::AnyLayout;
 use annals_jvm::settings::Gaps;
 
 /// PA1.
-pub(crate) async fn pa1_a_batch_that_comes_first_is_whole(setup: Setup) {
+pub(crate) async fn pa1_a_first_batch_is_complete(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 10).await;
     check(&setup, &numbers(&[1..=10]), 10).await;
@@ -22,33 +22,33 @@ async fn check_batch_at(setup: &Setup, first: u64, count: u64) {
     let padded = append(&journal, 0, first - 1).await;
     let last = append(&journal, padded, count).await;
     check(setup, &numbers(&[1..=last]), last).await;
-    // And the next one still finds its place, in a process that knows nothing.
+    // And a new process appends after it.
     append(&setup.journal().await, last, 1).await;
     check(setup, &numbers(&[1..=last + 1]), last + 1).await;
 }
 
 /// PA2.
-pub(crate) async fn pa2_a_batch_whose_last_member_begins_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa2_a_batch_whose_last_member_begins_a_hundred_is_complete(setup: Setup) {
     check_batch_at(&setup, 98, 3).await;
 }
 
 /// PA3.
-pub(crate) async fn pa3_a_batch_whose_middle_begins_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa3_a_batch_whose_middle_begins_a_hundred_is_complete(setup: Setup) {
     check_batch_at(&setup, 199, 3).await;
 }
 
 /// PA4.
-pub(crate) async fn pa4_a_batch_that_begins_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa4_a_batch_that_begins_a_hundred_is_complete(setup: Setup) {
     check_batch_at(&setup, 100, 3).await;
 }
 
 /// PA5.
-pub(crate) async fn pa5_a_batch_that_ends_a_hundred_is_whole(setup: Setup) {
+pub(crate) async fn pa5_a_batch_that_ends_a_hundred_is_complete(setup: Setup) {
     check_batch_at(&setup, 95, 5).await;
 }
 
 /// RC1.
-pub(crate) async fn rc1_appends_at_once_all_count_for_the_highest(setup: Setup) {
+pub(crate) async fn rc1_concurrent_appends_all_count_for_the_highest(setup: Setup) {
     for _ in 0..5 {
         let journal = setup.journal().await;
         journal.purge(&id()).await.expect("a purge");
@@ -56,7 +56,7 @@ pub(crate) async fn rc1_appends_at_once_all_count_for_the_highest(setup: Setup) 
         let appends = (0..20).map(|n| journal.append(&id, Expected::Any, text(n)));
         let appended = futures::future::try_join_all(appends).await;
         let mut firsts: Vec<u64> = appended
-            .expect("all land")
+            .expect("all succeed")
             .iter()
             .map(|a| a.first.get())
             .collect();
@@ -80,9 +80,9 @@ async fn with_holes(setup: &Setup) {
     }
 }
 
-/// RC2. Of batches that the JVM wrote; of one that we wrote and acknowledged a replay tells that
-/// members are lost, unless it is told to go on.
-pub(crate) async fn rc2_batches_that_lack_members_are_passed_over(setup: Setup) {
+/// RC2. For batches of the JVM; lost members of one that we acknowledged are an error, unless gaps
+/// are skipped.
+pub(crate) async fn rc2_incomplete_batches_are_skipped(setup: Setup) {
     with_holes(&setup).await;
     let told = replay(&setup.journal().await, Window::ALL).await;
     assert_eq!(told.expect_err("lost").kind(), ErrorKind::Corrupt);
@@ -99,9 +99,8 @@ fn skipping(setup: &Setup) -> Setup {
     }
 }
 
-/// RC3. Where the plugin leaves it out silently, a replay tells that an event is missing, unless it
-/// is told to go on.
-pub(crate) async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: Setup) {
+/// RC3. The plugin leaves it out silently; here a missing event is an error, unless gaps are skipped.
+pub(crate) async fn rc3_the_high_marker_shows_a_missing_event(setup: Setup) {
     with_holes(&setup).await;
     let journal = setup.journal().await;
     for n in 39..=100 {
@@ -128,7 +127,7 @@ pub(crate) async fn rc3_the_high_mark_knows_of_an_event_that_is_missing(setup: S
 }
 
 /// RC4.
-pub(crate) async fn rc4_a_batch_takes_the_place_of_another_ones_missing_end(setup: Setup) {
+pub(crate) async fn rc4_a_batch_uses_the_number_of_anothers_missing_last_member(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 4).await;
     append(&journal, 4, 3).await;
@@ -139,7 +138,7 @@ pub(crate) async fn rc4_a_batch_takes_the_place_of_another_ones_missing_end(setu
     check(&setup, &numbers(&[1..=4, 7..=9]), 9).await;
 }
 
-/// RC5, as the plugin leaves it: we take the number of the missing end.
+/// RC5, as the plugin leaves it: we use the number of the missing last member.
 pub(crate) async fn rc5_a_batch_inside_another_one_hides_it(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 4).await;
@@ -155,8 +154,8 @@ pub(crate) async fn rc5_a_batch_inside_another_one_hides_it(setup: Setup) {
     check(&setup, &numbers(&[1..=4, 6..=9]), 9).await;
 }
 
-/// Also where it lies across hundreds, or was deleted in part.
-pub(crate) async fn windows_that_cut_a_batch_show_their_part_of_it(setup: Setup) {
+/// Also across hundreds, or after a partial deletion.
+pub(crate) async fn windows_inside_a_batch_return_their_part_of_it(setup: Setup) {
     let journal = setup.journal().await;
     append(&journal, 0, 97).await;
     append(&journal, 97, 105).await;

@@ -1,11 +1,11 @@
-//! Deletions, as the plugin lists what they leave.
+//! Deletions, and the items they leave.
 
 use super::stage::{Stage, append, append_singles, check, id, number, numbers};
 use crate::tck::Setup;
 use annals::SequenceNumber;
 
-/// DL1 to DL6, which go on from one another.
-pub(crate) async fn dl1_to_dl6_deletions_move_the_low_mark_and_leave_nothing_to_read(setup: Setup) {
+/// DL1 to DL6, in sequence.
+pub(crate) async fn dl1_to_dl6_deletions_raise_the_low_marker_and_leave_no_events(setup: Setup) {
     let stage = Stage::of(&setup);
     let journal = setup.journal().await;
     journal.purge(&id()).await.expect("a purge");
@@ -38,7 +38,7 @@ pub(crate) async fn dl1_to_dl6_deletions_move_the_low_mark_and_leave_nothing_to_
     assert_eq!(stage.list().await, Default::default());
     let highest = setup.journal().await.highest(&id()).await;
     assert_eq!(highest.expect("highest"), None);
-    // Its numbers begin anew.
+    // Numbering restarts at 1.
     append(&setup.journal().await, 0, 1).await;
     let all = journal.delete_to(&id(), SequenceNumber::LAST).await;
     all.expect("a deletion");

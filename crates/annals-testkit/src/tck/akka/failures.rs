@@ -1,5 +1,4 @@
-//! What is told when something fails: that a table is missing, and what was asked of whom. On every
-//! layout, because every layout's operator reads it.
+//! Errors: a missing table, and the context of a failed request. On every layout.
 
 use std::error::Error as StdError;
 
@@ -14,13 +13,13 @@ use annals::{Error, ErrorKind, NewEvent, PersistenceId};
 
 properties! {
     fr1_a_missing_table_is_one_error_that_names_it_and_the_remedy,
-    fr2_the_journal_lives_on_when_its_table_comes_back,
+    fr2_the_journal_works_again_when_its_table_is_back,
     fr5_a_missing_table_is_named,
-    fr8_a_failed_put_tells_request_table_and_key,
-    fr9_a_failed_delete_tells_request_table_and_key,
-    fr10_a_failed_query_tells_request_table_and_key,
-    fr11_a_failed_batch_of_writes_tells_puts_from_deletes,
-    fr12_a_failed_batch_of_reads_tells_its_first_keys_and_how_many_more,
+    fr8_the_error_of_a_put_has_request_table_and_key,
+    fr9_the_error_of_a_delete_has_request_table_and_key,
+    fr10_the_error_of_a_query_has_request_table_and_key,
+    fr11_the_error_of_a_batch_of_writes_distinguishes_puts_and_deletes,
+    fr12_the_error_of_a_batch_of_reads_has_its_first_keys_and_their_number,
 }
 
 /// The journal's table, dropped.
@@ -30,14 +29,14 @@ async fn missing(setup: &Setup) -> TableSpec {
     table
 }
 
-/// What the operator reads: the error and its causes, a line each.
+/// The error and its causes, a line each.
 fn lines(error: &Error) -> Vec<String> {
     let first: &dyn StdError = error;
     let chain = std::iter::successors(Some(first), |&error| error.source());
     chain.map(ToString::to_string).collect()
 }
 
-/// One line alone says what is missing and what to do.
+/// Exactly one line says what is missing and what to do.
 fn check_missing(error: &Error, table: &TableSpec) {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
     let (lines, fact) = (lines(error), format!("table=`{}`", table.name()));
@@ -49,7 +48,7 @@ fn check_missing(error: &Error, table: &TableSpec) {
     assert_eq!(line.matches(&fact).count(), 1, "{line}");
 }
 
-/// FR1: whether opening finds out, or the first use.
+/// FR1: when opening, or at the first use.
 pub(crate) async fn fr1_a_missing_table_is_one_error_that_names_it_and_the_remedy(setup: Setup) {
     let table = missing(&setup).await;
     let (items, clock) = (setup.items.clone(), setup.clock.clone());
@@ -71,8 +70,8 @@ fn check_asked(error: &Error, asked: &str, id: &PersistenceId) {
     }
 }
 
-/// FR2: what failed says so, and the same handle goes on.
-pub(crate) async fn fr2_the_journal_lives_on_when_its_table_comes_back(setup: Setup) {
+/// FR2: calls fail with an error, and the same handle works again.
+pub(crate) async fn fr2_the_journal_works_again_when_its_table_is_back(setup: Setup) {
     let journal = setup.journal().await;
     let table = missing(&setup).await;
     let failed = journal.highest(&id()).await.expect_err("no table");
@@ -108,7 +107,7 @@ pub(crate) async fn fr5_a_missing_table_is_named(setup: Setup) {
     }
 }
 
-/// Checks that the error ends with what was asked, and tells nothing else of the items.
+/// Checks that the error ends with the request, and contains no data of the items.
 fn check_told(error: &Error, table: &TableSpec, request: &str, keys: &str) {
     check_missing(error, table);
     let told = lines(error).join(" <- ");
@@ -118,7 +117,7 @@ fn check_told(error: &Error, table: &TableSpec, request: &str, keys: &str) {
     assert!(!format!("{told} {error:?}").contains(SECRET), "{told}");
 }
 
-/// What no error may tell.
+/// Data that no error may contain.
 const SECRET: &str = "confidential";
 
 fn part(key_type: KeyType, n: u64) -> KeyPart {
@@ -146,7 +145,7 @@ fn item(table: &TableSpec, n: u64) -> Item {
 }
 
 /// FR8.
-pub(crate) async fn fr8_a_failed_put_tells_request_table_and_key(setup: Setup) {
+pub(crate) async fn fr8_the_error_of_a_put_has_request_table_and_key(setup: Setup) {
     let table = missing(&setup).await;
     let put = setup.items.put(&table, item(&table, 7), Condition::Absent);
     let failed = Error::from(put.await.expect_err("no table"));
@@ -155,7 +154,7 @@ pub(crate) async fn fr8_a_failed_put_tells_request_table_and_key(setup: Setup) {
 }
 
 /// FR9.
-pub(crate) async fn fr9_a_failed_delete_tells_request_table_and_key(setup: Setup) {
+pub(crate) async fn fr9_the_error_of_a_delete_has_request_table_and_key(setup: Setup) {
     let table = missing(&setup).await;
     let items = &setup.items;
     let deleted = items.delete(&table, key(&table, 7), Condition::Always);
@@ -165,7 +164,7 @@ pub(crate) async fn fr9_a_failed_delete_tells_request_table_and_key(setup: Setup
 }
 
 /// FR10.
-pub(crate) async fn fr10_a_failed_query_tells_request_table_and_key(setup: Setup) {
+pub(crate) async fn fr10_the_error_of_a_query_has_request_table_and_key(setup: Setup) {
     let table = missing(&setup).await;
     let partition = key(&table, 7).partition;
     let query = Query::of(partition.clone());
@@ -176,7 +175,9 @@ pub(crate) async fn fr10_a_failed_query_tells_request_table_and_key(setup: Setup
 }
 
 /// FR11.
-pub(crate) async fn fr11_a_failed_batch_of_writes_tells_puts_from_deletes(setup: Setup) {
+pub(crate) async fn fr11_the_error_of_a_batch_of_writes_distinguishes_puts_and_deletes(
+    setup: Setup,
+) {
     let table = missing(&setup).await;
     let puts = (1..=2).map(|n| Write::Put(item(&table, n)));
     let deletes = (3..=3).map(|n| Write::Delete(key(&table, n)));
@@ -188,7 +189,7 @@ pub(crate) async fn fr11_a_failed_batch_of_writes_tells_puts_from_deletes(setup:
 }
 
 /// FR12.
-pub(crate) async fn fr12_a_failed_batch_of_reads_tells_its_first_keys_and_how_many_more(
+pub(crate) async fn fr12_the_error_of_a_batch_of_reads_has_its_first_keys_and_their_number(
     setup: Setup,
 ) {
     let table = missing(&setup).await;

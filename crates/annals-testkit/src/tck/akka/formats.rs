@@ -1,4 +1,4 @@
-//! What cannot be stored, and both generations of what can.
+//! Items that are too large, and both generations of the format.
 
 use futures::TryStreamExt;
 
@@ -16,7 +16,7 @@ use annals_jvm::settings::Format;
 const BYTES_MAX: usize = 400_000;
 
 /// FR6: an event, a large one, an event, one with a large one, an event.
-pub(crate) async fn fr6_too_large_an_event_is_refused_and_takes_no_number(setup: Setup) {
+pub(crate) async fn fr6_an_oversized_event_is_rejected_and_uses_no_number(setup: Setup) {
     let journal = setup.journal().await;
     let large = || NewEvent::new(Codec::Bytes, vec![0; BYTES_MAX]);
     for (last, refused) in [(0, vec![large()]), (1, vec![text(2), large()])] {
@@ -28,7 +28,7 @@ pub(crate) async fn fr6_too_large_an_event_is_refused_and_takes_no_number(setup:
     }
     append(&journal, 2, 1).await;
     check(&setup, &[1, 2, 3], 3).await;
-    // The most there may be, by the plugin's own count (§1.5 of its description).
+    // The maximum size, as the plugin calculates it (§1.5 of its description).
     let overhead = ID.len() + "journal".len() + 26 + 1 + ID.len() + 1 + 36;
     for (bytes, is_stored) in [
         (BYTES_MAX - overhead + 1, false),
@@ -86,7 +86,7 @@ pub(crate) async fn fb2_fb3_serializers_mix(setup: Setup) {
             2 => NewEvent::new(Codec::Json, format!(r#"{{"n":{n}}}"#)).manifest("com.acme.Added"),
             _ => NewEvent::new(Codec::Bytes, vec![n; 9]),
         })
-        // Manifests that look like others, and that the serializer has no place for.
+        // Ambiguous manifests, and manifests that the serializer cannot store.
         .zip(["", "A#2", "A#2#3", "#", "M"].into_iter().cycle())
         .map(
             |(event, manifest)| match event.manifest.is_empty() || manifest.is_empty() {
@@ -114,8 +114,8 @@ pub(crate) async fn fb2_fb3_serializers_mix(setup: Setup) {
     );
 }
 
-/// FB4: it fails before anything is sent, and the snapshot that was there stays.
-pub(crate) async fn fb4_too_large_a_snapshot_is_refused(setup: Setup) {
+/// FB4: it fails before a request is sent, and the stored snapshot stays.
+pub(crate) async fn fb4_an_oversized_snapshot_is_rejected(setup: Setup) {
     let (items, clock) = (setup.items.clone(), setup.clock.clone());
     let store = store(items, clock, setup.random.clone());
     let snapshots = setup.settings.snapshots(&store);
@@ -132,8 +132,8 @@ pub(crate) async fn fb4_too_large_a_snapshot_is_refused(setup: Setup) {
     assert_eq!(found.payload, state(10));
 }
 
-/// Whichever is written, both are read.
-pub(crate) async fn both_generations_stand_in_one_history(setup: Setup) {
+/// Both are read, whichever is written.
+pub(crate) async fn both_generations_are_read_in_one_history(setup: Setup) {
     let first = Setup {
         settings: AnyLayout {
             format: Format::A,

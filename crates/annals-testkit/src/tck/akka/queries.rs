@@ -10,7 +10,7 @@ use annals::items::{Condition, IndexSpec, Key, KeyAttribute, KeySchema, Projecti
 use annals::journal::Expected;
 use annals::{NewEvent, PersistenceId, SequenceNumber};
 
-/// Makes the journal's table anew, with the plugin's index: over numbers, or over numbers and
+/// Recreates the journal's table with the plugin's index: over numbers, or over numbers and
 /// partitions.
 async fn index(setup: &Setup, is_sorted: bool) {
     let key = KeySchema::new(KeyAttribute::number("num"));
@@ -27,8 +27,8 @@ async fn index(setup: &Setup, is_sorted: bool) {
     created.expect("a table");
 }
 
-/// So many ids with a batch of six events each. One is deleted by us; one as the plugin deletes;
-/// and there is one of another journal in the same table.
+/// Ids with a batch of six events each. One is deleted by us, one as the plugin deletes, and another
+/// journal has one in the same table.
 async fn check(setup: &Setup, count: usize) {
     let journal = setup.journal().await;
     let ids: Vec<PersistenceId> = (0..count)
@@ -57,7 +57,7 @@ async fn check(setup: &Setup, count: usize) {
     let found: BTreeSet<_> = found.into_iter().collect();
     assert_eq!(found, ids.iter().cloned().collect());
     assert_eq!(listed("query-01").await.expect("ids").len(), 10);
-    // Behind one that is there, behind one that is not, behind the last, and all.
+    // After an existing id, after a missing one, after the last, and all.
     let absent: PersistenceId = "query-019-more".parse().expect("an id");
     for (after, want) in [
         (ids.get(19), &ids[20..]),
@@ -71,7 +71,7 @@ async fn check(setup: &Setup, count: usize) {
     }
 }
 
-/// QY1, on a table as it is made at first.
+/// QY1, on a table without the index.
 pub(crate) async fn qy1_ids_are_found_by_scan(setup: Setup) {
     check(&setup, 101).await;
 }
@@ -82,7 +82,7 @@ pub(crate) async fn qy1_ids_are_found_through_the_index_of_numbers(setup: Setup)
     check(&setup, 101).await;
 }
 
-/// QY2: in order, behind an id, on every kind of table (`check`).
+/// QY2: in order, after an id, on every kind of table (`check`).
 pub(crate) async fn qy2_ids_are_found_in_order_through_the_index_of_numbers_and_partitions(
     setup: Setup,
 ) {

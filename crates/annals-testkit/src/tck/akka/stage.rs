@@ -1,4 +1,4 @@
-//! The journal's table as the plugin sees it: items by key, marks and numbers.
+//! The journal's table as the plugin sees it: items by key, markers and numbers.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn number(n: u64) -> SequenceNumber {
     SequenceNumber::new(n).expect("a sequence number")
 }
 
-/// What a writer believes that has seen everything up to `n`.
+/// The expectation of a writer that has read everything up to `n`.
 pub(super) fn after(n: u64) -> Expected {
     SequenceNumber::new(n).map_or(Expected::Empty, Expected::Last)
 }
@@ -34,7 +34,7 @@ pub(super) fn text(n: u64) -> NewEvent {
     NewEvent::new(Codec::Text, format!("a-{n:04}"))
 }
 
-/// What `ListAll` of the plugin lists: low marks, high marks, numbers.
+/// The result of the plugin's `ListAll`: low markers, high markers, numbers.
 pub(super) type Listed = (BTreeSet<u64>, BTreeSet<u64>, Vec<u64>);
 
 /// The table of a set-up.
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         got.expect("an item").items.pop().flatten()
     }
 
-    /// What is stored of the id, without emptied items.
+    /// The items of the id, without emptied ones.
     pub(super) async fn list(&self) -> Listed {
         let [low, high] = ["SL", "SH"]
             .map(|mark| (0..SHARDS).map(move |shard| format!("journal-{mark}-{ID}-{shard}")));
@@ -117,7 +117,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Appends `count` events behind `last`; answers the last number.
+/// Appends `count` events after `last`; returns the last number.
 pub(super) async fn append(journal: &Journal, last: u64, count: u64) -> u64 {
     let events: Vec<NewEvent> = (last + 1..=last + count).map(text).collect();
     let appended = journal.append(&id(), after(last), events).await;
@@ -126,7 +126,7 @@ pub(super) async fn append(journal: &Journal, last: u64, count: u64) -> u64 {
     appended.last.get()
 }
 
-/// Appends `count` events behind `last`, one by one; answers the last number.
+/// Appends `count` events after `last`, one by one; returns the last number.
 pub(super) async fn append_singles(journal: &Journal, last: u64, count: u64) -> u64 {
     for n in last..last + count {
         append(journal, n, 1).await;
@@ -134,7 +134,7 @@ pub(super) async fn append_singles(journal: &Journal, last: u64, count: u64) -> 
     last + count
 }
 
-/// The numbers that a replay brings, whose payloads must fit them.
+/// The numbers of a replay, whose payloads must match.
 pub(super) async fn replay(journal: &Journal, window: Window) -> annals::Result<Vec<u64>> {
     let events: Vec<Event> = journal.replay(&id(), window).try_collect().await?;
     for event in &events {
@@ -147,7 +147,7 @@ pub(super) async fn replay(journal: &Journal, window: Window) -> annals::Result<
         .collect())
 }
 
-/// Checks what a process that has just started replays, and the highest number.
+/// Checks the replay and the highest number of a new process.
 pub(super) async fn check(setup: &Setup, want: &[u64], highest: u64) {
     let journal = setup.journal().await;
     let found = replay(&journal, Window::ALL).await.expect("a replay");

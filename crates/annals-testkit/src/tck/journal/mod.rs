@@ -14,41 +14,41 @@ properties! {
     j1_replays_all_events,
     j2_replays_from_a_number,
     j3_replays_to_a_number,
-    j4_replays_at_most_so_many,
+    j4_replays_at_most_the_maximum,
     j5_replays_a_window,
-    j6_replays_a_window_and_at_most_so_many,
+    j6_replays_a_window_with_a_maximum,
     j7_replays_one_event,
     j8_replays_one_event_of_a_window,
-    j9_replays_nothing_where_none_are_wanted,
-    j10_replays_nothing_where_the_window_ends_before_it_begins,
+    j9_replays_nothing_with_a_maximum_of_zero,
+    j10_replays_nothing_of_a_reversed_window,
     j11_replays_nothing_of_an_unknown_id,
     j12_does_not_replay_deleted_events,
     j13_keeps_the_highest_number_after_a_deletion,
-    j14_keeps_the_highest_number_when_all_is_deleted,
-    j15_replays_what_is_left_from_inside_the_deleted,
-    j16_replays_nothing_of_a_window_inside_the_deleted,
-    j17_replays_nothing_of_a_window_that_ends_with_the_deleted,
-    j18_replays_the_visible_half_of_a_batch_that_the_window_cuts,
-    j19_replays_from_right_behind_the_deleted,
-    j20_refuses_what_cannot_be_stored_and_stores_the_rest,
+    j14_keeps_the_highest_number_when_all_events_are_deleted,
+    j15_replays_the_rest_of_a_window_that_starts_in_deleted_events,
+    j16_replays_nothing_of_a_window_inside_deleted_events,
+    j17_replays_nothing_of_a_window_that_ends_with_deleted_events,
+    j18_replays_the_part_of_a_batch_that_is_in_the_window,
+    j19_replays_from_right_after_deleted_events,
+    j20_rejects_an_oversized_append_and_stores_the_others,
     j21_carries_codec_and_manifest,
     j22_carries_metadata,
     an_append_of_nothing_is_invalid,
-    an_append_behind_any_takes_the_next_numbers,
+    an_append_without_expectation_gets_the_next_numbers,
     an_expected_number_past_the_end_is_a_conflict_and_leaves_no_gap,
     an_expected_number_inside_a_batch_is_a_conflict,
-    of_two_writers_one_wins_and_the_other_is_shown_its_events,
-    an_append_whose_answer_was_lost_is_recognised,
-    the_numbers_of_deleted_events_are_never_used_again,
+    of_two_writers_one_wins_and_the_other_gets_its_events,
+    an_append_whose_response_was_lost_is_recognised,
+    the_numbers_of_deleted_events_are_never_reused,
     a_deletion_inside_a_batch_hides_its_first_half,
     a_deletion_repeated_or_smaller_changes_nothing,
-    ids_are_listed_once_also_when_all_is_deleted,
+    ids_are_listed_once_even_if_all_events_are_deleted,
     ids_are_listed_page_by_page,
-    any_text_is_an_id_of_its_own,
-    events_are_carried_whole,
-    a_large_append_is_whole,
-    a_long_history_has_no_seams,
-    following_brings_what_comes,
+    any_text_is_a_distinct_id,
+    events_keep_all_their_fields,
+    a_large_append_is_atomic,
+    a_long_history_is_continuous,
+    following_delivers_new_events,
 }
 
 const ID: &str = "p|1";
@@ -99,7 +99,7 @@ async fn replay(journal: &Journal, window: Window) -> Vec<u64> {
         .collect()
 }
 
-/// Replays as the process that wrote does, and as one that has just started does.
+/// Replays in the process that wrote, and in a new one.
 async fn check(setup: &Setup, journal: &Journal, window: (u64, u64, u64), want: &[u64]) {
     let (from, to, max) = window;
     let to = SequenceNumber::new(to).unwrap_or(SequenceNumber::LAST);
@@ -136,7 +136,7 @@ pub(crate) async fn j3_replays_to_a_number(setup: Setup) {
 }
 
 /// J4.
-pub(crate) async fn j4_replays_at_most_so_many(setup: Setup) {
+pub(crate) async fn j4_replays_at_most_the_maximum(setup: Setup) {
     check_five(&setup, (1, END, 3), &[1, 2, 3]).await;
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn j5_replays_a_window(setup: Setup) {
 }
 
 /// J6.
-pub(crate) async fn j6_replays_a_window_and_at_most_so_many(setup: Setup) {
+pub(crate) async fn j6_replays_a_window_with_a_maximum(setup: Setup) {
     check_five(&setup, (2, 5, 2), &[2, 3]).await;
 }
 
@@ -161,12 +161,12 @@ pub(crate) async fn j8_replays_one_event_of_a_window(setup: Setup) {
 }
 
 /// J9.
-pub(crate) async fn j9_replays_nothing_where_none_are_wanted(setup: Setup) {
+pub(crate) async fn j9_replays_nothing_with_a_maximum_of_zero(setup: Setup) {
     check_five(&setup, (1, END, 0), &[]).await;
 }
 
 /// J10.
-pub(crate) async fn j10_replays_nothing_where_the_window_ends_before_it_begins(setup: Setup) {
+pub(crate) async fn j10_replays_nothing_of_a_reversed_window(setup: Setup) {
     check_five(&setup, (3, 2, END), &[]).await;
 }
 
@@ -204,7 +204,7 @@ pub(crate) async fn j13_keeps_the_highest_number_after_a_deletion(setup: Setup) 
 }
 
 /// J14.
-pub(crate) async fn j14_keeps_the_highest_number_when_all_is_deleted(setup: Setup) {
+pub(crate) async fn j14_keeps_the_highest_number_when_all_events_are_deleted(setup: Setup) {
     let journal = five(&setup).await;
     journal
         .delete_to(&id(), SequenceNumber::LAST)
@@ -222,25 +222,25 @@ pub(crate) async fn j14_keeps_the_highest_number_when_all_is_deleted(setup: Setu
 }
 
 /// J15.
-pub(crate) async fn j15_replays_what_is_left_from_inside_the_deleted(setup: Setup) {
+pub(crate) async fn j15_replays_the_rest_of_a_window_that_starts_in_deleted_events(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (3, END, END), &[4, 5]).await;
 }
 
 /// J16.
-pub(crate) async fn j16_replays_nothing_of_a_window_inside_the_deleted(setup: Setup) {
+pub(crate) async fn j16_replays_nothing_of_a_window_inside_deleted_events(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, 2, END), &[]).await;
 }
 
 /// J17.
-pub(crate) async fn j17_replays_nothing_of_a_window_that_ends_with_the_deleted(setup: Setup) {
+pub(crate) async fn j17_replays_nothing_of_a_window_that_ends_with_deleted_events(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, 3, END), &[]).await;
 }
 
 /// J18.
-pub(crate) async fn j18_replays_the_visible_half_of_a_batch_that_the_window_cuts(setup: Setup) {
+pub(crate) async fn j18_replays_the_part_of_a_batch_that_is_in_the_window(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (1, 4, END), &[4]).await;
     check(&setup, &journal, (5, END, END), &[5]).await;
@@ -251,13 +251,13 @@ pub(crate) async fn j18_replays_the_visible_half_of_a_batch_that_the_window_cuts
 }
 
 /// J19.
-pub(crate) async fn j19_replays_from_right_behind_the_deleted(setup: Setup) {
+pub(crate) async fn j19_replays_from_right_after_deleted_events(setup: Setup) {
     let journal = three_deleted(&setup).await;
     check(&setup, &journal, (4, END, END), &[4, 5]).await;
 }
 
-/// J20: here it is an append of more than one append may hold.
-pub(crate) async fn j20_refuses_what_cannot_be_stored_and_stores_the_rest(setup: Setup) {
+/// J20: here an append that is too large.
+pub(crate) async fn j20_rejects_an_oversized_append_and_stores_the_others(setup: Setup) {
     let journal = five(&setup).await;
     let after = |n| Expected::Last(number(n));
     journal

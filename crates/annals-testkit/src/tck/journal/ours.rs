@@ -1,4 +1,4 @@
-//! The journal's properties that no kit asks for.
+//! The journal's properties that no kit has.
 
 use futures::TryStreamExt;
 
@@ -21,7 +21,7 @@ pub(crate) async fn an_append_of_nothing_is_invalid(setup: Setup) {
 }
 
 /// From the first on.
-pub(crate) async fn an_append_behind_any_takes_the_next_numbers(setup: Setup) {
+pub(crate) async fn an_append_without_expectation_gets_the_next_numbers(setup: Setup) {
     for n in 1..=4 {
         let journal = setup.journal().await;
         let appended = journal
@@ -43,7 +43,7 @@ fn assert_conflict(outcome: Result<annals::journal::Appended, AppendError>) -> V
     }
 }
 
-/// Nor does it on an id that has none at all.
+/// Also of an id without events.
 pub(crate) async fn an_expected_number_past_the_end_is_a_conflict_and_leaves_no_gap(setup: Setup) {
     let journal = five(&setup).await;
     for journal in [journal, setup.journal().await] {
@@ -63,7 +63,7 @@ pub(crate) async fn an_expected_number_past_the_end_is_a_conflict_and_leaves_no_
     }
 }
 
-/// Its successor would split the batch.
+/// It would split the batch.
 pub(crate) async fn an_expected_number_inside_a_batch_is_a_conflict(setup: Setup) {
     let journal = five(&setup).await;
     for journal in [journal, setup.journal().await] {
@@ -81,8 +81,8 @@ pub(crate) async fn an_expected_number_inside_a_batch_is_a_conflict(setup: Setup
     }
 }
 
-/// So that it can go on without reading.
-pub(crate) async fn of_two_writers_one_wins_and_the_other_is_shown_its_events(setup: Setup) {
+/// So that it can continue without reading.
+pub(crate) async fn of_two_writers_one_wins_and_the_other_gets_its_events(setup: Setup) {
     let journal = five(&setup).await;
     let other = setup.journal().await;
     assert_eq!(replay(&other, Window::ALL).await.len(), 5);
@@ -112,7 +112,7 @@ pub(crate) async fn of_two_writers_one_wins_and_the_other_is_shown_its_events(se
 }
 
 /// Also by another process, and not mistaken for one with another token.
-pub(crate) async fn an_append_whose_answer_was_lost_is_recognised(setup: Setup) {
+pub(crate) async fn an_append_whose_response_was_lost_is_recognised(setup: Setup) {
     let journal = five(&setup).await;
     let append = Append::of(vec![text("a-6"), text("a-7")]).token(journal.token());
     let first = journal
@@ -135,8 +135,8 @@ pub(crate) async fn an_append_whose_answer_was_lost_is_recognised(setup: Setup) 
     assert_eq!(replay(&journal, Window::ALL).await, [1, 2, 3, 4, 5, 6, 7]);
 }
 
-/// Not even by a writer that believes what was true before the deletion.
-pub(crate) async fn the_numbers_of_deleted_events_are_never_used_again(setup: Setup) {
+/// Not even by a writer with the state before the deletion.
+pub(crate) async fn the_numbers_of_deleted_events_are_never_reused(setup: Setup) {
     let journal = five(&setup).await;
     let frozen = setup.journal().await;
     assert_eq!(replay(&frozen, Window::ALL).await.len(), 5);
@@ -163,7 +163,7 @@ pub(crate) async fn the_numbers_of_deleted_events_are_never_used_again(setup: Se
     assert_eq!(replay(&setup.journal().await, Window::ALL).await, [6]);
 }
 
-/// And its payload is gone for every reader.
+/// For every reader.
 pub(crate) async fn a_deletion_inside_a_batch_hides_its_first_half(setup: Setup) {
     let journal = five(&setup).await;
     journal
@@ -180,7 +180,7 @@ pub(crate) async fn a_deletion_inside_a_batch_hides_its_first_half(setup: Setup)
     assert_eq!(appended.expect("an append").first, number(6));
 }
 
-/// Nor does one of an id that is not there.
+/// Nor does one of an unknown id.
 pub(crate) async fn a_deletion_repeated_or_smaller_changes_nothing(setup: Setup) {
     let journal = five(&setup).await;
     let unknown: PersistenceId = "unknown".parse().expect("an id");
@@ -198,8 +198,8 @@ pub(crate) async fn a_deletion_repeated_or_smaller_changes_nothing(setup: Setup)
     assert_eq!(journal.highest(&unknown).await.expect("highest"), None);
 }
 
-/// And by their beginning.
-pub(crate) async fn ids_are_listed_once_also_when_all_is_deleted(setup: Setup) {
+/// Also by prefix.
+pub(crate) async fn ids_are_listed_once_even_if_all_events_are_deleted(setup: Setup) {
     let journal = setup.journal().await;
     let ids = ["a|1", "a|2", "b|1", "0:a", "p:x:y"];
     for id in ids {
@@ -226,7 +226,7 @@ pub(crate) async fn ids_are_listed_once_also_when_all_is_deleted(setup: Setup) {
     }
 }
 
-/// Pages of ids have each id once, whatever their keys look like, and the last one may be gone.
+/// Pages of ids have each id once, and the last id of a page may be purged.
 pub(crate) async fn ids_are_listed_page_by_page(setup: Setup) {
     let journal = setup.journal().await;
     let ids = ["a!-0", "a-0", "a-1", "a-1!", "a-1|", "b-0", "é-0"];
@@ -251,9 +251,9 @@ pub(crate) async fn ids_are_listed_page_by_page(setup: Setup) {
     assert_eq!(rest, &all[3..], "after one that is purged");
 }
 
-/// However much it looks like a key of ours. Where ids can have no key, or one that is another's,
-/// they are refused, and nothing of the others changes.
-pub(crate) async fn any_text_is_an_id_of_its_own(setup: Setup) {
+/// Even if it looks like one of our keys. Ids without a key, or with another id's key, are rejected
+/// without an effect on others.
+pub(crate) async fn any_text_is_a_distinct_id(setup: Setup) {
     let long = "x".repeat(annals::PERSISTENCE_ID_BYTES_MAX);
     let ids = [
         "a",
@@ -287,7 +287,7 @@ pub(crate) async fn any_text_is_an_id_of_its_own(setup: Setup) {
             Ok(_) => kept.push((text_of, id)),
             Err(error) => {
                 let error = Error::from(error);
-                assert!(!has_keys_for_all, "an id of its own: {error:?}");
+                assert!(!has_keys_for_all, "a distinct id: {error:?}");
                 assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
             }
         }
@@ -304,8 +304,8 @@ pub(crate) async fn any_text_is_an_id_of_its_own(setup: Setup) {
     }
 }
 
-/// Payload, codec, manifest, schema, tags, metadata, time, token, cause and what it belongs to.
-pub(crate) async fn events_are_carried_whole(setup: Setup) {
+/// Payload, codec, manifest, schema, tags, metadata, time, token, causation and correlation.
+pub(crate) async fn events_keep_all_their_fields(setup: Setup) {
     let journal = setup.journal().await;
     let payloads: [(Codec, &[u8]); 6] = [
         (Codec::Bytes, &[0, 1, 255]),
@@ -352,8 +352,8 @@ pub(crate) async fn events_are_carried_whole(setup: Setup) {
     }
 }
 
-/// More than an item holds, of events that do not compress; and cut by windows and deletions.
-pub(crate) async fn a_large_append_is_whole(setup: Setup) {
+/// Larger than an item, incompressible; with windows and deletions that end inside it.
+pub(crate) async fn a_large_append_is_atomic(setup: Setup) {
     let journal = setup.journal().await;
     let noise = |n: u64| -> Vec<u8> {
         let random = annals::Random::seeded(n);
@@ -406,8 +406,8 @@ pub(crate) async fn a_large_append_is_whole(setup: Setup) {
     check(Window::ALL, &[7]).await;
 }
 
-/// Wherever a layout divides it: at thousands, or inside a batch that is longer.
-pub(crate) async fn a_long_history_has_no_seams(setup: Setup) {
+/// Across the partitions of a layout, also inside a longer batch.
+pub(crate) async fn a_long_history_is_continuous(setup: Setup) {
     let journal = setup.journal().await;
     let mut last = 0u64;
     for count in [998, 1, 1, 1, 999, 2_500, 3] {
@@ -452,8 +452,8 @@ pub(crate) async fn a_long_history_has_no_seams(setup: Setup) {
     }
 }
 
-/// In order, without a seam, until it is dropped.
-pub(crate) async fn following_brings_what_comes(setup: Setup) {
+/// In order and without gaps, until it is dropped.
+pub(crate) async fn following_delivers_new_events(setup: Setup) {
     let journal = five(&setup).await;
     let mut followed = setup.journal().await.follow(&id(), number(4));
     let mut numbers = Vec::new();

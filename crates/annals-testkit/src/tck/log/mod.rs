@@ -1,4 +1,4 @@
-//! The properties of the time-ordered log, on every store: what each is checked on.
+//! The properties of the time-ordered log, on every store: their setup.
 
 pub(crate) mod playing;
 pub(crate) mod storing;
@@ -16,7 +16,7 @@ use annals::log::{Log, LogEvent, Playback, Record, Span, SweepReport, Time};
 use annals::settings::LogSettings;
 use annals::store::Store;
 
-/// A log with tables and a clock of its own.
+/// A log with its own tables and clock.
 #[derive(Clone, Debug)]
 struct Stage {
     setup: Setup,
@@ -30,7 +30,7 @@ fn time(text: &str) -> Time {
     text.parse().expect("a time")
 }
 
-/// So many milliseconds after the start.
+/// A time this many milliseconds after the start.
 fn at(ms: u64) -> Time {
     Time::from_ms(time(START).ms() + ms).expect("a time")
 }
@@ -47,7 +47,7 @@ fn numbered(id: &str, ms: u64) -> Record {
     record(id, ms, &json!({"id": id}))
 }
 
-/// Acts on a log whose tables are dropped afterwards.
+/// Runs a check on a log whose tables are dropped afterwards.
 async fn on_stage<F>(setup: Setup, settings: LogSettings, act: impl FnOnce(Stage) -> F)
 where
     F: Future<Output = ()> + Send,
@@ -82,7 +82,7 @@ where
 }
 
 impl Stage {
-    /// The same tables by other settings.
+    /// The same tables with other settings.
     async fn reopened(&self, alter: impl FnOnce(&mut LogSettings)) -> Log {
         let mut settings = self.settings.clone();
         alter(&mut settings);
@@ -109,7 +109,7 @@ impl Stage {
         all.try_collect::<Vec<Item>>().await.expect("a scan").len()
     }
 
-    /// Takes the mark away that says the index is complete, as in a table of the original.
+    /// Removes the flag that the index is complete, as in a table of the original.
     async fn forget_index(&self) {
         let key = Key::new("annals#log").sorted("indexed");
         let table = &self.log.tables().event;

@@ -1,4 +1,4 @@
-//! How events are read: all of a span, in one order, and none too early.
+//! Playback: all events of a span, in order, and none too early.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use annals::{Clock, ErrorKind};
 properties! {
     events_are_played_back_by_time_and_then_by_id,
     a_span_is_half_open_at_milliseconds,
-    slots_that_are_spread_are_merged,
-    slots_that_were_spread_otherwise_are_read_too,
+    parts_of_slots_are_merged,
+    slots_with_another_number_of_parts_are_read_too,
     a_slot_of_many_pages_is_read_to_its_end,
-    years_without_events_are_passed_over,
+    years_without_events_are_skipped,
     a_table_without_an_index_is_walked_and_then_linked,
-    links_are_believed_only_where_they_are_trusted,
-    a_follower_stays_behind_the_horizon,
-    a_reader_goes_on_behind_its_place,
+    links_are_used_only_if_the_index_is_complete,
+    a_follower_does_not_pass_the_horizon,
+    a_reader_resumes_after_its_position,
     a_playback_keeps_its_pace,
 }
 
-/// Whatever order they came in; the data is the same.
+/// Whatever order they were ingested in; with the same data.
 pub(crate) async fn events_are_played_back_by_time_and_then_by_id(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let mut want = Vec::new();
         for n in 0..60u64 {
-            // Several to a millisecond, over slots, hours and days.
+            // Several per millisecond, over slots, hours and days.
             let ms = (n / 4) * 7_211_399;
             want.push((at(ms), format!("e{:02}", (n * 37) % 60)));
         }
@@ -59,7 +59,7 @@ pub(crate) async fn events_are_played_back_by_time_and_then_by_id(setup: Setup) 
     .await;
 }
 
-/// The start belongs to it, the end does not, and neither need be the boundary of a slot.
+/// The start is included, the end is not, and neither needs to be a boundary of a slot.
 pub(crate) async fn a_span_is_half_open_at_milliseconds(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let times = [0, 1, 499, 500, 501, 999, 1_000, 1_001, 5_000];
@@ -99,8 +99,8 @@ fn many(count: u64) -> (Vec<Record>, Vec<String>) {
     (records.collect(), (0..count).map(id).collect())
 }
 
-/// In one order, whatever part an event stands in.
-pub(crate) async fn slots_that_are_spread_are_merged(setup: Setup) {
+/// In one order, whatever part an event is in.
+pub(crate) async fn parts_of_slots_are_merged(setup: Setup) {
     on_stage(setup, spread(4), |stage| async move {
         let (records, want) = many(200);
         stage.fill(records).await;
@@ -124,8 +124,8 @@ pub(crate) async fn slots_that_are_spread_are_merged(setup: Setup) {
     .await;
 }
 
-/// And what a sweep stored by another setting before it died is not doubled.
-pub(crate) async fn slots_that_were_spread_otherwise_are_read_too(setup: Setup) {
+/// And an event that a sweep with another setting stored before it crashed is not duplicated.
+pub(crate) async fn slots_with_another_number_of_parts_are_read_too(setup: Setup) {
     on_stage(setup, spread(3), |stage| async move {
         let (records, want) = many(90);
         stage.fill(records[..60].to_vec()).await;
@@ -159,8 +159,8 @@ pub(crate) async fn a_slot_of_many_pages_is_read_to_its_end(setup: Setup) {
     .await;
 }
 
-/// It takes no time to find the next event.
-pub(crate) async fn years_without_events_are_passed_over(setup: Setup) {
+/// Finding the next event is fast.
+pub(crate) async fn years_without_events_are_skipped(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let times = ["1970-01-01T00:00:00Z", START, "2999-12-31T23:59:59.999Z"];
         let records = times.iter().zip(["a", "b", "c"]).map(|(text, id)| {
@@ -194,7 +194,7 @@ pub(crate) async fn a_table_without_an_index_is_walked_and_then_linked(setup: Se
         assert_eq!((report.slots, report.linked, report.unknown), (3, 2, 0));
         let again = log.link(Span::ALL).await.expect("a link");
         assert_eq!((again.read, again.slots, again.linked), (3, 3, 0));
-        // All of time can be asked for now.
+        // A playback can span all of time now.
         assert_eq!(ids(&log, Span::ALL).await, ["a", "b", "c"]);
         let key = Key::new(at(0).to_string()).sorted("a");
         let got = stage.setup.items.get(&log.tables().event, vec![key]).await;
@@ -210,8 +210,8 @@ pub(crate) async fn a_table_without_an_index_is_walked_and_then_linked(setup: Se
     .await;
 }
 
-/// A link that a later event made wrong leads past it.
-pub(crate) async fn links_are_believed_only_where_they_are_trusted(setup: Setup) {
+/// A link that a later event made wrong would skip it.
+pub(crate) async fn links_are_used_only_if_the_index_is_complete(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage
             .fill(vec![numbered("a", 0), numbered("c", 8_000)])
@@ -231,8 +231,8 @@ pub(crate) async fn links_are_believed_only_where_they_are_trusted(setup: Setup)
     .await;
 }
 
-/// It gives what is before it, in order, and nothing else until it moves.
-pub(crate) async fn a_follower_stays_behind_the_horizon(setup: Setup) {
+/// It delivers the events before it, in order, and no others until it moves.
+pub(crate) async fn a_follower_does_not_pass_the_horizon(setup: Setup) {
     let mut settings = LogSettings::default();
     settings.allowed_lateness_ms = 5_000;
     settings.follow_poll_ms = 1;
@@ -260,7 +260,7 @@ pub(crate) async fn a_follower_stays_behind_the_horizon(setup: Setup) {
                 .expect("an event");
             assert_eq!(event.event_id.as_str(), want);
         }
-        // Until the horizon moves there is nothing more, however often it looks.
+        // Until the horizon moves there are no more events.
         let waiting = futures::future::poll_immediate(events.try_next()).await;
         assert!(waiting.is_none(), "{waiting:?}");
         stage.ingest(vec![record("c", 20_000)]).await;
@@ -282,7 +282,7 @@ pub(crate) async fn a_follower_stays_behind_the_horizon(setup: Setup) {
 }
 
 /// Also among events of one millisecond.
-pub(crate) async fn a_reader_goes_on_behind_its_place(setup: Setup) {
+pub(crate) async fn a_reader_resumes_after_its_position(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let records = [("a", 1), ("b", 1), ("c", 1), ("d", 1_500), ("e", 2_500)];
         stage

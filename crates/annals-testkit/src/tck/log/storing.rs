@@ -1,4 +1,4 @@
-//! How records become events: once, whatever comes again, and never in the place of another.
+//! Ingest and sweep: a repeated record is stored once, and never replaces another.
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value as Json, json};
@@ -13,19 +13,19 @@ use annals::store::Store;
 use annals::{Codec, ErrorKind, NewEvent};
 
 properties! {
-    a_record_that_comes_again_is_stored_once,
-    other_content_under_one_id_is_refused_and_set_aside,
-    two_sources_with_one_id_in_one_slot_are_told_apart,
-    one_bad_record_keeps_no_other_out,
-    what_does_not_parse_is_set_aside_whole,
+    a_repeated_record_is_stored_once,
+    other_content_under_one_id_is_a_conflict_and_a_dead_letter,
+    two_sources_with_one_id_in_one_slot_are_distinguished,
+    invalid_records_do_not_affect_others,
+    an_unreadable_record_becomes_a_dead_letter,
     late_events_are_stored_and_counted,
     slots_of_two_lengths_never_share_a_table,
-    a_pump_goes_on_where_it_was,
-    what_a_table_holds_is_told,
+    a_pump_resumes_at_its_checkpoint,
+    stats_describe_the_tables,
 }
 
 /// In the buffer, in one batch, and when its event is stored already.
-pub(crate) async fn a_record_that_comes_again_is_stored_once(setup: Setup) {
+pub(crate) async fn a_repeated_record_is_stored_once(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let one = || numbered("a", 1);
         let report = stage.log.ingest(vec![one(), numbered("b", 1), one()]).await;
@@ -50,7 +50,7 @@ pub(crate) async fn a_record_that_comes_again_is_stored_once(setup: Setup) {
 }
 
 /// Neither in the buffer nor in its slot is anything replaced.
-pub(crate) async fn other_content_under_one_id_is_refused_and_set_aside(setup: Setup) {
+pub(crate) async fn other_content_under_one_id_is_a_conflict_and_a_dead_letter(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let saying = |what: &str| record("a", 1, &json!({"says": what}));
         stage.ingest(vec![saying("first")]).await;
@@ -63,7 +63,7 @@ pub(crate) async fn other_content_under_one_id_is_refused_and_set_aside(setup: S
         let one = stage.log.ingest_one(saying("second")).await;
         assert!(matches!(&one, Ingested::Conflict(e) if e.to_string().contains("event id=`a`")));
         let _ = sweep(&stage.log).await;
-        // The buffer knows nothing any more; the sweep finds out.
+        // The buffer is empty by now; the sweep detects it.
         stage.ingest(vec![saying("second")]).await;
         let report = sweep(&stage.log).await;
         assert_eq!((report.moved, report.dead_letters, report.left), (0, 1, 0));
@@ -91,8 +91,8 @@ pub(crate) async fn other_content_under_one_id_is_refused_and_set_aside(setup: S
     .await;
 }
 
-/// One of them is set aside, and the other is played back.
-pub(crate) async fn two_sources_with_one_id_in_one_slot_are_told_apart(setup: Setup) {
+/// One becomes a dead letter, and the other is played back.
+pub(crate) async fn two_sources_with_one_id_in_one_slot_are_distinguished(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let mut other = record("a", 1, &json!(2));
         other.source = "other".to_owned();
@@ -113,13 +113,13 @@ pub(crate) async fn two_sources_with_one_id_in_one_slot_are_told_apart(setup: Se
     .await;
 }
 
-/// Each is told by its name.
-pub(crate) async fn one_bad_record_keeps_no_other_out(setup: Setup) {
+/// Each is reported by its id.
+pub(crate) async fn invalid_records_do_not_affect_others(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let large = |id: &str, bytes: usize| record(id, 1, &json!("x".repeat(bytes)));
         let mut ends = numbered("ends", 1);
         ends.time = Time::END;
-        // Twice in its slot, once by time, an event has half of an item's room.
+        // An event is stored twice in its item, so it may have half of its size.
         let records = vec![
             numbered("a", 1),
             large("huge", 400_000),
@@ -141,8 +141,8 @@ pub(crate) async fn one_bad_record_keeps_no_other_out(setup: Setup) {
     .await;
 }
 
-/// It holds nothing back, and is not met again.
-pub(crate) async fn what_does_not_parse_is_set_aside_whole(setup: Setup) {
+/// It does not block others, and is not swept again.
+pub(crate) async fn an_unreadable_record_becomes_a_dead_letter(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.ingest(vec![numbered("a", 1)]).await;
         let bare = |key: &str| Item::new().with("partition_key", key);
@@ -182,7 +182,7 @@ pub(crate) async fn what_does_not_parse_is_set_aside_whole(setup: Setup) {
     .await;
 }
 
-/// They are in their slot for whoever asks, and told as late.
+/// They are in their slot, and reported as late.
 pub(crate) async fn late_events_are_stored_and_counted(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.fill(vec![numbered("a", 0)]).await;
@@ -192,7 +192,7 @@ pub(crate) async fn late_events_are_stored_and_counted(setup: Setup) {
             .await
             .expect("a read")
             .expect("a horizon");
-        assert!(horizon > at(500), "the clock stands years later");
+        assert!(horizon > at(500), "the clock is years later");
         stage.ingest(vec![numbered("late", 500)]).await;
         let report = sweep(&stage.log).await;
         assert_eq!((report.moved, report.late), (1, 1));
@@ -207,7 +207,7 @@ pub(crate) async fn late_events_are_stored_and_counted(setup: Setup) {
     .await;
 }
 
-/// Whoever opens it with another length is told which it has.
+/// Opening it with another length is an error that names the stored one.
 pub(crate) async fn slots_of_two_lengths_never_share_a_table(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         stage.fill(vec![numbered("a", 0)]).await;
@@ -230,7 +230,7 @@ async fn append(journal: &Journal, id: &str, event: NewEvent) {
 }
 
 /// Every event of every id, once, in the order of its number.
-pub(crate) async fn a_pump_goes_on_where_it_was(setup: Setup) {
+pub(crate) async fn a_pump_resumes_at_its_checkpoint(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let journal = stage.setup.journal().await;
         let long = format!("Long|{}", "x".repeat(1_500));
@@ -290,8 +290,8 @@ pub(crate) async fn a_pump_goes_on_where_it_was(setup: Setup) {
     .await;
 }
 
-/// For an operator.
-pub(crate) async fn what_a_table_holds_is_told(setup: Setup) {
+/// For operators.
+pub(crate) async fn stats_describe_the_tables(setup: Setup) {
     on_stage(setup, LogSettings::default(), |stage| async move {
         let stats = stage.log.stats().await.expect("stats");
         assert_eq!(

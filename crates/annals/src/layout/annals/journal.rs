@@ -333,7 +333,7 @@ impl JournalLayout for AnnalsJournal {
     }
 
     /// One put writes all events of an append.
-    fn lands_whole(&self) -> bool {
+    fn is_atomic(&self) -> bool {
         true
     }
 

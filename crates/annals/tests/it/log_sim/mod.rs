@@ -34,7 +34,7 @@ use futures::TryStreamExt;
 use tamper::{Guard, Tampered};
 
 const SEEDS: u64 = 100;
-/// Few, because everybody waits for them; `.ci/run` runs many more, optimised.
+/// Few, to keep the suite fast; `.ci/run` runs many more, optimised.
 const FEW_SEEDS: u64 = 20;
 const START: u64 = 1_700_000_000_000;
 const LATENESS: u64 = 5_000;
@@ -59,7 +59,7 @@ pub(crate) struct Observed {
     counts: Counts,
 }
 
-/// How often each thing happened that the simulation is about.
+/// How often each outcome happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     acked: u64,

@@ -1,5 +1,5 @@
-//! What is left behind when all is over: writes that were cut off leave parts, a sweep takes them,
-//! and nothing else.
+//! Orphaned chunks at the end of a run: interrupted writes leave chunks, and a sweep deletes only
+//! those.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use annals_testkit::journals::open_at;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Sweeps everything that processes have left. What they were told of is checked afterwards.
+/// Sweeps all orphans. Acknowledged writes are checked afterwards.
 pub(super) async fn sweep(world: &World, random: &Random) {
     world.clock.advance(2 * HOUR);
     let journal = open_at(world.items.clone(), world.clock.clone(), 0).await;
@@ -39,7 +39,7 @@ pub(super) async fn sweep(world: &World, random: &Random) {
     }
 }
 
-/// Whatever is still there can be deleted, and then there are no parts any more.
+/// After everything is deleted there are no chunks left.
 pub(super) async fn check(world: &World, random: &Random) {
     let snapshots = world.open_snapshots(world.items.clone(), random);
     let states = world.open_states(world.items.clone(), random);

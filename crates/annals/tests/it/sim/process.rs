@@ -1,5 +1,5 @@
-//! A process: a journal, snapshots and durable state over a store that fails, and what it does
-//! with the journal.
+//! A process: a journal, snapshots and durable state on a faulty store, and its operations on the
+//! journal.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use super::snapshots::Point;
 use super::state_record::StateRecord;
 use annals_testkit::journals::{after, number};
 
-/// How often a call that ended in `Unavailable` is made again.
+/// How often a call is retried after `Unavailable`.
 pub(super) const TRIES: usize = 5;
 /// More than an item holds.
 const LARGE_BYTES: usize = 420_000;
@@ -32,14 +32,14 @@ const LARGE_BYTES: usize = 420_000;
 pub(super) struct World {
     pub(super) items: Arc<dyn Items>,
     pub(super) clock: Arc<ManualClock>,
-    /// Whose tables.
+    /// The layout.
     pub(super) settings: AnyLayout,
     pub(super) record: Mutex<Record>,
     pub(super) snapshots: Mutex<SnapshotRecord>,
     pub(super) states: Mutex<StateRecord>,
-    /// Of so many snapshots and states one is large.
+    /// One of this many snapshots and states is large.
     pub(super) large_one_in: u64,
-    /// Noise that does not compress, made once.
+    /// Incompressible bytes.
     pub(super) noise: Arc<[u8]>,
 }
 
@@ -56,12 +56,12 @@ impl World {
         self.states.lock().unwrap()
     }
 
-    /// Whether each event is an item, and only journals are played with.
-    pub(super) fn is_itemized(&self) -> bool {
+    /// Whether each event is an item, and only journals are tested.
+    pub(super) fn is_jvm_layout(&self) -> bool {
         self.settings.layout != LayoutName::Annals
     }
 
-    /// A journal as a process opens it that starts when all is over.
+    /// A journal of a new process at the end of a run.
     pub(super) async fn open(&self, seed: u64) -> Journal {
         let (items, clock) = (self.items.clone(), self.clock.clone());
         let store = store(items, clock, Random::seeded(seed));
@@ -98,19 +98,19 @@ pub(super) struct Process {
     pub(super) world: Arc<World>,
     handle: Arc<Faulty>,
     pub(super) journal: Journal,
-    // These remember nothing that a crash could take.
+    // These have no state that a crash could lose.
     pub(super) snapshots: Snapshots,
     pub(super) states: States,
     pub(super) random: Random,
-    /// What it believes is last.
+    /// The numbers that it believes are last.
     believed: [u64; IDS],
     /// The last states that it has folded.
     pub(super) points: [Vec<Point>; IDS],
-    /// The revisions that it believes are there.
+    /// The revisions that it believes are stored.
     pub(super) revisions: [u64; IDS],
 }
 
-/// Opens a journal however often that fails; a crashed handle is revived.
+/// Opens a journal, with retries; a crashed handle is revived.
 async fn open(world: &World, handle: &Arc<Faulty>, random: &Random) -> Journal {
     for _ in 0..1_000 {
         handle.revive();
@@ -145,16 +145,16 @@ impl Process {
     pub(super) async fn run(mut self, steps: usize) {
         for _ in 0..steps {
             let index = self.random.below(IDS as u64) as usize;
-            // Of the other layouts' tables there are journals only.
+            // The other layouts are tested only as journals.
             match self
                 .random
-                .below(if self.world.is_itemized() { 16 } else { 32 })
+                .below(if self.world.is_jvm_layout() { 16 } else { 32 })
             {
                 0 | 1 => self.delete(index).await,
                 2 | 3 => self.look(index).await,
                 4 => self.highest(index).await,
                 5 => self.sweep().await,
-                6 => self.append_twice_at_once(index).await,
+                6 => self.append_twice_concurrently(index).await,
                 7..=9 => self.append(index, Expected::Any).await,
                 10..=15 => self.append(index, after(self.believed[index])).await,
                 16..=19 => self.save(index).await,
@@ -180,7 +180,7 @@ impl Process {
         is_crashed
     }
 
-    /// Whether the next snapshot or state is to be larger than an item.
+    /// Whether the next snapshot or state is larger than an item.
     pub(super) fn is_large(&self) -> bool {
         self.random.below(self.world.large_one_in) == 0
     }
@@ -189,7 +189,7 @@ impl Process {
         if is_large { &self.world.noise } else { &[] }
     }
 
-    /// An error that is not `Unavailable` is one too many.
+    /// Only `Unavailable` is an acceptable error.
     pub(super) fn excuse(&self, what: &str, error: &Error) {
         if error.kind() != ErrorKind::Unavailable {
             let what = format!("{what}: {error:?}");
@@ -200,7 +200,7 @@ impl Process {
     fn draw(&self, index: usize) -> (usize, Append) {
         let count = self.draw_count();
         let attempt = self.world.record().begin(index, count);
-        let is_large = !self.world.is_itemized() && self.random.below(150) == 0;
+        let is_large = !self.world.is_jvm_layout() && self.random.below(150) == 0;
         let events = (0..count).map(|place| {
             let mut payload = label(attempt, place, count).into_bytes();
             if is_large {
@@ -213,16 +213,16 @@ impl Process {
         (attempt, append.token(self.journal.token()))
     }
 
-    /// How many events an append has. Where each is an item, long ones are cut in more ways.
+    /// The number of events of an append. If each is an item, long appends are interrupted more often.
     fn draw_count(&self) -> u64 {
-        match self.world.is_itemized().then(|| self.random.below(40)) {
+        match self.world.is_jvm_layout().then(|| self.random.below(40)) {
             Some(0) => 60 + self.random.below(260),
             Some(1..12) => 2 + self.random.below(8),
             _ => 1 + self.random.below(3),
         }
     }
 
-    /// Notes how an append ended; answers what is last now, if that is known.
+    /// Records the outcome of an append; returns the last number, if known.
     fn note(
         &self,
         index: usize,
@@ -274,15 +274,15 @@ impl Process {
                     return;
                 }
                 Some(None) => return self.look(index).await,
-                // Only the journal that tried before knows an append behind any again.
+                // Only the journal that tried before recognises an append without an expectation.
                 None if self.restart_if_crashed().await && expected == Expected::Any => return,
                 None => {}
             }
         }
     }
 
-    /// A client that loses patience and asks another process to do the same.
-    async fn append_twice_at_once(&mut self, index: usize) {
+    /// A client that times out and repeats the append in another process.
+    async fn append_twice_concurrently(&mut self, index: usize) {
         let (attempt, append) = self.draw(index);
         let expected = after(self.believed[index]);
         self.world.record().expects(attempt, self.believed[index]);
@@ -326,7 +326,7 @@ impl Process {
         if believed == 0 {
             return;
         }
-        // Often everything, or nearly so.
+        // Often all events, or nearly all.
         let to = believed - self.random.below(believed.min(3));
         let note = |deleted: &mut [u64]| deleted[index] = deleted[index].max(to);
         note(&mut self.world.record().deletion_tried);
@@ -342,7 +342,7 @@ impl Process {
     async fn sweep(&mut self) {
         let hour = Duration::from_secs(3_600);
         let mut swept = vec![self.journal.orphans(hour, Verify::Repair).await];
-        if !self.world.is_itemized() {
+        if !self.world.is_jvm_layout() {
             swept.push(self.snapshots.orphans(hour, Verify::Repair).await);
             swept.push(self.states.orphans(hour, Verify::Repair).await);
         }

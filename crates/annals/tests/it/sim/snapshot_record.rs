@@ -1,15 +1,15 @@
-//! What was told of snapshots, and whether it can all be true.
+//! Records the outcomes of snapshot operations, and checks that they are consistent.
 //!
-//! A snapshot says what state an id had at a number: a fold over the labels of all events up to
-//! it, which is the same for everybody, whether folded from the first event or from a snapshot.
+//! A snapshot is the state of an id at a number: a fold over the labels of all events up to it,
+//! which is the same from the first event and from a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use annals::snapshot::{Criteria, Snapshot};
 
-use super::told::{Span, Told, parse};
+use super::write::{Span, WriteOutcome, parse};
 
-/// Somebody's try to save a snapshot.
+/// An attempt to save a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Save {
     pub(super) id: usize,
@@ -17,26 +17,26 @@ pub(super) struct Save {
     pub(super) time_ms: u64,
     pub(super) state: u64,
     pub(super) is_large: bool,
-    pub(super) told: Told,
+    pub(super) outcome: WriteOutcome,
     span: Span,
 }
 
 impl Save {
-    fn meets(&self, criteria: &Criteria) -> bool {
+    fn matches(&self, criteria: &Criteria) -> bool {
         criteria.matches(annals_testkit::journals::number(self.number), self.time_ms)
     }
 }
 
-/// Somebody's try to delete snapshots.
+/// An attempt to delete snapshots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deletion {
     id: usize,
     criteria: Criteria,
-    pub(super) told: Told,
+    pub(super) outcome: WriteOutcome,
     span: Span,
 }
 
-/// Somebody's look for snapshots.
+/// A read of snapshots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) id: usize,
@@ -48,15 +48,15 @@ pub(super) struct Look {
 pub(super) struct SnapshotRecord {
     pub(super) saves: Vec<Save>,
     pub(super) deletions: Vec<Deletion>,
-    /// How often one was found, and one in parts.
+    /// How often a snapshot was found, and one in chunks.
     pub(super) found: [u64; 2],
-    /// The state at a number: there is one.
+    /// The only state at a number.
     states: BTreeMap<(usize, u64), u64>,
     pub(super) violations: Vec<String>,
     now: u64,
 }
 
-/// The state behind an event, from the state before it.
+/// The state after an event, from the state before it.
 pub(super) fn fold(state: u64, label: &str) -> u64 {
     let step = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     label
@@ -74,7 +74,7 @@ impl SnapshotRecord {
         self.now
     }
 
-    /// Notes what somebody has folded.
+    /// Records a folded state.
     pub(super) fn folded(&mut self, id: usize, number: u64, state: u64) {
         let before = *self.states.entry((id, number)).or_insert(state);
         if before != state {
@@ -83,7 +83,7 @@ impl SnapshotRecord {
         }
     }
 
-    /// Somebody is about to save the state at a number.
+    /// Begins a save of the state at a number.
     pub(super) fn begin(&mut self, id: usize, at: (u64, u64), is_large: bool) -> usize {
         let (number, state) = at;
         let span = Span::from(self.tick());
@@ -93,16 +93,16 @@ impl SnapshotRecord {
             time_ms: 0,
             state,
             is_large,
-            told: Told::Nothing,
+            outcome: WriteOutcome::Unknown,
             span,
         });
         self.saves.len() - 1
     }
 
-    pub(super) fn saved(&mut self, attempt: usize, told: Told) {
+    pub(super) fn saved(&mut self, attempt: usize, outcome: WriteOutcome) {
         let now = self.tick();
         let save = &mut self.saves[attempt];
-        save.told = told;
+        save.outcome = outcome;
         save.span.end(now);
     }
 
@@ -111,16 +111,16 @@ impl SnapshotRecord {
         self.deletions.push(Deletion {
             id,
             criteria,
-            told: Told::Nothing,
+            outcome: WriteOutcome::Unknown,
             span,
         });
         self.deletions.len() - 1
     }
 
-    pub(super) fn deleted(&mut self, attempt: usize, told: Told) {
+    pub(super) fn deleted(&mut self, attempt: usize, outcome: WriteOutcome) {
         let now = self.tick();
         let deletion = &mut self.deletions[attempt];
-        deletion.told = told;
+        deletion.outcome = outcome;
         deletion.span.end(now);
     }
 
@@ -129,43 +129,48 @@ impl SnapshotRecord {
         Look { id, criteria, span }
     }
 
-    /// Which saves of a number may be what stands there while somebody looks: not those that were
-    /// surely replaced or deleted before.
+    /// The saves of a number that a read may return: not those that were certainly replaced or
+    /// deleted before.
     fn may_stand(&self, look: &Look, number: u64) -> Vec<(usize, Save)> {
         let of_number = |save: &&Save| save.id == look.id && save.number == number;
         let is_gone = |save: &Save| {
             let is_between = |span: Span| save.span.is_before(span) && span.is_before(look.span);
             let mut later = self.saves.iter().filter(of_number);
             let mut deletions = self.deletions.iter().filter(|d| d.id == look.id);
-            later.any(|other| other.told == Told::Done && is_between(other.span))
-                || deletions
-                    .any(|d| d.told == Told::Done && is_between(d.span) && save.meets(&d.criteria))
+            later.any(|other| other.outcome == WriteOutcome::Done && is_between(other.span))
+                || deletions.any(|d| {
+                    d.outcome == WriteOutcome::Done
+                        && is_between(d.span)
+                        && save.matches(&d.criteria)
+                })
         };
         let all = self.saves.iter().enumerate();
         let all = all.filter(|(_, save)| of_number(save) && !is_gone(save));
         all.map(|(attempt, save)| (attempt, *save)).collect()
     }
 
-    /// Whether one of this number surely stands all the while, and is looked for.
+    /// Whether a snapshot of this number is certainly stored during the read, and matches it.
     fn surely_stands(&self, look: &Look, number: u64) -> bool {
         let may = self.may_stand(look, number);
         let done = may.iter().filter(|(_, save)| {
-            save.told == Told::Done && save.number == number && save.span.is_before(look.span)
+            save.outcome == WriteOutcome::Done
+                && save.number == number
+                && save.span.is_before(look.span)
         });
         let deletions: Vec<_> = self.deletions.iter().filter(|d| d.id == look.id).collect();
-        // Also by way of one that was saved at the same time, replaced it and was deleted.
+        // Also through a concurrent save that replaced it and was deleted.
         let may_be_deleted = |since: &Save| {
             let mut tried = deletions.iter().filter(|d| !d.span.is_before(since.span));
             let of_number = |save: &&Save| save.id == look.id && save.number == number;
             let saves = self.saves.iter().filter(of_number);
             let saves: Vec<_> = saves.filter(|it| !it.span.is_before(since.span)).collect();
-            tried.any(|d| saves.iter().any(|save| save.meets(&d.criteria)))
+            tried.any(|d| saves.iter().any(|save| save.matches(&d.criteria)))
         };
-        may.iter().all(|(_, save)| save.meets(&look.criteria))
+        may.iter().all(|(_, save)| save.matches(&look.criteria))
             && done.into_iter().any(|(_, save)| !may_be_deleted(save))
     }
 
-    /// Notes what was found; `noise` is what large ones end with.
+    /// Records a found snapshot; large ones end with `noise`.
     pub(super) fn looked(&mut self, mut look: Look, found: Option<&Snapshot>, noise: &[u8]) {
         look.span.end(self.tick());
         let found_at = found.map_or(0, |found| found.sequence_number.get());
@@ -204,7 +209,7 @@ impl SnapshotRecord {
         let save = may.iter().find(|(index, _)| *index == attempt);
         let (_, save) = save.ok_or("was never saved there, or is gone")?;
         let noise = if save.is_large { noise } else { &[] };
-        if found.payload != super::told::payload(attempt, save.state, noise) {
+        if found.payload != super::write::payload(attempt, save.state, noise) {
             return Err("is not as it was saved");
         }
         if found.time_ms != save.time_ms {

@@ -1,5 +1,5 @@
-//! What processes do with snapshots: recover from them, save, look, delete; and what a process
-//! sees of them that starts when all is over.
+//! The operations of processes on snapshots: recover, save, read, delete; and the checks at the end
+//! of a run.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::process::{Process, World, id};
 use super::snapshot_record::fold;
-use super::told::{self, Told};
+use super::write::{self, WriteOutcome};
 use annals_testkit::journals::number;
 
-/// How many states a process remembers of an id.
+/// How many states of an id a process keeps.
 const POINTS: usize = 5;
 
 /// A number, and the state there.
 pub(super) type Point = (u64, u64);
 
-/// The states behind each event, from where one stands. `None` where events are missing.
+/// The state after each event; `None` if events are missing.
 pub(super) fn fold_all(from: Point, events: &[Event]) -> Option<Vec<Point>> {
     let mut points = vec![from];
     for event in events {
@@ -34,10 +34,10 @@ pub(super) fn fold_all(from: Point, events: &[Event]) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// The point a snapshot stands for.
+/// The number and state of a snapshot.
 pub(super) fn point_of(snapshot: Option<&Snapshot>) -> Point {
     snapshot.map_or((0, 0), |snapshot| {
-        let state = told::parse(&snapshot.payload).map_or(0, |(_, state)| state);
+        let state = write::parse(&snapshot.payload).map_or(0, |(_, state)| state);
         (snapshot.sequence_number.get(), state)
     })
 }
@@ -65,13 +65,13 @@ impl Process {
         draw(&self.random, near, self.world.clock.now_ms())
     }
 
-    /// Time passes, so that it can be asked for.
+    /// Advances the clock, so that criteria can use the time.
     fn pass_time(&self) {
         let ms = self.random.below(4);
         self.world.clock.advance(Duration::from_millis(ms));
     }
 
-    /// The newest that meets the criteria; `None` where the store does not answer.
+    /// The newest snapshot that matches the criteria; `None` if the store fails.
     async fn load(&self, index: usize, criteria: Criteria) -> Option<Option<Snapshot>> {
         let look = self.world.snapshots().begin_look(index, criteria);
         match self.snapshots.load(&id(index), criteria).await {
@@ -93,7 +93,7 @@ impl Process {
         self.load(index, criteria).await;
     }
 
-    /// What an entity does when it starts: the newest snapshot, and the events behind it.
+    /// The recovery of an entity: the newest snapshot, and the events after it.
     pub(super) async fn recover(&mut self, index: usize) {
         let Some(newest) = self.load(index, Criteria::ALL).await else {
             return;
@@ -135,7 +135,7 @@ impl Process {
         if self.points[index].is_empty() || self.random.below(3) == 0 {
             self.recover(index).await;
         }
-        // Mostly the last one, as entities do; others have it as well.
+        // Mostly the last one, as entities do.
         let back = self.random.below(3).saturating_sub(1) as usize;
         let Some(point) = self.points[index].iter().rev().nth(back).copied() else {
             return;
@@ -144,13 +144,13 @@ impl Process {
             self.pass_time();
             let is_large = self.is_large();
             let attempt = self.world.snapshots().begin(index, point, is_large);
-            let state = told::payload(attempt, point.1, self.noise(is_large));
+            let state = write::payload(attempt, point.1, self.noise(is_large));
             self.world.snapshots().saves[attempt].time_ms = self.world.clock.now_ms();
             let (id, at) = (id(index), number(point.0));
             let saved = self.snapshots.save(&id, at, state).await;
-            let told = self.told("save", saved);
-            self.world.snapshots().saved(attempt, told);
-            if told == Told::Done || self.restart_if_crashed().await {
+            let outcome = self.write_outcome("save", saved);
+            self.world.snapshots().saved(attempt, outcome);
+            if outcome == WriteOutcome::Done || self.restart_if_crashed().await {
                 return;
             }
         }
@@ -162,27 +162,27 @@ impl Process {
         for _ in 0..1 + self.random.below(3) {
             let attempt = self.world.snapshots().begin_deletion(index, criteria);
             let deleted = self.snapshots.delete(&id(index), criteria).await;
-            let told = self.told("deletion of snapshots", deleted);
-            self.world.snapshots().deleted(attempt, told);
-            if told == Told::Done || self.restart_if_crashed().await {
+            let outcome = self.write_outcome("deletion of snapshots", deleted);
+            self.world.snapshots().deleted(attempt, outcome);
+            if outcome == WriteOutcome::Done || self.restart_if_crashed().await {
                 return;
             }
         }
     }
 
-    /// What a writer knows of a write that cannot be refused.
-    fn told(&self, what: &str, outcome: annals::Result<()>) -> Told {
-        match outcome {
-            Ok(()) => Told::Done,
+    /// The outcome of a write without a condition.
+    fn write_outcome(&self, what: &str, result: annals::Result<()>) -> WriteOutcome {
+        match result {
+            Ok(()) => WriteOutcome::Done,
             Err(error) => {
                 self.excuse(what, &error);
-                Told::Nothing
+                WriteOutcome::Unknown
             }
         }
     }
 }
 
-/// Checks what a process sees that starts when all is over.
+/// Checks snapshots in a new process at the end of a run.
 pub(super) async fn check(world: &World, journal: &Journal, index: usize, random: &Random) {
     let snapshots = world.open_snapshots(world.items.clone(), random);
     check_find(world, &snapshots, index).await;
@@ -210,7 +210,7 @@ pub(super) async fn check(world: &World, journal: &Journal, index: usize, random
     let Ok(all) = all else {
         return world.snapshots().violated(format!("{all:?}"));
     };
-    // As long as nothing was deleted, the full history tells what every snapshot must say.
+    // If nothing was deleted, the full history gives the state of every snapshot.
     if let Some(points) = fold_all((0, 0), &all) {
         for (number, state) in points {
             world.snapshots().folded(index, number, state);
@@ -218,7 +218,7 @@ pub(super) async fn check(world: &World, journal: &Journal, index: usize, random
     }
 }
 
-/// All that are found are as they were saved, newest first, and none is left out.
+/// Checks that all snapshots are found as they were saved, newest first.
 async fn check_find(world: &World, snapshots: &Snapshots, index: usize) {
     let mut found = snapshots.find(&id(index), Criteria::ALL);
     let mut below = None;

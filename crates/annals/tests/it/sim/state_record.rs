@@ -1,25 +1,25 @@
-//! What was told of durable state, and whether it can all be true.
+//! Records the outcomes of durable state operations, and checks that they are consistent.
 
 use std::collections::BTreeMap;
 
 use super::IDS;
-use super::told::{Span, Told};
+use super::write::{Span, WriteOutcome};
 
-/// Somebody's try to write a value, or to delete it.
+/// An attempt to write or delete a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try {
     pub(super) id: usize,
-    /// As which revision; none where a deletion takes the next, whichever that is.
+    /// The revision; none for a deletion of any revision.
     pub(super) revision: Option<u64>,
     pub(super) is_deletion: bool,
     pub(super) is_large: bool,
-    pub(super) told: Told,
-    /// The last revision that was known to be there when it began.
+    pub(super) outcome: WriteOutcome,
+    /// The last revision that was known when it began.
     floor: u64,
     span: Span,
 }
 
-/// Somebody's read.
+/// A read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     id: usize,
@@ -30,13 +30,13 @@ pub(super) struct Read {
 #[derive(Debug, Default)]
 pub(super) struct StateRecord {
     pub(super) tries: Vec<Try>,
-    /// What ever was at a revision: the write of a value, or a deletion.
+    /// The write of a value, or the deletion, at a revision.
     seen: BTreeMap<(usize, u64), Option<usize>>,
-    /// Who was told to have written a revision.
+    /// The attempt that was acknowledged with a revision.
     done: BTreeMap<(usize, u64), usize>,
-    /// The last revision that is known to have been there.
+    /// The last known revision.
     floor: [u64; IDS],
-    /// How often a value was read, and one in parts.
+    /// How often a value was read, and one in chunks.
     pub(super) found: [u64; 2],
     pub(super) violations: Vec<String>,
     now: u64,
@@ -56,7 +56,7 @@ impl StateRecord {
         self.floor[id] = self.floor[id].max(revision);
     }
 
-    /// Somebody is about to write a value, as this revision.
+    /// Begins a write of a value with this revision.
     pub(super) fn begin_upsert(&mut self, id: usize, revision: u64, is_large: bool) -> usize {
         self.begin(id, Some(revision));
         let attempt = self.tries.len() - 1;
@@ -65,7 +65,7 @@ impl StateRecord {
         attempt
     }
 
-    /// Somebody is about to delete, as this revision or the next.
+    /// Begins a deletion with this revision or the next.
     pub(super) fn begin_deletion(&mut self, id: usize, revision: Option<u64>) -> usize {
         self.begin(id, revision);
         self.tries.len() - 1
@@ -78,26 +78,26 @@ impl StateRecord {
             revision,
             is_deletion: true,
             is_large: false,
-            told: Told::Nothing,
+            outcome: WriteOutcome::Unknown,
             floor: self.floor[id],
             span,
         });
     }
 
-    fn end(&mut self, attempt: usize, told: Told) -> Try {
+    fn end(&mut self, attempt: usize, outcome: WriteOutcome) -> Try {
         let now = self.tick();
         let tried = &mut self.tries[attempt];
-        tried.told = told;
+        tried.outcome = outcome;
         tried.span.end(now);
         *tried
     }
 
     pub(super) fn failed(&mut self, attempt: usize) {
-        self.end(attempt, Told::Nothing);
+        self.end(attempt, WriteOutcome::Unknown);
     }
 
     pub(super) fn written(&mut self, attempt: usize) {
-        let Try { id, floor, .. } = self.end(attempt, Told::Done);
+        let Try { id, floor, .. } = self.end(attempt, WriteOutcome::Done);
         let Some(revision) = self.tries[attempt].revision else {
             return;
         };
@@ -116,11 +116,11 @@ impl StateRecord {
         self.saw(id, revision, (!is_deletion).then_some(attempt));
     }
 
-    /// A write was refused, since `found` is there.
+    /// A write got a conflict with the revision `found`.
     pub(super) fn refused(&mut self, attempt: usize, found: u64) {
-        let tried = self.end(attempt, Told::Refused);
+        let tried = self.end(attempt, WriteOutcome::Refused);
         let id = tried.id;
-        // Somebody who deletes the next one, whichever that is, loses only against many others.
+        // A deletion of any revision gets a conflict only after many attempts.
         let revision = tried.revision.unwrap_or(0);
         let is_seen = self.seen.get(&(id, revision)) == Some(&Some(attempt));
         if is_seen || found + 1 == revision || found < tried.floor {
@@ -131,7 +131,7 @@ impl StateRecord {
         self.raise(id, found);
     }
 
-    /// Notes what was at a revision.
+    /// Records the write at a revision.
     fn saw(&mut self, id: usize, revision: u64, what: Option<usize>) {
         self.raise(id, revision);
         let before = *self.seen.entry((id, revision)).or_insert(what);
@@ -146,7 +146,7 @@ impl StateRecord {
         let tried = self.tries.get(attempt).copied();
         let is_right = tried.is_some_and(|tried| {
             (tried.id, tried.revision) == (id, Some(revision))
-                && tried.told != Told::Refused
+                && tried.outcome != WriteOutcome::Refused
                 && !tried.is_deletion
         });
         if !is_right {
@@ -175,7 +175,7 @@ impl StateRecord {
         self.raise(read.id, revision);
     }
 
-    /// A value was read: its revision, and the write it came with.
+    /// A value was read: its revision, and its write.
     pub(super) fn read_value(&mut self, read: Read, revision: u64, attempt: usize) {
         self.check_floor(read, revision);
         self.saw(read.id, revision, Some(attempt));
@@ -185,7 +185,7 @@ impl StateRecord {
         self.found[usize::from(value.is_large)] += 1;
         let mut deletions = self.deletions(read.id);
         let is_deleted = deletions.any(|deletion| {
-            let is_done = deletion.revision.is_none() && deletion.told == Told::Done;
+            let is_done = deletion.revision.is_none() && deletion.outcome == WriteOutcome::Done;
             is_done && value.span.is_before(deletion.span) && deletion.span.is_before(read.span)
         });
         drop(deletions);
@@ -199,7 +199,7 @@ impl StateRecord {
 
     fn deletions(&self, id: usize) -> impl Iterator<Item = &Try> {
         let of_id = self.tries.iter().filter(move |tried| tried.id == id);
-        of_id.filter(|tried| tried.is_deletion && tried.told != Told::Refused)
+        of_id.filter(|tried| tried.is_deletion && tried.outcome != WriteOutcome::Refused)
     }
 
     /// No value was read: nothing was written yet, or the last write may be a deletion.
@@ -218,9 +218,9 @@ impl StateRecord {
         }
     }
 
-    /// Every revision up to the last was somebody's.
+    /// Checks that every revision up to the last belongs to a write.
     pub(super) fn check_revisions(&mut self, id: usize, last: u64) {
-        let landed = |tried: &&Try| tried.id == id && tried.told != Told::Refused;
+        let landed = |tried: &&Try| tried.id == id && tried.outcome != WriteOutcome::Refused;
         let landed: Vec<_> = self.tries.iter().filter(landed).collect();
         let nameless = landed.iter().filter(|tried| tried.revision.is_none());
         let is_of = |n: u64| landed.iter().any(|tried| tried.revision == Some(n));

@@ -1,5 +1,5 @@
-//! What processes do with durable state: read, write, delete, as a revision; and what a process
-//! sees of it that starts when all is over.
+//! The operations of processes on durable state: read, write, delete; and the checks at the end of a
+//! run.
 
 use annals::state::{State, StateError};
 use annals::{Error, Random};
@@ -7,9 +7,9 @@ use annals::{Error, Random};
 use super::IDS;
 use super::process::{Process, TRIES, World, id};
 use super::state_record::Read;
-use super::told;
+use super::write;
 
-/// Notes a value that was read, which must be as it was written.
+/// Records a value that was read, which must be as it was written.
 fn note(world: &World, read: Read, state: Option<State>) -> Option<u64> {
     let mut record = world.states();
     let Some(state) = state else {
@@ -18,7 +18,7 @@ fn note(world: &World, read: Read, state: Option<State>) -> Option<u64> {
     };
     let revision = state.revision;
     let value = state.value.unwrap_or_default();
-    let Some((attempt, _)) = told::parse(&value) else {
+    let Some((attempt, _)) = write::parse(&value) else {
         record.violated(format!("revision {revision} has a value of nobody"));
         return None;
     };
@@ -28,7 +28,7 @@ fn note(world: &World, read: Read, state: Option<State>) -> Option<u64> {
         .get(attempt)
         .is_some_and(|tried| tried.is_large);
     let noise: &[u8] = if is_large { &world.noise } else { &[] };
-    if value != told::payload(attempt, revision, noise) || state.tag != tag(attempt) {
+    if value != write::payload(attempt, revision, noise) || state.tag != tag(attempt) {
         record.violated(format!("revision {revision} is not as it was written"));
     }
     Some(revision)
@@ -64,7 +64,7 @@ impl Process {
         }
     }
 
-    /// The revision to write: mostly the next of what is believed to be there.
+    /// The revision to write: mostly the next after the believed one.
     fn draw_revision(&self, index: usize) -> u64 {
         let next = self.revisions[index] + 1;
         match self.random.below(12) {
@@ -79,14 +79,14 @@ impl Process {
         for _ in 0..TRIES {
             let is_large = self.is_large();
             let attempt = self.world.states().begin_upsert(index, revision, is_large);
-            let value = told::payload(attempt, revision, self.noise(is_large));
+            let value = write::payload(attempt, revision, self.noise(is_large));
             let value = annals::state::NewState::from(value).tag(tag(attempt));
             let written = self.states.upsert(&id(index), revision, value).await;
             if self.note_write(index, attempt, written) {
                 return;
             }
             if self.restart_if_crashed().await || self.random.below(2) == 0 {
-                // Did it land?
+                // Was it stored?
                 self.get_state(index).await;
                 revision = self.draw_revision(index);
             }
@@ -105,7 +105,7 @@ impl Process {
         }
     }
 
-    /// Notes how a write ended; answers whether that is known.
+    /// Records the outcome of a write; returns whether it is known.
     fn note_write(
         &mut self,
         index: usize,
@@ -135,7 +135,7 @@ impl Process {
     }
 }
 
-/// Checks what a process sees that starts when all is over.
+/// Checks durable state in a new process at the end of a run.
 pub(super) async fn check(world: &World, random: &Random) {
     let states = world.open_states(world.items.clone(), random);
     for index in 0..IDS {

@@ -1,9 +1,9 @@
-//! What snapshots and durable state have in common here: when something was under way, and the
-//! payload by which it is known again.
+//! Shared by snapshots and durable state: the time span of an operation, its outcome, and payloads
+//! that identify their write.
 
 use annals::{Codec, Payload};
 
-/// From when to when something was under way, in steps of a record.
+/// The time span of an operation, in steps of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) began: u64,
@@ -11,7 +11,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// One that has begun and not ended.
+    /// An operation that has not ended yet.
     pub(super) fn from(began: u64) -> Self {
         Self {
             began,
@@ -23,29 +23,29 @@ impl Span {
         self.ended = at;
     }
 
-    /// Whether it was over when the other began.
+    /// Whether it ended before the other began.
     pub(super) fn is_before(self, other: Self) -> bool {
         self.ended < other.began
     }
 }
 
-/// What became of a write, as far as its writer was told.
+/// The outcome of a write for its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// It may have landed.
-    Nothing,
+pub(super) enum WriteOutcome {
+    /// It may be stored.
+    Unknown,
     Done,
     Refused,
 }
 
-/// The payload of a write, and of no other. `noise` makes it large.
+/// The unique payload of a write. `noise` makes it large.
 pub(super) fn payload(attempt: usize, fact: u64, noise: &[u8]) -> Payload {
     let mut bytes = format!("{attempt}/{fact}|").into_bytes();
     bytes.extend_from_slice(noise);
     Payload::new(Codec::Bytes, bytes)
 }
 
-/// Reads a payload back: which write, and what it said.
+/// The write and the value in a payload.
 pub(super) fn parse(payload: &Payload) -> Option<(usize, u64)> {
     let label = payload.bytes.split(|byte| *byte == b'|').next()?;
     let (attempt, fact) = std::str::from_utf8(label).ok()?.split_once('/')?;
