@@ -50,7 +50,7 @@ fn an_unknown_option_layout_or_command() {
         ),
         (
             &["tables", "create", "--layout", "cassandra"],
-            "annals, akka and j5ik2o",
+            "annals, akka or j5ik2o",
         ),
         (
             &["export", "my-table", "--segments", "0"],
