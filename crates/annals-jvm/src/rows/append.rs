@@ -153,8 +153,8 @@ async fn put_rows<F: RowAppend>(
         return Ok(Rows::Below);
     }
     let end = head.next + (stamped.append.events.len() as u64 - 1);
-    let head = format.acknowledge(id, Head::after(end, head.high)).await?;
-    format.base().learn(id, head);
+    let new_head = format.acknowledge(id, Head::after(end, head.high)).await?;
+    format.base().learn(id, new_head);
     let (first, last) = (sequence_number(id, head.next)?, sequence_number(id, end)?);
     Ok(Rows::Stored(Appended::new(first, last, time_ms)))
 }
