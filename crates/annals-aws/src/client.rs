@@ -15,6 +15,7 @@ use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{Builder, Credentials, StalledStreamProtectionConfig};
+use futures::future::BoxFuture;
 
 use crate::endpoint::{check_endpoint, check_region};
 use crate::error::Service;
@@ -63,7 +64,7 @@ impl DynamoDb {
     /// `Invalid` if there is no region, or a setting is invalid.
     pub async fn open(settings: &AwsSettings) -> Result<Self> {
         check(settings)?;
-        let shared = loader(settings).load().await;
+        let shared = load(loader(settings)).await;
         let clock = Arc::new(SystemClock::new());
         Self::with_config(shared, settings, clock, Random::from_machine())
     }
@@ -83,7 +84,7 @@ impl DynamoDb {
             return Err(Error::invalid("a local server needs an endpoint; set it"));
         }
         let keys = Credentials::new("local", "local", None, None, "open_local");
-        let shared = loader(settings).credentials_provider(keys).load().await;
+        let shared = load(loader(settings).credentials_provider(keys)).await;
         Self::with_config(shared, settings, clock, random)
     }
 
@@ -141,7 +142,8 @@ pub(crate) fn check_location(shared: &SdkConfig) -> Result<()> {
 }
 
 pub(crate) fn loader(settings: &AwsSettings) -> ConfigLoader {
-    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12());
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(crate::http::credentials_client());
     if let Some(profile) = &settings.profile {
         loader = loader.profile_name(profile);
     }
@@ -150,6 +152,12 @@ pub(crate) fn loader(settings: &AwsSettings) -> ConfigLoader {
         (None, Some(region)) => loader.region(Region::new(region.clone())),
         (Some(endpoint), _) => loader.endpoint_url(endpoint).region(local_region(settings)),
     }
+}
+
+/// Loads the configuration. The future is boxed so that the SDK's credential chain is compiled here,
+/// and not again in every crate that opens a client.
+pub(crate) fn load(loader: ConfigLoader) -> BoxFuture<'static, SdkConfig> {
+    Box::pin(loader.load())
 }
 
 /// The region for a custom endpoint. A local server accepts any, so there is a default, and the

@@ -9,13 +9,28 @@ use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents, SharedHttpClient};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::{Connector, tls};
+use aws_smithy_http_client::{Builder, Connector, tls};
 use aws_smithy_runtime_api::client::http::{
     HttpConnectorSettings, SharedHttpConnector, http_client_fn,
 };
 
 use crate::proxy::Proxy;
 use crate::settings::AwsClientSettings;
+
+/// AWS-LC, the SDK's default, takes a tenth of a fresh build to compile (decision 18).
+const TLS: tls::Provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring);
+
+/// The client with which the SDK fetches credentials: as the SDK's default, except for [`TLS`].
+pub(crate) fn credentials_client() -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(|settings, components| {
+        let mut connector = Connector::builder()
+            .tls_provider(TLS)
+            .proxy_config(ProxyConfig::from_env());
+        connector.set_connector_settings(settings.cloned());
+        connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+        connector.build()
+    })
+}
 
 /// Builds the HTTP client for these settings.
 ///
@@ -28,12 +43,11 @@ pub(crate) fn http_client(
     let mut timeouts =
         HttpConnectorSettings::builder().connect_timeout(limits.connection_timeout());
     timeouts.set_read_timeout(limits.socket_timeout());
-    let aws_lc = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc);
     let connector = Connector::builder()
         .connector_settings(timeouts.build())
         .pool_idle_timeout(limits.connection_max_idle())
         .proxy_config(proxy_config(proxy)?)
-        .tls_provider(aws_lc)
+        .tls_provider(TLS)
         .build();
     let connector = SharedHttpConnector::new(connector);
     Ok(http_client_fn(move |_, _| connector.clone()))

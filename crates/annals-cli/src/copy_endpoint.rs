@@ -38,7 +38,7 @@ impl EndpointArg {
     /// Returns the settings of this source or target: the given ones over `shared`.
     pub(crate) fn settings(&self, shared: &Settings) -> Result<Settings> {
         let text = self.0.as_str();
-        let mut all = to_table(shared)?;
+        let mut all = shared.to_table()?;
         let given = match text.parse::<LayoutName>() {
             Ok(layout) => nested("layout", layout.to_string().into()),
             Err(_) if text.contains('=') && !Path::new(text).exists() => from_pairs(text, &all)?,
@@ -49,16 +49,11 @@ impl EndpointArg {
             all.retain(|name, _| !TABLE_NAMES.contains(&name));
         }
         merge(&mut all, given);
-        all.try_into().map_err(|cause: toml::de::Error| {
-            let problem = cause.message().replace('\n', " ");
+        Settings::from_table(&all).map_err(|problem| {
+            let problem = problem.replace('\n', " ");
             Error::invalid(format!("settings do not parse: {problem}. given=`{text}`"))
         })
     }
-}
-
-fn to_table(settings: &Settings) -> Result<Table> {
-    let table = Table::try_from(settings);
-    table.map_err(|cause| Error::invalid("settings cannot be written as TOML").because(cause))
 }
 
 /// Puts `given` over `all`, section by section.

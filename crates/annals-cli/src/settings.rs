@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use annals::Result;
 use annals::items::TableName;
 use annals::layout::{Layout, Tables};
 use annals::settings::optional::{empty_is_no_table, empty_is_none};
 use annals::settings::{EmbeddedSettings, LogSettings};
+use annals::{Error, Result};
 use annals_aws::{AwsClientSettings, AwsSettings, KinesisSettings};
 use annals_jvm::settings::{
     AwsApiLimits, Format, Gaps, J5ik2oSettings, ReplayFilterSettings, SnapshotOrder,
@@ -111,7 +111,29 @@ impl Default for Settings {
     }
 }
 
+// Each serde format that settings are written in or read from is compiled for every section. So they
+// are read from TOML text and written as JSON values; a table goes through those.
 impl Settings {
+    /// The settings as the text of `annals.toml`, in the order of the fields.
+    pub(crate) fn to_toml(&self) -> Result<String> {
+        toml::to_string(&self.to_json()?).map_err(|cause| unprintable(&cause))
+    }
+
+    pub(crate) fn to_table(&self) -> Result<toml::Table> {
+        toml::Table::try_from(self.to_json()?).map_err(|cause| unprintable(&cause))
+    }
+
+    pub(crate) fn to_json(&self) -> Result<serde_json::Value> {
+        serde_json::to_value(self).map_err(|cause| unprintable(&cause))
+    }
+
+    /// # Errors
+    /// The problem, if a key is unknown or a value cannot be set.
+    pub(crate) fn from_table(table: &toml::Table) -> Result<Self, String> {
+        let text = toml::to_string(table).map_err(|cause| cause.to_string())?;
+        toml::from_str(&text).map_err(|cause| cause.message().to_owned())
+    }
+
     /// The layout, with its settings.
     pub(crate) fn layout(&self) -> AnyLayout {
         AnyLayout {
@@ -165,6 +187,10 @@ impl Settings {
             ..self.clone()
         })
     }
+}
+
+fn unprintable(cause: &dyn std::fmt::Display) -> Error {
+    Error::invalid(format!("settings cannot be printed: {cause}"))
 }
 
 /// Where items are stored.

@@ -25,7 +25,7 @@ use aws_sdk_kinesis::types::{PutRecordsRequestEntry, Record, ShardIteratorType};
 use super::position::Position;
 use super::shards::Shard;
 use super::{ShardId, StreamName};
-use crate::client::{check, check_location, loader};
+use crate::client::{check, check_location, load, loader};
 use crate::error::{Failure, OperationError, Service};
 use crate::http::{UserAgent, http_client};
 use crate::proxy::Proxy;
@@ -99,7 +99,7 @@ impl Kinesis {
     pub async fn open(settings: &AwsSettings) -> Result<Self> {
         let settings = own(settings);
         check(&settings)?;
-        let shared = loader(&settings).load().await;
+        let shared = load(loader(&settings)).await;
         let clock = Arc::new(SystemClock::new());
         Self::with_config(shared, &settings, clock, Random::from_machine())
     }
@@ -122,7 +122,7 @@ impl Kinesis {
             ));
         }
         let keys = Credentials::new("local", "local", None, None, "open_local");
-        let shared = loader(&settings).credentials_provider(keys).load().await;
+        let shared = load(loader(&settings).credentials_provider(keys)).await;
         Self::with_config(shared, &settings, clock, random)
     }
 

@@ -41,7 +41,9 @@ impl Import {
     /// one JSON object with `--json`.
     fn run(self, output: Output) -> Result<ExitCode> {
         let imported = import_hocon(&self.file, self.section.as_deref(), check)?;
-        let text = toml::to_string(&imported.settings).map_err(|e| unprintable(&e))?;
+        let text = toml::to_string(&imported.settings).map_err(|cause| {
+            Error::invalid("imported settings cannot be printed").because(cause)
+        })?;
         let Imported {
             settings,
             not_taken,
@@ -60,14 +62,10 @@ impl Import {
     }
 }
 
-/// Checks imported settings.
+/// Checks that imported settings can be read, and that they name usable tables.
 fn check(settings: &toml::Table) -> Result<(), String> {
-    let read = settings.clone().try_into::<Settings>();
-    read.map(|_| ()).map_err(|e| e.to_string())
-}
-
-fn unprintable(cause: &dyn std::fmt::Display) -> Error {
-    Error::invalid(format!("settings cannot be printed: {cause}"))
+    let settings = Settings::from_table(settings)?;
+    settings.tables().map(drop).map_err(|e| e.to_string())
 }
 
 impl Config {
@@ -85,10 +83,9 @@ impl Config {
         let named = context.settings.with_table_names();
         let settings = named.as_ref().unwrap_or(&context.settings);
         let text = if context.output.is_json() && !toml {
-            serde_json::to_string(settings).map_err(|e| unprintable(&e))?
+            settings.to_json()?.to_string()
         } else {
-            let text = toml::to_string(settings).map_err(|e| unprintable(&e))?;
-            text.trim_end().to_owned()
+            settings.to_toml()?.trim_end().to_owned()
         };
         print_line(&text)?;
         Ok(ExitCode::SUCCESS)

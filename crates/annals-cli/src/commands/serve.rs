@@ -9,9 +9,10 @@ use std::time::Duration;
 use annals::{Error, Result};
 use clap::ValueEnum;
 use tokio::net::TcpListener;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 use super::Context;
 use super::log::Every;
@@ -167,7 +168,7 @@ impl Serve {
 
     /// Lines on standard error, and spans for a collector.
     fn start_traces(&self, otlp: Option<&Otlp>) -> Result<()> {
-        let filter = EnvFilter::try_new(&self.log).map_err(|cause| {
+        let filter = self.log.parse::<Targets>().map_err(|cause| {
             Error::invalid(format!("cannot parse --log. log=`{}`", self.log)).because(cause)
         })?;
         let is_terminal = std::io::stderr().is_terminal();

@@ -17,12 +17,9 @@ mod values;
 
 use std::path::Path;
 
-use annals::layout::Layout;
 use annals::{Error, Result};
 use serde::Serialize;
 use toml::{Table, Value as Toml};
-
-use crate::AnyLayout;
 
 use self::document::{Document, Flavour, Leaf, Value, joined};
 use self::keys::{
@@ -82,8 +79,7 @@ pub fn import(file: &Path, section: Option<&str>, check: Check) -> Result<Import
             Import::new(&document, &sections).run()?
         };
         // Each value has its type by now, but a number may be too large.
-        let checked = check(&imported.settings).and_then(|()| check_tables(&imported.settings));
-        checked.map_err(|problem| {
+        check(&imported.settings).map_err(|problem| {
             let problem = problem.replace('\n', " ");
             let message = format!("the configuration has a value that cannot be set: {problem}");
             Error::invalid(message.trim())
@@ -97,17 +93,6 @@ pub fn import(file: &Path, section: Option<&str>, check: Check) -> Result<Import
         let outcome = thread.join();
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
-}
-
-/// Whether the layout's tables can be named by these settings.
-fn check_tables(settings: &Table) -> Result<(), String> {
-    let known = Table::try_from(AnyLayout::default()).map_err(|e| e.to_string())?;
-    let own = settings.iter().filter(|(key, _)| known.contains_key(*key));
-    let own: Table = own
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let layout: AnyLayout = own.try_into().map_err(|e: toml::de::Error| e.to_string())?;
-    layout.tables().map(|_| ()).map_err(|e| e.to_string())
 }
 
 struct Import<'a> {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use annals::layout::Layout;
 use annals::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 use toml::Table;
@@ -38,9 +39,9 @@ pub(super) fn read(text: impl AsRef<[u8]>) -> Imported {
 }
 
 fn check(settings: &Table) -> Result<(), String> {
-    Settings::read(settings)
-        .map(|_| ())
-        .map_err(|e| e.to_string())
+    let settings = Settings::read(settings).map_err(|e| e.to_string())?;
+    let tables = settings.layout.tables();
+    tables.map(drop).map_err(|e| e.to_string())
 }
 
 /// Reads the printed settings back.
