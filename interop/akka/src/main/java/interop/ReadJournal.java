@@ -5,7 +5,7 @@ import akka.persistence.query.EventEnvelope;
 import java.util.List;
 import java.util.concurrent.CompletionStage;
 
-/** In place of interop/pekko's: akka-persistence-dynamodb 1.1.2 has no read journal. */
+/** Replaces the class of interop/pekko: akka-persistence-dynamodb 1.1.2 has no read journal. */
 final class ReadJournal {
     ReadJournal(ActorSystem system) {}
 

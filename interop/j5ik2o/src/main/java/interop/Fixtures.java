@@ -17,34 +17,35 @@ import java.util.TreeSet;
 import java.util.function.Consumer;
 
 /**
- * Writes a set of histories through the plugin, and keeps what lies in the tables then, in
- * journal-CHAPTER.jsonl and snapshot-CHAPTER.jsonl, and what the plugin itself makes of it, in
- * expected.jsonl. What the histories are is in {@link Histories}.
+ * Writes the histories of {@link Histories} through the plugin. Saves all items of the tables to
+ * journal-CHAPTER.jsonl and snapshot-CHAPTER.jsonl, and what the plugin itself replays from them to
+ * expected.jsonl.
  *
  * <pre>interop.Fixtures ENDPOINT FOLDER</pre>
  *
- * A chapter has tables of its own, which must not be there yet. A line of expected.jsonl is one of
+ * Each chapter has its own tables, which must not exist yet. A line of expected.jsonl is one of
  *
  * <pre>
- * {"chapter":  {journal, legacy, byHand, settings}}           what the following was written with
+ * {"chapter":  {journal, legacy, byHand, settings}}           settings of the lines that follow
  * {"event":    {journal, persistenceId, sequenceNr, serializer, manifest, type, value}}
- * {"entity":   {journal, persistenceId, events, highest}}     how many events, and the last number
- * {"snapshot": {journal, persistenceId, criteria, found}}     found as loaded with these, or null
- * {"failure":  {journal, persistenceId, do, error}}           a request that the plugin failed
- * {"state":    {journal, persistenceId, revision, found}}     found as loaded, or null
+ * {"entity":   {journal, persistenceId, events, highest}}     event count, last sequence number
+ * {"snapshot": {journal, persistenceId, criteria, found}}     found: the snapshot loaded, or null
+ * {"failure":  {journal, persistenceId, do, error}}           a request that failed in the plugin
+ * {"state":    {journal, persistenceId, revision, found}}     found: the state loaded, or null
  * </pre>
  *
- * where journal is the chapter's name. States have the chapters v1 and v2, in state-v1.jsonl and
- * state-v2.jsonl, by the version of the client; they are laid by hand where the module is absent.
+ * where journal is the chapter's name. States have the chapters v1 and v2, after the version of the
+ * client, in state-v1.jsonl and state-v2.jsonl. If its module is missing, {@link StatesByHand}
+ * writes them.
  *
- * <p>Promises: two runs differ in the ids of writers, in times, and in nothing else.
+ * <p>Guarantees: two runs differ only in the ids of writers and in times.
  */
 final class Fixtures {
     private final Map<String, Object> settings;
     private final Path folder;
     private final PrintStream expected;
 
-    // Of the chapter that is being written.
+    // State of the current chapter.
     private String chapter;
     private Session session;
     private final Set<String> ids = new TreeSet<>();
@@ -70,7 +71,7 @@ final class Fixtures {
         System.exit(0);
     }
 
-    /** Journal and snapshots under these settings, by their path below {@code j5ik2o.}. */
+    /** Writes a journal and snapshots. Settings in {@code over} are paths below {@code j5ik2o.}. */
     void chapter(String name, boolean legacy, Map<String, String> over, Consumer<Fixtures> write) throws IOException {
         Map<String, Object> all = begin(name, legacy, false, over);
         try (Session writing = new Session(all)) {
@@ -78,7 +79,7 @@ final class Fixtures {
             writing.tables().create(List.of("journal", "snapshot"), List.of(), legacy);
             write.accept(this);
         }
-        // Another system, as after a restart.
+        // A new actor system, as after a restart.
         try (Session reading = new Session(all)) {
             session = reading;
             ids.forEach(this::expect);
@@ -87,7 +88,7 @@ final class Fixtures {
         }
     }
 
-    /** States alone, as the module for this version of the client stores them. */
+    /** Writes only states, as the module for this version of the client stores them. */
     void states(String version, Consumer<Fixtures> write) throws IOException {
         Map<String, String> over = Map.of("dynamo-db-state.dynamo-db-client.client-version", version);
         Map<String, Object> all = begin(version, false, !States.available(version), over);
@@ -105,7 +106,7 @@ final class Fixtures {
         }
     }
 
-    /** In place of a module that is absent, or null. */
+    /** Returns a replacement for a missing module, or null if the module is present. */
     private StatesByHand byHand(String version) {
         return States.available(version)
                 ? null
@@ -175,7 +176,7 @@ final class Fixtures {
         expected.println(object().set("state", line.set("found", answer.get("state"))));
     }
 
-    // What the histories are told with.
+    // Operations that the histories consist of.
 
     void append(String id, int count) {
         append(id, false, texts(count));
@@ -200,7 +201,7 @@ final class Fixtures {
         ask(id, object().put("do", "delete").put("to", to));
     }
 
-    /** A request that the plugin does not fulfil; what it left is in the tables. */
+    /** Expects the plugin to fail this request; whatever it wrote stays in the tables. */
     void fails(String id, ObjectNode request) {
         try {
             ask(id, request);
@@ -210,10 +211,10 @@ final class Fixtures {
             expected.println(object().set("failure", line.put("error", failure.kind)));
             return;
         }
-        throw new Failure("failed", "the plugin did what it was thought to fail at: " + request, null);
+        throw new Failure("failed", "the plugin was expected to fail: " + request, null);
     }
 
-    /** Answers the time that the snapshot got; no two are of the same. */
+    /** Returns the snapshot's timestamp, after waiting so that the next one differs. */
     long save(String id, long at, ObjectNode snapshot) {
         ObjectNode request = object().put("do", "save-snapshot").put("at", at);
         long time = ask(id, request.set("snapshot", snapshot)).get("timestamp").longValue();
@@ -223,7 +224,7 @@ final class Fixtures {
         return time;
     }
 
-    /** Bounds under which the snapshots of {@link Histories#SNAPSHOTS} are looked for. */
+    /** Adds bounds to search the snapshots of {@link Histories#SNAPSHOTS} with. */
     void lookedFor(ObjectNode bounds) {
         criteria.add(bounds);
     }

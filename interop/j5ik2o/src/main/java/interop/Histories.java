@@ -13,11 +13,11 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What the fixtures tell of: a chapter for each way of making keys, and one for each kind of table
- * that has its own rules.
+ * The histories in the fixtures: a chapter for each way to build keys, and one for each kind of
+ * table with its own rules.
  *
- * <p>Promises: but for the chapter collisions, no two ids of a chapter have the same keys, though
- * with keys that leave out most of an id this takes care: each history has a prefix of its own.
+ * <p>Guarantees: except in the chapter collisions, no two ids of a chapter have the same keys. Some
+ * keys contain little of an id, so each history has its own prefix.
  */
 final class Histories {
     static final String SNAPSHOTS = "snapshots-1";
@@ -34,7 +34,7 @@ final class Histories {
             common(it);
             payloads(it);
             snapshots(it);
-            // Body, or prefix too, of none: the plugin looks for one all the same.
+            // The body is missing, in the second id the prefix too. The plugin needs both.
             it.fails("counter-", append());
             it.fails("-", append());
         });
@@ -45,7 +45,7 @@ final class Histories {
         });
         to.chapter("seq-body", false, keys("SequenceNumberBased", "PersistenceIdWithSeqNr"), it -> {
             common(it);
-            it.append("long-1", 66); // round all shards
+            it.append("long-1", 66); // more events than shards
             it.fails("counter-", append());
             it.fails("-", append());
         });
@@ -84,7 +84,7 @@ final class Histories {
         return keys;
     }
 
-    /** Every name and number that a table's layout depends on. */
+    /** Changes every name and number that a table's layout depends on. */
     private static Map<String, String> otherNames() {
         Map<String, String> names = new HashMap<>(Map.of(
                 JOURNAL + "get-journal-rows-index-name", "rows",
@@ -144,10 +144,10 @@ final class Histories {
         it.append("batches-1", 1);
         it.batch("batches-1", 2);
         it.append("batches-1", 1);
-        it.batch("batches-1", 30); // more than one request holds
+        it.batch("batches-1", 30); // more than fits into one request
         it.batch("single-1", 1); // persistAll of one event
         it.batch("full-1", 25);
-        it.append("ten-1", 12); // plain numbers are not in the order of texts
+        it.append("ten-1", 12); // unpadded numbers do not sort as text
     }
 
     private static void tags(Fixtures it) {
@@ -170,7 +170,7 @@ final class Histories {
         it.delete("some-1", 3);
         it.append("one-1", 3);
         it.delete("one-1", 1);
-        it.delete("one-1", 1); // again: nothing is left to do
+        it.delete("one-1", 1); // again: nothing left to delete
         it.batch("cut-1", 4);
         it.delete("cut-1", 2);
         it.append("gone-1", 3);
@@ -189,7 +189,7 @@ final class Histories {
         it.delete("gone-1", Long.MAX_VALUE);
         it.append("again-1", 3);
         it.delete("again-1", Long.MAX_VALUE);
-        it.append("again-1", 2); // from the start: nothing remembers the numbers
+        it.append("again-1", 2); // numbering restarts at 1
         it.append("many-1", 28);
         it.delete("many-1", 26);
         it.append("saved-1", 4);
@@ -200,7 +200,7 @@ final class Histories {
         it.fails("none-1", object().put("do", "delete").put("to", 1));
     }
 
-    /** Different ids with the same keys: the later event is laid over the earlier. */
+    /** Different ids with the same keys: the later event overwrites the earlier one. */
     private static void collisions(Fixtures it) {
         it.append("a", 3);
         it.append("n", 2);
@@ -222,7 +222,7 @@ final class Histories {
                 payload("int").put("value", Integer.MAX_VALUE),
                 payload("boolean").put("value", true), payload("boolean").put("value", false),
                 note("json", "json ünïcödé 😀", 1), note("cbor", "cbor ünïcödé 😀", 2), note("versioned", "versioned", 3),
-                note("json", "long ".repeat(8_000), 4), // large enough for Jackson to pack it
+                note("json", "long ".repeat(8_000), 4), // large enough for Jackson to compress it
                 payload("java").put("value", "java"), payload("custom").put("value", "custom"),
                 payload("protobuf").put("value", "protobuf"), payload("optional").put("value", "optional"));
     }

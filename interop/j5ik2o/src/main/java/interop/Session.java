@@ -24,12 +24,12 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
 
 /**
- * Answers requests, one at a time, with an actor system under the settings it was opened with. In
- * place of interop/pekko's: this plugin has no read journal, and has durable states and older
- * tables.
+ * Handles requests, one at a time, with an actor system that has the settings of the session.
+ * Replaces the class of interop/pekko, because this plugin has durable states and older tables but
+ * no read journal.
  *
- * <p>Promises: an answer is complete when it is returned; nothing runs on after it. A request that
- * fails throws {@link Failure}.
+ * <p>Guarantees: a request is complete when its response is returned; nothing continues in the
+ * background. A request that fails throws {@link Failure}.
  */
 final class Session implements AutoCloseable {
     private static final long PATIENCE_SECONDS = 120;
@@ -40,7 +40,7 @@ final class Session implements AutoCloseable {
     private final Tables tables;
     private final States states;
 
-    /** Settings go by their full path, {@code j5ik2o.dynamo-db-journal.table-name}, over application.conf. */
+    /** Settings, such as {@code j5ik2o.dynamo-db-journal.table-name}, override application.conf. */
     Session(Map<String, Object> settings) {
         Config config = ConfigFactory.load(ConfigFactory.parseMap(settings)
                 .withFallback(ConfigFactory.parseResourcesAnySyntax("application")));
@@ -51,7 +51,7 @@ final class Session implements AutoCloseable {
         states = new States(system);
     }
 
-    /** Of a client whose module is absent the plugin's actor dies, and nobody would be answered for long. */
+    /** Fails early: without the client's module, the plugin's actor dies and requests time out. */
     private static void modules(Config config) {
         String version = config.getString("j5ik2o.dynamo-db-journal.dynamo-db-client.client-version");
         String driver = config.getString(
@@ -70,7 +70,7 @@ final class Session implements AutoCloseable {
         tables.close();
     }
 
-    // For what has no request: see Fixtures and StatesByHand.
+    // For operations without a request; see Fixtures and StatesByHand.
     Tables tables() {
         return tables;
     }
@@ -113,7 +113,7 @@ final class Session implements AutoCloseable {
             case "query", "ids" -> throw new Failure("unsupported", "this plugin has no read journal", null);
             case "items" -> tables.items(Failure.text(request, "table"), request.path("prefix").textValue())
                     .forEach(answer.putArray("items")::add);
-            default -> throw Failure.invalid("no such request: " + request.get("do"));
+            default -> throw Failure.invalid("unknown request: " + request.get("do"));
         }
         return answer;
     }
@@ -134,7 +134,7 @@ final class Session implements AutoCloseable {
             throw Failure.invalid("events is empty");
         }
         boolean together = request.path("atomic").asBoolean(false);
-        // Recovery.none still learns the highest sequence number; it only skips the events.
+        // Recovery.none still reads the highest sequence number; it only skips the events.
         Entity entity = entity(request, Recovery.none(), it -> {
             if (together) {
                 it.persistTogether(events);
@@ -213,7 +213,7 @@ final class Session implements AutoCloseable {
     private static String id(JsonNode request) {
         String id = Failure.text(request, "persistenceId");
         if (id.isEmpty()) {
-            // An actor would not even start, and so not answer.
+            // An actor would not start, and so never respond.
             throw Failure.invalid("persistenceId is empty");
         }
         return id;
@@ -231,13 +231,13 @@ final class Session implements AutoCloseable {
         } catch (ExecutionException e) {
             throw e.getCause() instanceof Failure failure ? failure : new Failure("failed", e.getCause());
         } catch (TimeoutException e) {
-            throw new Failure("timeout", "no answer in " + PATIENCE_SECONDS + " s", e);
+            throw new Failure("timeout", "no response within " + PATIENCE_SECONDS + " s", e);
         } catch (InterruptedException e) {
             throw new Failure("interrupted", e);
         }
     }
 
-    /** Settings as a request or a test gives them, over those that were there before. */
+    /** Merges settings; {@code above} overrides {@code below}. */
     static Map<String, Object> settings(Map<String, Object> below, JsonNode above) {
         Map<String, Object> all = new HashMap<>(below);
         above.fields().forEachRemaining(it -> all.put(it.getKey(), it.getValue().asText()));

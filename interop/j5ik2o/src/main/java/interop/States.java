@@ -10,10 +10,10 @@ import java.util.Locale;
 import java.util.concurrent.CompletionStage;
 
 /**
- * The plugin's store of durable states, through Akka's own interface: nothing here is compiled
- * against the plugin's module, which need not be there.
+ * Accesses the plugin's durable state store through Akka's own interface, so that this compiles
+ * without the plugin's module.
  *
- * <p>Promises: a request throws {@link Failure}, unsupported, where the module is absent.
+ * <p>Guarantees: a request throws {@link Failure}, unsupported, if the module is missing.
  */
 final class States {
     private static final String PLUGIN = "j5ik2o.dynamo-db-state";
@@ -33,7 +33,7 @@ final class States {
         return plugin().upsertObject(id, revision, value, tag);
     }
 
-    /** Whatever its revision. */
+    /** Deletes a state at any revision. */
     CompletionStage<Done> delete(String id) {
         return plugin().deleteObject(id);
     }
@@ -42,7 +42,7 @@ final class States {
         return plugin().deleteObject(id, revision);
     }
 
-    /** Whether there is a store to ask, for this version of the client. */
+    /** Whether the module for this version of the client is present. */
     static boolean available(String clientVersion) {
         String factory = FACTORIES + clientVersion.toUpperCase(Locale.ROOT) + "ScalaDurableStateUpdateStoreFactory";
         try {
@@ -53,7 +53,7 @@ final class States {
         }
     }
 
-    /** Only when it is asked for: it opens a client of its own. */
+    /** Called only when needed, because the store opens its own client. */
     @SuppressWarnings("unchecked")
     private DurableStateUpdateStore<Object> plugin() {
         Config config = system.settings().config();

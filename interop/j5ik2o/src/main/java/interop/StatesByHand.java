@@ -15,18 +15,18 @@ import software.amazon.awssdk.core.SdkBytes;
 import software.amazon.awssdk.services.dynamodb.model.AttributeValue;
 
 /**
- * States as the plugin's modules are known to store them, for fixtures where those modules are
- * absent: the items are laid here, the bytes are still the work of the core's own serializers.
+ * Writes states as the plugin's modules do, for fixtures if those modules are missing. The items
+ * are built here; the core's own serializers still produce the bytes.
  *
- * <p>Trusts: the plugin's default settings, and what was read in its sources. Nothing of this has
- * been seen from the plugin itself.
+ * <p>Relies on: the plugin's default settings, and our reading of its sources. None of this has
+ * been observed with the plugin itself.
  */
 final class StatesByHand {
     private static final int SHARDS = 64;
 
     private final Tables tables;
     private final Serialization serialization;
-    /** What a revision is stored with on top: the module on the second SDK adds one. */
+    /** Added to a revision when it is stored: the module for the second SDK adds one. */
     private final long more;
 
     StatesByHand(Tables tables, Serialization serialization, String clientVersion) {
@@ -57,7 +57,7 @@ final class StatesByHand {
         tables.delete("state", key(id));
     }
 
-    /** Answers as {@code state-get}. */
+    /** Responds as {@code state-get} does. */
     ObjectNode get(String id) {
         ObjectNode answer = Payloads.JSON.createObjectNode().put("revision", 0).putNull("state");
         for (ObjectNode item : tables.items("state", null)) {
@@ -80,7 +80,7 @@ final class StatesByHand {
         return answer;
     }
 
-    /** The id by its prefix and a shard, and all of it. */
+    /** Partition key: the id's prefix and a shard. Sort key: the whole id. */
     private static Map<String, AttributeValue> key(String id) {
         String prefix = id.contains("-") ? id.split("-")[0] + "-" : "";
         String reversed = new StringBuilder(id).reverse().toString();

@@ -30,12 +30,12 @@ import software.amazon.awssdk.services.dynamodb.model.ProvisionedThroughput;
 import software.amazon.awssdk.services.dynamodb.model.ScalarAttributeType;
 
 /**
- * The three tables behind a session's settings, without the plugin: it does not create them, and
- * has nothing to show their items with.
+ * Accesses the three tables in a session's settings directly: the plugin can neither create tables
+ * nor list their items.
  *
- * <p>Promises: tables are as in the plugin's own descriptions of them, under the names that the
- * settings give to tables, indexes and attributes. Items come in the order of their keys,
- * attributes likewise after the key's.
+ * <p>Guarantees: tables follow the plugin's own descriptions, with the names of tables, indexes and
+ * attributes from the settings. Items are sorted by key. In an item, the key's attributes come
+ * first, the others are sorted by name.
  */
 final class Tables implements AutoCloseable {
     static final List<String> ALL = List.of("journal", "snapshot", "state");
@@ -45,7 +45,7 @@ final class Tables implements AutoCloseable {
     private final DynamoDbClient client;
     private final Config config;
 
-    /** An attribute that a key is made of. */
+    /** An attribute of a key. */
     private record Attribute(String name, ScalarAttributeType type) {}
 
     Tables(Config config) {
@@ -65,11 +65,11 @@ final class Tables implements AutoCloseable {
     }
 
     /**
-     * Those named in {@code which}, and a state table for each prefix, for a resolver that names
-     * tables after it.
+     * Creates the tables in {@code which}, and a state table for each prefix, for a resolver that
+     * names tables after prefixes.
      *
-     * @param legacy as they were once: the journal until 1.0.22, the snapshots until 1.8, the
-     *     states until 1.13
+     * @param legacy whether to create the old formats: the journal until 1.0.22, the snapshots
+     *     until 1.8, the states until 1.13
      */
     void create(List<String> which, List<String> prefixes, boolean legacy) {
         for (String table : which) {
@@ -92,13 +92,13 @@ final class Tables implements AutoCloseable {
         List<Attribute> all = new ArrayList<>(key);
         all.addAll(rows);
         if (legacy) {
-            // Of the queries that were removed.
+            // For queries that the plugin has since removed.
             Attribute tags = text("journal", "tags");
             indexes.add(index("TagsIndex", List.of(tags)));
             all.add(tags);
         }
-        // Without the stream that the plugin's own description has: nothing of the plugin reads it,
-        // and DynamoDB Local becomes slower with every event in it, also of tables that are gone.
+        // Without the stream in the plugin's own description: the plugin does not read it, and it
+        // slows DynamoDB Local down with every event, including those of deleted tables.
         client.createTable(table(name("journal"), key, all)
                 .globalSecondaryIndexes(indexes)
                 .build());
@@ -156,10 +156,10 @@ final class Tables implements AutoCloseable {
     }
 
     /**
-     * Every item of a table as DynamoDB JSON, {@code {"pkey":{"S":…},…}}. What the key is, the
-     * table says itself.
+     * Every item of a table as DynamoDB JSON, {@code {"pkey":{"S":…},…}}. Reads the key's
+     * attributes from the table's description.
      *
-     * @param prefix of the state table that a resolver named after it, or null
+     * @param prefix names the state table of a resolver that names tables after prefixes; or null
      */
     List<ObjectNode> items(String which, String prefix) {
         if (!ALL.contains(which)) {
@@ -179,7 +179,7 @@ final class Tables implements AutoCloseable {
         return all.stream().map(item -> json(item, key)).toList();
     }
 
-    /** Lays an item, over what may be there. */
+    /** Puts an item; overwrites an existing one. */
     void put(String which, Map<String, AttributeValue> item) {
         client.putItem(it -> it.tableName(name(which)).item(item));
     }
@@ -204,7 +204,7 @@ final class Tables implements AutoCloseable {
         return json;
     }
 
-    /** Also of types that the plugin does not write: others may have. */
+    /** Supports types that the plugin does not write, because other writers may. */
     private static ObjectNode json(AttributeValue value) {
         ObjectNode typed = Payloads.JSON.createObjectNode();
         switch (value.type()) {
@@ -224,7 +224,7 @@ final class Tables implements AutoCloseable {
             case SS -> value.ss().stream().sorted().forEach(typed.putArray("SS")::add);
             case NS -> value.ns().stream().sorted().forEach(typed.putArray("NS")::add);
             case BS -> value.bs().stream().map(SdkBytes::asByteArray).forEach(typed.putArray("BS")::add);
-            default -> throw new Failure("failed", "an attribute of an unknown type: " + value, null);
+            default -> throw new Failure("failed", "attribute of an unknown type: " + value, null);
         }
         return typed;
     }
@@ -246,6 +246,6 @@ final class Tables implements AutoCloseable {
     }
 
     private static Failure noSuchTable(String name) {
-        return Failure.invalid("a table is journal, snapshot or state, not " + name);
+        return Failure.invalid("table must be journal, snapshot or state, not " + name);
     }
 }

@@ -22,11 +22,11 @@ import org.apache.pekko.persistence.SnapshotMetadata;
 import org.apache.pekko.persistence.SnapshotOffer;
 
 /**
- * A persistent actor that lives for one request: it recovers, does one piece of work and stops.
+ * A persistent actor for one request: it recovers, does its work and stops.
  *
- * <p>Promises: its future is completed in every case, with the entity itself, whose fields are then
- * not touched any more, or with a {@link Failure}. Each is an incarnation of its own, as after a
- * restart, and so sees what others have written before.
+ * <p>Guarantees: always completes its future, with a {@link Failure} or with the entity itself,
+ * whose fields no longer change then. Each entity is a new incarnation, as after a restart, so it
+ * sees earlier writes of others.
  */
 final class Entity extends AbstractPersistentActor {
     record Recovered(long sequenceNr, Object event) {}
@@ -57,7 +57,7 @@ final class Entity extends AbstractPersistentActor {
         this.done = done;
     }
 
-    /** The work runs when the entity has recovered; it ends by calling {@link #done()}. */
+    /** The work runs after recovery; it ends by calling {@link #done()}. */
     static Props props(String id, Recovery recovery, Consumer<Entity> work, CompletableFuture<Entity> done) {
         return Props.create(Entity.class, () -> new Entity(id, recovery, work, done));
     }
@@ -72,7 +72,7 @@ final class Entity extends AbstractPersistentActor {
         getContext().stop(getSelf());
     }
 
-    /** What is thrown is answered here: a supervisor would restart us, and do the work twice. */
+    /** Catches exceptions here: a supervisor would restart the actor and repeat the work. */
     private void doWork() {
         try {
             work.accept(this);
@@ -81,7 +81,7 @@ final class Entity extends AbstractPersistentActor {
         }
     }
 
-    /** One after the other, the next when the one before was answered. */
+    /** Persists one event at a time, each after the journal has confirmed the previous one. */
     void persistEach(List<Object> all) {
         toPersist.addAll(all);
         getSelf().tell(NEXT, getSelf());
@@ -113,7 +113,7 @@ final class Entity extends AbstractPersistentActor {
         }
     }
 
-    /** At a number that need not be the last: what an actor saves when it was at that number. */
+    /** Saves a snapshot at any sequence number, as an actor that had reached it would. */
     void save(Object snapshot, Long at) {
         snapshotAt = at;
         saveSnapshot(snapshot);
@@ -164,7 +164,7 @@ final class Entity extends AbstractPersistentActor {
                 .build();
     }
 
-    // The actor stops by itself after this one and the next.
+    // After this callback and the next one, the actor stops by itself.
     @Override
     public void onRecoveryFailure(Throwable cause, scala.Option<Object> event) {
         done.completeExceptionally(new Failure("recovery-failure", cause));
@@ -175,17 +175,17 @@ final class Entity extends AbstractPersistentActor {
         done.completeExceptionally(new Failure("persist-failure", cause));
     }
 
-    /** Goes on with the next event, as classic actors do; the number stays used. */
+    /** Continues with the next event, as classic actors do; the sequence number stays used. */
     @Override
     public void onPersistRejected(Throwable cause, Object event, long sequenceNr) {
         rejected.add(new Rejected(sequenceNr, Failure.chain(cause)));
         goOn();
     }
 
-    /** Whatever stopped us: nobody shall wait for an answer. */
+    /** Completes the future whatever stopped the actor, so that no caller waits forever. */
     @Override
     public void postStop() throws Exception {
         super.postStop();
-        done.completeExceptionally(new Failure("stopped", "the actor stopped without an answer", null));
+        done.completeExceptionally(new Failure("stopped", "the actor stopped unexpectedly", null));
     }
 }

@@ -9,8 +9,8 @@ import org.apache.pekko.serialization.SerializerWithStringManifest;
 import org.apache.pekko.serialization.jackson.JacksonMigration;
 
 /**
- * Event classes of our own, one for each way in which an application may bring its own class to
- * the journal. Their names are stored as manifests: renaming one makes the fixtures unreadable.
+ * Our event classes, one for each way in which an application can store its own class. Their names
+ * are stored as manifests: renaming one makes the fixtures unreadable.
  */
 final class Events {
     private Events() {}
@@ -28,8 +28,8 @@ final class Events {
     }
 
     /**
-     * A class that changed over time: Jackson appends its version to the serializer's manifest, and
-     * an event adapter gives a manifest of its own, which is another attribute.
+     * A class that changed over time. Jackson appends its version to the serializer's manifest. The
+     * event adapter has its own manifest, in another attribute.
      */
     public static class Versioned extends Json {}
 
@@ -59,7 +59,7 @@ final class Events {
         @Override
         public EventSeq fromJournal(Object event, String manifest) {
             if (!manifest.equals("adapted")) {
-                throw new IllegalArgumentException("not the manifest we wrote: " + manifest);
+                throw new IllegalArgumentException("unexpected manifest: " + manifest);
             }
             return EventSeq.single(event);
         }
@@ -75,7 +75,7 @@ final class Events {
         }
     }
 
-    /** An application's own serializer, with a manifest that is no class name. */
+    /** An application's own serializer, with a manifest that is not a class name. */
     public static final class Custom {
         public final String text;
 
@@ -103,7 +103,7 @@ final class Events {
         @Override
         public Object fromBinary(byte[] bytes, String manifest) {
             if (!manifest.equals("custom/1")) {
-                throw new IllegalArgumentException("not the manifest we wrote: " + manifest);
+                throw new IllegalArgumentException("unexpected manifest: " + manifest);
             }
             return new Custom(new String(bytes, StandardCharsets.UTF_16BE));
         }

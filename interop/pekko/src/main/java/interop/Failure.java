@@ -3,7 +3,7 @@ package interop;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** Why a request has no answer: a kind that a caller can tell apart, and what to add to the answer. */
+/** Why a request failed: a kind for callers to match on, and fields to add to the response. */
 final class Failure extends RuntimeException {
     private static final long serialVersionUID = 1;
     final String kind;
@@ -18,7 +18,7 @@ final class Failure extends RuntimeException {
         this(kind, chain(cause), cause);
     }
 
-    /** With all that caused it: the plugin's own exception does not say what DynamoDB said. */
+    /** Includes all causes: the plugin's own exception does not contain DynamoDB's message. */
     static String chain(Throwable cause) {
         StringBuilder message = new StringBuilder(String.valueOf(cause));
         for (Throwable next = cause.getCause(); next != null; next = next.getCause()) {
@@ -50,7 +50,7 @@ final class Failure extends RuntimeException {
     static long number(JsonNode request, String name) {
         JsonNode value = required(request, name);
         if (!value.canConvertToLong() || !value.isIntegralNumber()) {
-            throw invalid(name + " must be an integer of 64 bits");
+            throw invalid(name + " must be a 64-bit integer");
         }
         return value.longValue();
     }

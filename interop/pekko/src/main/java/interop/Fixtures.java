@@ -17,20 +17,20 @@ import java.util.TreeSet;
 import java.util.function.Consumer;
 
 /**
- * Writes a set of histories through the plugin, and keeps what lies in the tables then, in
- * journal.jsonl and snapshot.jsonl, and what the plugin itself makes of it, in expected.jsonl.
+ * Writes a set of histories through the plugin. Saves all items of the tables to journal.jsonl and
+ * snapshot.jsonl, and what the plugin itself replays from them to expected.jsonl.
  *
  * <pre>interop.Fixtures ENDPOINT FOLDER</pre>
  *
- * The tables must not be there yet. A line of expected.jsonl is one of
+ * The tables must not exist yet. A line of expected.jsonl is one of
  *
  * <pre>
  * {"event":    {journal, persistenceId, sequenceNr, serializer, manifest, type, value}}
- * {"entity":   {journal, persistenceId, events, highest}}     how many events, and the last number
- * {"snapshot": {journal, persistenceId, criteria, found}}     found as loaded with these, or null
+ * {"entity":   {journal, persistenceId, events, highest}}     event count, last sequence number
+ * {"snapshot": {journal, persistenceId, criteria, found}}     found: the snapshot loaded, or null
  * </pre>
  *
- * Promises: two runs differ in writer_uuid, in times, and in nothing else.
+ * Guarantees: two runs differ only in writer_uuid and in times.
  */
 final class Fixtures {
     private static final String JACKSON = "pekko.serialization.jackson.";
@@ -39,7 +39,7 @@ final class Fixtures {
     private final Map<String, Object> settings;
     private final PrintStream expected;
 
-    // Of the chapter that is being written.
+    // State of the current chapter.
     private Session session;
     private final Set<String> ids = new TreeSet<>();
 
@@ -87,7 +87,7 @@ final class Fixtures {
                         JACKSON + "jackson-cbor.compression.compress-larger-than", "1 KiB",
                         JACKSON + "jackson-cbor.compression.algorithm", "lz4"),
                 it -> it.compressed("lz4"));
-        // What Akka 2.5 did with a string.
+        // Strings as Akka 2.5 stored them.
         chapter(
                 Map.of("pekko.actor.serialization-bindings.\"java.lang.String\"", "java"),
                 it -> it.append("java-strings", "plain", "ünïcödé 😀", ""));
@@ -103,13 +103,13 @@ final class Fixtures {
         }
     }
 
-    /** Round the boundaries of a hundred, one event at a time. */
+    /** Lengths around multiples of 100, appended one event at a time. */
     private void numbers() {
         append("one", 1);
         append("ninety-nine", 99);
         append("hundred", 100);
         append("singles", 250);
-        // So long that the markers of 100 and 200 are overwritten by those of 1100 and 1200.
+        // Long enough for the markers of 1100 and 1200 to overwrite those of 100 and 200.
         append("wrapped", 1210);
         delete("wrapped", 1204);
     }
@@ -120,14 +120,14 @@ final class Fixtures {
         append("batches", 93);
         batch("batches", 5); // 199 to 203
         batch("batch-first", 99);
-        batch("batch-first", 3); // begins at a multiple of 100
-        batch("batch-long", 205); // one marker only, of 200
+        batch("batch-first", 3); // starts at a multiple of 100
+        batch("batch-long", 205); // only one marker, for 200
         delete("batch-long", 195);
         append("batch-two", 1);
         batch("batch-two", 2);
         batch("batch-one", 1); // persistAll of a single event
 
-        // Writes that arrived in part: the second, third, fifth, sixth and last batch.
+        // Partial writes: five of the six batches lose one event each.
         append("torn", 20);
         for (int i = 0; i < 5; i++) {
             batch("torn", 3);
@@ -244,17 +244,17 @@ final class Fixtures {
         old.event(id, 5, "second of two", new OldFormat.Batch(1, 1));
         old.snapshot(id, 2, 1_500_000_000_000L, "text");
         old.snapshot(id, 4, 1_500_000_000_001L, Payloads.read(note("json", "json", 1)));
-        append(id, 2); // as today's plugin goes on
+        append(id, 2); // the current plugin continues
     }
 
     private void otherJournal() {
-        append("one", 2); // an id that the first journal has too
+        append("one", 2); // an id that the first journal also has
         append("three-shards", 305);
         delete("three-shards", 302);
         save("three-shards", 300, text("at 300"));
     }
 
-    // What follows is how the above is written and read back.
+    // Helpers that write the histories above and read them back.
 
     private void chapter(Map<String, Object> over, Consumer<Fixtures> write) {
         Map<String, Object> all = Session.settings(settings, Payloads.JSON.valueToTree(over));
@@ -264,7 +264,7 @@ final class Fixtures {
             session = writing;
             write.accept(this);
         }
-        // Another system, as after a restart.
+        // A new actor system, as after a restart.
         try (Session reading = new Session(all)) {
             session = reading;
             String journal = (String) all.getOrDefault("dynamodb-journal.journal-name", "journal");
@@ -328,7 +328,7 @@ final class Fixtures {
         ask(id, object().put("do", "delete").put("to", to));
     }
 
-    /** Answers the time that the snapshot got; no two are of the same. */
+    /** Returns the snapshot's timestamp, after waiting so that the next one differs. */
     private long save(String id, long at, ObjectNode snapshot) {
         ObjectNode request = object().put("do", "save-snapshot").put("at", at);
         long time = ask(id, request.set("snapshot", snapshot)).get("timestamp").longValue();

@@ -12,18 +12,18 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * The journal and snapshot store of pekko-persistence-dynamodb, spoken to in lines: a request is a
- * JSON object on a line of standard input, its answer a JSON object on a line of standard output.
- * Logs go to standard error. The end of the input ends the program.
+ * Serves the journal and snapshot store of pekko-persistence-dynamodb over a line protocol. A
+ * request is a JSON object on a line of standard input; its response is a JSON object on a line of
+ * standard output. Logs go to standard error. The program exits at the end of the input.
  *
  * <pre>
  * journal ENDPOINT [PATH=VALUE]…     settings as in application.conf, by their full path
  *
- * open              settings {PATH: VALUE}      a new session: these over the command line's
+ * open              settings {PATH: VALUE}      a new session; overrides the command line
  * create-tables
  * append            persistenceId, events [{type, value}], atomic (false)     → sequenceNrs
  * replay            persistenceId, to, max                      → events [{…}], highest
- * query             persistenceId, from, to                     → events, of the read journal
+ * query             persistenceId, from, to                     → events, from the read journal
  * highest           persistenceId                               → highest
  * delete            persistenceId, to
  * save-snapshot     persistenceId, snapshot {type, value}, at   → sequenceNr, timestamp
@@ -34,20 +34,20 @@ import java.util.Map;
  * items             table, journal or snapshot                  → items, in DynamoDB JSON
  * </pre>
  *
- * The name of the request is its field {@code do}. CRITERIA are maxSequenceNr, maxTimestamp,
- * minSequenceNr and minTimestamp, each as wide as possible where it is left out.
+ * The field {@code do} names the request. CRITERIA are maxSequenceNr, maxTimestamp, minSequenceNr
+ * and minTimestamp; an omitted one does not restrict.
  *
- * <p>Promises: one answer for each line, in order, with {@code "ok": true}; or {@code "ok": false}
+ * <p>Guarantees: one response per line, in order, with {@code "ok": true}; or {@code "ok": false}
  * with {@code error}, a kind such as persist-rejected, and {@code message}.
  *
- * <p>Never: swallows a failure, or begins a request before the one before has been answered.
+ * <p>Never: swallows a failure, or starts a request before the previous response is complete.
  */
 final class Main {
     private Main() {}
 
     public static void main(String[] args) throws IOException {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        // Loggers print where they please; standard output is the protocol's.
+        // Loggers may print to standard output, which is reserved for the protocol.
         System.setOut(System.err);
         Map<String, Object> settings = settings(args);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -65,7 +65,7 @@ final class Main {
                     answer = session.answer(request);
                 }
             } catch (JsonProcessingException e) {
-                answer = failed(Failure.invalid("not a line of JSON: " + e.getOriginalMessage()));
+                answer = failed(Failure.invalid("invalid JSON: " + e.getOriginalMessage()));
             } catch (Failure failure) {
                 answer = failed(failure);
             } catch (RuntimeException e) {
@@ -75,7 +75,7 @@ final class Main {
             out.println(answer);
         }
         session.close();
-        // The plugin leaves threads of its AWS clients behind, which would keep us.
+        // The plugin's AWS clients leave threads behind, which would keep the JVM running.
         System.exit(0);
     }
 
@@ -98,7 +98,7 @@ final class Main {
         for (int i = 1; i < args.length; i++) {
             String[] setting = args[i].split("=", 2);
             if (setting.length < 2) {
-                System.err.println("not a setting PATH=VALUE: " + args[i]);
+                System.err.println("not a setting of the form PATH=VALUE: " + args[i]);
                 System.exit(2);
             }
             settings.put(setting[0], setting[1]);

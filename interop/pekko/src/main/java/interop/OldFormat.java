@@ -9,9 +9,9 @@ import org.apache.pekko.persistence.PersistentRepr;
 import org.apache.pekko.persistence.serialization.Snapshot;
 
 /**
- * Items as versions 1.0 and 1.1 wrote them: the whole event or snapshot in one attribute, pay. The
- * plugin of today reads them and writes none, so they are laid here; the bytes are still the work
- * of the core's own serializers.
+ * Writes items as versions 1.0 and 1.1 did: the whole event or snapshot is in one attribute, pay.
+ * The current plugin reads this format but no longer writes it. The core's own serializers still
+ * produce the bytes.
  */
 final class OldFormat {
     private final Session session;
@@ -20,7 +20,7 @@ final class OldFormat {
         this.session = session;
     }
 
-    /** The index and count of a batch, or null for an event that was written alone. */
+    /** An event's index in its batch, and the last index; null for an event written alone. */
     record Batch(long index, long last) {}
 
     void event(String persistenceId, long sequenceNr, Object event, Batch batch) {

@@ -21,16 +21,16 @@ import org.apache.pekko.util.ByteString;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Events and snapshots as they stand in a line of the protocol, and as objects.
+ * Converts events and snapshots between the JSON of the protocol and Java objects.
  *
- * <p>Promises: what {@link #read} takes, {@link #write} gives back equal.
+ * <p>Guarantees: {@link #write} returns a payload exactly as {@link #read} accepted it.
  */
 final class Payloads {
     static final ObjectMapper JSON = new ObjectMapper();
 
     private Payloads() {}
 
-    /** The object for {@code {"type": …, "value": …}}; the types are in interop/pekko/README.md. */
+    /** Reads {@code {"type": …, "value": …}}; interop/pekko/README.md lists the types. */
     static Object read(JsonNode payload) {
         JsonNode value = Failure.required(payload, "value");
         String type = Failure.text(payload, "type");
@@ -51,14 +51,14 @@ final class Payloads {
                 case "optional" -> Optional.of(Failure.text(payload, "value"));
                 case "tagged" -> new Tagged(Failure.text(value, "event"), tags(value));
                 case "delivery" -> delivery(value);
-                default -> throw Failure.invalid("no such type of payload: " + type);
+                default -> throw Failure.invalid("unknown payload type: " + type);
             };
         } catch (IOException | ArithmeticException e) {
-            throw Failure.invalid("not a value of type " + type + ": " + e.getMessage());
+            throw Failure.invalid("invalid value of type " + type + ": " + e.getMessage());
         }
     }
 
-    /** Adds class, type and value of a payload, and how this session would store it. */
+    /** Adds a payload's class, type and value, and its serializer and manifest in this session. */
     static ObjectNode write(ObjectNode to, Object payload, Serialization serialization) {
         Serializer serializer = serialization.findSerializerFor(payload);
         to.put("serializer", serializer.identifier());

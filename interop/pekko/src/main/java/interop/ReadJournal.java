@@ -9,7 +9,7 @@ import org.apache.pekko.persistence.query.PersistenceQuery;
 import org.apache.pekko.stream.javadsl.Sink;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The plugin's read journal; interop/akka has another class in this place. */
+/** The plugin's read journal; interop/akka replaces this class. */
 final class ReadJournal {
     private final ActorSystem system;
 
@@ -31,7 +31,7 @@ final class ReadJournal {
                 .runWith(Sink.seq(), system);
     }
 
-    /** Only when it is asked for: it opens a client of its own. */
+    /** Called only when needed, because the read journal opens its own client. */
     private DynamoDBReadJournal plugin() {
         return PersistenceQuery.get(system).getReadJournalFor(DynamoDBReadJournal.class, "dynamodb-read-journal");
     }

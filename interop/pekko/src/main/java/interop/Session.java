@@ -24,10 +24,10 @@ import org.apache.pekko.serialization.Serialization;
 import org.apache.pekko.serialization.SerializationExtension;
 
 /**
- * Answers requests, one at a time, with an actor system under the settings it was opened with.
+ * Handles requests, one at a time, with an actor system that has the settings of the session.
  *
- * <p>Promises: an answer is complete when it is returned; nothing runs on after it. A request that
- * fails throws {@link Failure}.
+ * <p>Guarantees: a request is complete when its response is returned; nothing continues in the
+ * background. A request that fails throws {@link Failure}.
  */
 final class Session implements AutoCloseable {
     private static final long PATIENCE_SECONDS = 120;
@@ -38,7 +38,7 @@ final class Session implements AutoCloseable {
     private final Tables tables;
     private final ReadJournal readJournal;
 
-    /** Settings go by their full path, {@code dynamodb-journal.journal-table}, over application.conf. */
+    /** Settings, such as {@code dynamodb-journal.journal-table}, override application.conf. */
     Session(Map<String, Object> settings) {
         Config config = ConfigFactory.load(ConfigFactory.parseMap(settings)
                 .withFallback(ConfigFactory.parseResourcesAnySyntax("application")));
@@ -55,7 +55,7 @@ final class Session implements AutoCloseable {
         tables.close();
     }
 
-    // For what has no request: see Fixtures and OldFormat.
+    // For operations without a request; see Fixtures and OldFormat.
     Tables tables() {
         return tables;
     }
@@ -88,7 +88,7 @@ final class Session implements AutoCloseable {
             }
             case "ids" -> ids(request, answer);
             case "items" -> tables.items(Failure.text(request, "table")).forEach(answer.putArray("items")::add);
-            default -> throw Failure.invalid("no such request: " + request.get("do"));
+            default -> throw Failure.invalid("unknown request: " + request.get("do"));
         }
         return answer;
     }
@@ -100,7 +100,7 @@ final class Session implements AutoCloseable {
             throw Failure.invalid("events is empty");
         }
         boolean together = request.path("atomic").asBoolean(false);
-        // Recovery.none still learns the highest sequence number; it only skips the events.
+        // Recovery.none still reads the highest sequence number; it only skips the events.
         Entity entity = entity(request, Recovery.none(), it -> {
             if (together) {
                 it.persistTogether(events);
@@ -138,7 +138,7 @@ final class Session implements AutoCloseable {
         CompletionStage<List<EventEnvelope>> found = readJournal.events(
                 Failure.text(request, "persistenceId"),
                 Failure.number(request, "from", 0),
-                // The plugin takes no more here.
+                // The plugin accepts no higher value.
                 Failure.number(request, "to", Integer.MAX_VALUE));
         ArrayNode events = answer.putArray("events");
         await(found).forEach(it -> event(events.addObject(), it.sequenceNr(), it.event()));
@@ -187,7 +187,7 @@ final class Session implements AutoCloseable {
     private Entity entity(JsonNode request, Recovery recovery, Consumer<Entity> work) {
         String id = Failure.text(request, "persistenceId");
         if (id.isEmpty()) {
-            // The actor would not even start, and so not answer.
+            // The actor would not start, and so never respond.
             throw Failure.invalid("persistenceId is empty");
         }
         CompletableFuture<Entity> done = new CompletableFuture<>();
@@ -201,13 +201,13 @@ final class Session implements AutoCloseable {
         } catch (ExecutionException e) {
             throw e.getCause() instanceof Failure failure ? failure : new Failure("failed", e.getCause());
         } catch (TimeoutException e) {
-            throw new Failure("timeout", "no answer in " + PATIENCE_SECONDS + " s", e);
+            throw new Failure("timeout", "no response within " + PATIENCE_SECONDS + " s", e);
         } catch (InterruptedException e) {
             throw new Failure("interrupted", e);
         }
     }
 
-    /** Settings as a request or a test gives them, over those that were there before. */
+    /** Merges settings; {@code above} overrides {@code below}. */
     static Map<String, Object> settings(Map<String, Object> below, JsonNode above) {
         Map<String, Object> all = new HashMap<>(below);
         above.fields().forEachRemaining(it -> all.put(it.getKey(), it.getValue().asText()));

@@ -32,10 +32,11 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The two tables behind a session's settings, without the plugin: it does not create them, and has
- * nothing to show their items with.
+ * Accesses the two tables in a session's settings directly: the plugin can neither create tables
+ * nor list their items.
  *
- * <p>Promises: items come in the order of their keys, attributes likewise after the key's.
+ * <p>Guarantees: items are sorted by key. In an item, the key's attributes come first, the others
+ * are sorted by name.
  */
 final class Tables implements AutoCloseable {
     private final AmazonDynamoDB client;
@@ -62,7 +63,7 @@ final class Tables implements AutoCloseable {
                 .withBillingMode(BillingMode.PAY_PER_REQUEST)
                 .withAttributeDefinitions(text("par"), number("num"))
                 .withKeySchema(key("par", "num"))
-                // Only for `ids`; what the plugin calls the alphabetical variant.
+                // Only for `ids`; the plugin calls this the alphabetical variant.
                 .withGlobalSecondaryIndexes(new GlobalSecondaryIndex()
                         .withIndexName(config.getString("dynamodb-read-journal.persistence-ids-index-name"))
                         .withKeySchema(key("num", "par"))
@@ -82,7 +83,7 @@ final class Tables implements AutoCloseable {
     List<ObjectNode> items(String which) {
         boolean journal = which.equals("journal");
         if (!journal && !which.equals("snapshot")) {
-            throw Failure.invalid("table is journal or snapshot, not " + which);
+            throw Failure.invalid("table must be journal or snapshot, not " + which);
         }
         String sort = journal ? "num" : "seq";
         List<Map<String, AttributeValue>> all = new ArrayList<>();
@@ -98,12 +99,12 @@ final class Tables implements AutoCloseable {
         return all.stream().map(item -> json(item, sort)).toList();
     }
 
-    /** Takes one event away behind the journal's back, as a write that did not arrive. */
+    /** Deletes one event without the plugin, as if its write had been lost. */
     void lose(String persistenceId, long sequenceNr) {
         client.deleteItem(journal(), eventKey(persistenceId, sequenceNr));
     }
 
-    /** Lays an event with these attributes beside its key. */
+    /** Puts an event with its key and these attributes. */
     void putEvent(String persistenceId, long sequenceNr, Map<String, AttributeValue> attributes) {
         Map<String, AttributeValue> item = eventKey(persistenceId, sequenceNr);
         item.putAll(attributes);
@@ -142,7 +143,7 @@ final class Tables implements AutoCloseable {
         return json;
     }
 
-    /** Also of types that the plugin does not write: others may have. */
+    /** Supports types that the plugin does not write, because other writers may. */
     private static ObjectNode json(AttributeValue value) {
         ObjectNode typed = Payloads.JSON.createObjectNode();
         if (value.getS() != null) {
