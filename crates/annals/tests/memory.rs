@@ -34,9 +34,9 @@ const EVENT_BYTES: usize = 200;
 const EVENTS_AN_APPEND: u64 = 500;
 /// The lengths of the shorter replay, which fills all buffers, and of the longer one.
 const SHORT: u64 = 25_000;
-const LONG: u64 = 8 * SHORT;
+const LONG: u64 = 4 * SHORT;
 const MIB: usize = 1024 * 1024;
-/// The limit of a replay; the events of the longer one have 38 MiB of payload.
+/// The limit of a replay; the events of the longer one have 19 MiB of payload.
 const BOUND_BYTES: usize = 8 * MIB;
 
 #[derive(Default, Serialize, Deserialize, Stored)]
@@ -290,7 +290,7 @@ async fn peak_of_endless_playback(events: u64) -> usize {
     HEAP.peak_usage() - before
 }
 
-/// A sweep and a playback use as much for 200,000 events as for 25,000; a sweep with twice as many
+/// A sweep and a playback use as much for 100,000 events as for 25,000; a sweep with twice as many
 /// segments uses about twice as much.
 async fn check_endless() {
     peak_of_endless_sweep(SHORT, 4).await;

@@ -62,6 +62,7 @@ impl Place {
         let random = Random::seeded(1);
         let kinesis = Kinesis::open_local(&settings(endpoint), clock.clone(), random).await;
         let config = aws_sdk_kinesis::Config::builder()
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("us-east-1"))
             .endpoint_url(endpoint)
