@@ -174,10 +174,12 @@
 //! | append, replay, follow, delete events | [`journal`] |
 //! | save an entity's state next to its events | [`snapshot`] |
 //! | store only the current value | [`state`] |
+//! | play back the events of all entities by time | [`log`] |
 //! | copy everything to another layout or store | [`copy`] |
 //! | know what it costs | [`store`] |
 //! | find damage | [`verify`] |
-//! | choose names, limits, layouts | [`settings`] |
+//! | choose names and limits | [`settings`] |
+//! | add a store, or a layout | [`items`], [`layout`] |
 
 // Derived code names `::annals`, in this crate too.
 extern crate self as annals;
