@@ -93,15 +93,15 @@ pub(super) async fn set_back(call: Call) -> Answer {
     call.app.finish(write).await
 }
 
-/// `GET /v1/log/aside`: the records that could not become events, whole, with the reason.
+/// `GET /v1/log/dead-letters`: the records that could not become events, whole, with the reason.
 pub(super) async fn dead_letters(call: Call) -> Answer {
     call.no_params()?;
     let records = call.app.log().await?.dead_letters();
-    let lines = records.map_ok(|aside| wire::line(&wire::DeadLetter::new(&aside)));
+    let lines = records.map_ok(|record| wire::line(&wire::DeadLetter::new(&record)));
     http::lines(Box::pin(lines)).await
 }
 
-/// `DELETE /v1/log/aside/{name}`: deletes one of them, for good.
+/// `DELETE /v1/log/dead-letters/{name}`: deletes one of them, for good.
 pub(super) async fn forget(call: Call) -> Answer {
     call.no_params()?;
     let (name, writer) = (call.segment(3)?.into_owned(), call.app.clone());

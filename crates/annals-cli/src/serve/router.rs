@@ -117,9 +117,15 @@ routes! {
     Link POST "/v1/log/link" log::link, doc::link;
     SetBackHorizon POST "/v1/log/horizon" log::set_back, doc::set_back_horizon;
     Playback GET "/v1/log/events" log::playback, doc::playback;
-    DeadLetters GET "/v1/log/aside" log::dead_letters, doc::dead_letters;
-    ForgetDeadLetter DELETE "/v1/log/aside/{name}" log::forget, doc::forget_dead_letter;
+    DeadLetters GET "/v1/log/dead-letters" log::dead_letters, doc::dead_letters;
+    ForgetDeadLetter DELETE "/v1/log/dead-letters/{name}" log::forget, doc::forget_dead_letter;
 }
+
+/// Paths that were renamed, and are still served: the old one, and the one in the table.
+const RENAMED: [(&str, &str); 2] = [
+    ("/v1/log/aside", "/v1/log/dead-letters"),
+    ("/v1/log/aside/{name}", "/v1/log/dead-letters/{name}"),
+];
 
 /// The meters of a path. A meter is looked up by its labels once: that costs more than to count.
 struct PathMeters {
@@ -227,15 +233,17 @@ impl Router {
     /// `Invalid` where two templates match the same paths.
     pub(super) fn new(app: App) -> Result<Self> {
         let mut paths = matchit::Router::new();
-        let mut templates: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
+        let mut templates: Vec<_> = ROUTES
+            .iter()
+            .map(|route| (route.path, route.path))
+            .collect();
         templates.dedup();
-        for template in templates {
-            paths
-                .insert(template, Path::new(template))
-                .map_err(|cause| {
-                    Error::invalid(format!("two routes match the same path. path=`{template}`"))
-                        .because(cause)
-                })?;
+        for (path, template) in templates.into_iter().chain(RENAMED) {
+            paths.insert(path, Path::new(template)).map_err(|cause| {
+                Error::invalid("two routes match the same path")
+                    .fact("path", path)
+                    .because(cause)
+            })?;
         }
         Ok(Self {
             app,

@@ -69,7 +69,7 @@ async fn sweep_once(app: &App, log: &Log) {
     let report = sweeping.await;
     metrics::counter!(SWEPT).increment(report.moved);
     app.horizon().learn(report.horizon);
-    let (moved, late, aside) = (
+    let (moved, late, dead_letters) = (
         report.moved,
         report.late,
         report.dead_letters + report.stuck,
@@ -79,7 +79,7 @@ async fn sweep_once(app: &App, log: &Log) {
             metrics::counter!(SWEEP_FAILURES).increment(1);
             tracing::warn!(%error, moved, "a sweep failed; the next one continues");
         }
-        None if late + aside > 0 => tracing::warn!(moved, late, aside, "swept"),
+        None if late + dead_letters > 0 => tracing::warn!(moved, late, dead_letters, "swept"),
         None => tracing::debug!(moved, "swept"),
     }
 }

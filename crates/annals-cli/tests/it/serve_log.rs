@@ -117,13 +117,16 @@ fn a_record_with_other_content_is_a_dead_letter_until_it_is_deleted() {
             server.post("/events", &record).json(200);
             server.send("POST", "/v1/log/sweep", &[]).json(200);
         }
-        let aside = server.get("/v1/log/aside").lines();
-        assert_eq!(aside.len(), 1);
-        let reason = aside[0]["reason"].as_str().unwrap();
+        let dead_letters = server.get("/v1/log/dead-letters").lines();
+        assert_eq!(dead_letters.len(), 1);
+        let reason = dead_letters[0]["reason"].as_str().unwrap();
         assert!(reason.contains("event id=`a`"), "{reason}");
-        let name = aside[0]["name"].as_str().unwrap();
+        let name = dead_letters[0]["name"].as_str().unwrap();
         let name: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        server.delete(&format!("/v1/log/aside/{name}")).json(200);
+        server
+            .delete(&format!("/v1/log/dead-letters/{name}"))
+            .json(200);
+        // The path of older versions.
         assert!(server.get("/v1/log/aside").lines().is_empty());
         assert_eq!(server.get(ALL).lines()[0]["payload"], 1);
     });

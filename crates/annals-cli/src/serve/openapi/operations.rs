@@ -381,13 +381,13 @@ pub(in crate::serve) fn playback() -> Operation {
 
 pub(in crate::serve) fn dead_letters() -> Operation {
     Operation::new(
-        "aside",
+        "dead_letters",
         "Dead letters: the records that could not become events",
     )
     .lines("A line for each (schema DeadLetter)", &[])
 }
 
 pub(in crate::serve) fn forget_dead_letter() -> Operation {
-    Operation::new("forget_aside", "Delete a dead letter, for good")
+    Operation::new("forget_dead_letter", "Delete a dead letter, for good")
         .json::<wire::Forgotten>("It is deleted")
 }
