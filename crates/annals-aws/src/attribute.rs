@@ -48,7 +48,9 @@ pub(crate) fn attribute_of(value: &Value) -> AttributeValue {
 pub(crate) fn item_of(attributes: Attributes) -> Result<Item> {
     let parsed = attributes.into_iter().map(|(name, attribute)| {
         let value = value_of(attribute).map_err(|cause| {
-            Error::corrupt(format!("attribute does not parse. attribute=`{name}`")).because(cause)
+            Error::corrupt("attribute does not parse")
+                .fact("attribute", &name)
+                .because(cause)
         });
         Ok((name, value?))
     });

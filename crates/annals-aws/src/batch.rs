@@ -102,8 +102,8 @@ impl DynamoDb {
             found.add(some);
             wanted = left;
             if is_stuck {
-                let cause = format!("DynamoDB left keys unprocessed. keys=`{}`", wanted.len());
-                let cause = Error::unavailable(cause);
+                let cause = Error::unavailable("DynamoDB left keys unprocessed");
+                let cause = cause.fact("keys", wanted.len());
                 call.pause(Trouble::Throttled, cause).await?;
             }
         }
@@ -234,8 +234,8 @@ impl DynamoDb {
                     pending.retain(|pending| left.contains(pending.key));
                     let n = pending.len();
                     if n == before {
-                        let left = format!("DynamoDB left writes unprocessed. writes=`{n}`");
-                        let left = Error::unavailable(left);
+                        let left = Error::unavailable("DynamoDB left writes unprocessed");
+                        let left = left.fact("writes", n);
                         cause = call.pause(Trouble::Throttled, left).await.err();
                     }
                 }

@@ -189,9 +189,8 @@ pub(crate) fn check(settings: &AwsSettings) -> Result<()> {
     ];
     match at_least_one.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::invalid(format!(
-            "setting must be at least 1. setting=`aws-client-config.{name}`"
-        ))),
+        Some((name, _)) => Err(Error::invalid("setting must be at least 1")
+            .fact("setting", format_args!("aws-client-config.{name}"))),
     }
 }
 

@@ -21,10 +21,10 @@ pub(crate) fn check_endpoint(endpoint: &str) -> Result<()> {
     if is_origin(endpoint) {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "an endpoint is http:// or https://, a host and a port from 1 to 65535, such as http://localhost:8000. endpoint=`{}`",
-        endpoint.escape_debug()
-    )))
+    Err(Error::invalid(
+        "an endpoint is http:// or https://, a host and a port from 1 to 65535, such as http://localhost:8000",
+    )
+    .fact("endpoint", endpoint.escape_debug()))
 }
 
 /// Whether the SDK's own parser reads exactly a scheme, a host and perhaps a port.
@@ -56,10 +56,10 @@ pub(crate) fn check_region(region: &str) -> Result<()> {
     if !region.is_empty() && region.bytes().all(is_allowed) {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "an AWS region is a name like eu-west-1; check --region, region in annals.toml and AWS_REGION. region=`{}`",
-        region.escape_debug()
-    )))
+    Err(Error::invalid(
+        "an AWS region is a name like eu-west-1; check --region, region in annals.toml and AWS_REGION",
+    )
+    .fact("region", region.escape_debug()))
 }
 
 #[cfg(test)]

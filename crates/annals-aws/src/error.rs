@@ -115,9 +115,10 @@ impl<E> Failure<E> {
         match self {
             Self::Failed(error) => error,
             Self::MissingTable => missing_table(table),
-            Self::TableInUse => Error::unavailable(format!(
-                "table is being created, changed or dropped; try again later. table=`{table}`"
-            )),
+            Self::TableInUse => {
+                Error::unavailable("table is being created, changed or dropped; try again later")
+                    .fact("table", table)
+            }
             Self::Expired => Error::unavailable("a shard iterator has expired; start again"),
             Self::Refused(_) => {
                 Error::conflict("DynamoDB refused a condition that the request does not have")
@@ -250,7 +251,7 @@ fn verdict_of_response<E: OperationError>(status: u16, error: E) -> Verdict<E> {
     };
     let failed = |kind, what: &str| {
         let message = error.message().map(|text| ServiceMessage(text.to_owned()));
-        let problem = Error::new(kind, format!("{what}. code=`{code}`"));
+        let problem = Error::new(kind, what).fact("code", &code);
         match message {
             Some(message) => problem.because(message),
             None => problem,
@@ -300,12 +301,12 @@ const TABLES_FULL: &str =
 /// A response without an error code does not come from the service: a status of 500 or more may be a
 /// gateway with a temporary failure; anything else is another server.
 fn verdict_without_code<E: OperationError>(status: u16, error: E) -> Verdict<E> {
-    let message = |what: &str| format!("{what}. status=`{status}`");
     if status >= 500 {
-        let problem = Error::unavailable(message("the server failed")).because(error);
-        return Verdict::Retry(Trouble::Unanswered, problem);
+        let problem = Error::unavailable("the server failed").fact("status", status);
+        return Verdict::Retry(Trouble::Unanswered, problem.because(error));
     }
-    let problem = Error::invalid(message(E::SERVICE.wrong_endpoint())).because(error);
+    let problem = Error::invalid(E::SERVICE.wrong_endpoint());
+    let problem = problem.fact("status", status).because(error);
     Verdict::Final(Failure::Failed(problem))
 }
 

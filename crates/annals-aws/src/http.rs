@@ -77,10 +77,8 @@ impl UserAgent {
         if text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
             return Ok(Self(text.trim().to_owned()));
         }
-        Err(Error::invalid(format!(
-            "a user agent contains printable ASCII only. user-agent=`{}`",
-            text.escape_debug()
-        )))
+        Err(Error::invalid("a user agent contains printable ASCII only")
+            .fact("user-agent", text.escape_debug()))
     }
 }
 

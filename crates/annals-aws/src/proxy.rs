@@ -62,10 +62,10 @@ impl Proxy {
             }
         };
         if !is_host(host) {
-            return Err(Error::invalid(format!(
-                "proxy-host is a host name or an IP address, without a scheme. proxy-host=`{}`",
-                host.escape_debug()
-            )));
+            return Err(Error::invalid(
+                "proxy-host is a host name or an IP address, without a scheme",
+            )
+            .fact("proxy-host", host.escape_debug()));
         }
         let encode = |text: &str| utf8_percent_encode(text, RESERVED).to_string();
         let login = match (user, password()) {

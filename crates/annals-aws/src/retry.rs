@@ -212,6 +212,8 @@ impl<'a> Call<'a> {
 
     fn gave_up(&self, trouble: Trouble, limit: &str, cause: Error) -> Error {
         let (advice, requests) = (trouble.advice(limit, self.sender.service), self.requests);
-        Error::unavailable(format!("{advice}. attempts=`{requests}`")).because(cause)
+        Error::unavailable(advice)
+            .fact("attempts", requests)
+            .because(cause)
     }
 }

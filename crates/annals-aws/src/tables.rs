@@ -111,9 +111,10 @@ impl DynamoDb {
         let clock = self.sender.clock();
         if clock.monotonic() >= ends {
             return Err(Error::unavailable(format!(
-                "table is still changing after {} s; check it again later. table=`{name}`",
+                "table is still changing after {} s; check it again later",
                 WAIT_MAX.as_secs()
-            )));
+            ))
+            .fact("table", name));
         }
         clock.sleep(POLL_PAUSE).await;
         Ok(())
@@ -314,9 +315,8 @@ fn projection_of(projection: &Projection) -> sdk::Projection {
 fn spec_of(name: &TableName, table: &TableDescription) -> Result<TableSpec> {
     let types = table.attribute_definitions();
     let key = schema_of(types, table.key_schema()).ok_or_else(|| {
-        Error::invalid(format!(
-            "the key of the table is not a partition and an optional sort attribute. table=`{name}`"
-        ))
+        Error::invalid("the key of the table is not a partition and an optional sort attribute")
+            .fact("table", name)
     })?;
     let local = table.local_secondary_indexes().iter().map(|index| {
         let key = schema_of(types, index.key_schema())?;

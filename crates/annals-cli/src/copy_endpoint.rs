@@ -51,7 +51,7 @@ impl EndpointArg {
         merge(&mut all, given);
         Settings::from_table(&all).map_err(|problem| {
             let problem = problem.replace('\n', " ");
-            Error::invalid(format!("settings do not parse: {problem}. given=`{text}`"))
+            Error::invalid(format!("settings do not parse: {problem}")).fact("given", text)
         })
     }
 }
@@ -81,7 +81,9 @@ fn nested(path: &str, value: Value) -> Table {
 fn from_file(path: &Path) -> Result<Table> {
     let text = std::fs::read_to_string(path).map_err(|cause| {
         let path = path.display();
-        Error::invalid(format!("{USAGE}; there is no such file. file=`{path}`")).because(cause)
+        Error::invalid(format!("{USAGE}; there is no such file"))
+            .fact("file", path)
+            .because(cause)
     })?;
     // The whole is checked first: its errors have lines, those of merged settings have none.
     open::parse(&text, path)?;
@@ -95,7 +97,7 @@ fn from_pairs(text: &str, known: &Table) -> Result<Table> {
     let mut store = None;
     for pair in text.split(',') {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
-            Error::invalid(format!("{USAGE}; this key has no value. key=`{pair}`"))
+            Error::invalid(format!("{USAGE}; this key has no value")).fact("key", pair)
         })?;
         if key == "dynamodb" {
             let is_dynamodb = typed(key, value, &Value::Boolean(false))? == Value::Boolean(true);
@@ -110,9 +112,8 @@ fn from_pairs(text: &str, known: &Table) -> Result<Table> {
         let first = path.next().and_then(|name| known.get(name));
         let setting = path.try_fold(first, |at, name| Some(at?.as_table()?.get(name)));
         let setting = setting.flatten().ok_or_else(|| {
-            Error::invalid(format!(
-                "there is no such setting; `annals config show` lists all. key=`{key}`"
-            ))
+            Error::invalid("there is no such setting; `annals config show` lists all")
+                .fact("key", key)
         })?;
         merge(&mut given, nested(key, typed(key, value, setting)?));
     }
@@ -133,9 +134,10 @@ fn typed(key: &str, value: &str, example: &Value) -> Result<Value> {
     };
     parsed.ok_or_else(|| {
         let wanted = example.type_str();
-        Error::invalid(format!(
-            "the setting has another type; give a value of it, or a settings file. type=`{wanted}`, key=`{key}`, value=`{value}`"
-        ))
+        Error::invalid("the setting has another type; give a value of it, or a settings file")
+            .fact("type", wanted)
+            .fact("key", key)
+            .fact("value", value)
     })
 }
 

@@ -74,12 +74,14 @@ impl Lines {
         self.number += 1;
         let number = self.number;
         let line = self.frames.try_next().await.map_err(|cause| match cause {
-            AnyDelimiterCodecError::MaxChunkLengthExceeded => Error::invalid(format!(
-                "line is longer than any item is as JSON. bytes allowed=`{LINE_BYTES_MAX}`, line=`{number}`"
-            )),
-            AnyDelimiterCodecError::Io(cause) => {
-                Error::invalid(format!("cannot read the input. line=`{number}`")).because(cause)
+            AnyDelimiterCodecError::MaxChunkLengthExceeded => {
+                Error::invalid("line is longer than any item is as JSON")
+                    .fact("bytes allowed", LINE_BYTES_MAX)
+                    .fact("line", number)
             }
+            AnyDelimiterCodecError::Io(cause) => Error::invalid("cannot read the input")
+                .fact("line", number)
+                .because(cause),
         })?;
         self.bar
             .inc(line.as_ref().map_or(0, |line| line.len() as u64 + 1));
@@ -87,11 +89,11 @@ impl Lines {
     }
 
     fn invalid(&self, cause: Error) -> Error {
-        let message = format!(
-            "line is not an item for this table, {{\"Item\":{{…}}}}; fix it and import again, the lines before it are safe. line=`{}`",
-            self.number
-        );
-        Error::invalid(message).because(cause)
+        Error::invalid(
+            "line is not an item for this table, {\"Item\":{…}}; fix it and import again, the lines before it are safe",
+        )
+        .fact("line", self.number)
+        .because(cause)
     }
 }
 

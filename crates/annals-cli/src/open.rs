@@ -58,8 +58,9 @@ fn read_file(named: Option<&Path>) -> Result<Settings> {
             return Ok(Settings::default());
         }
         Err(cause) => {
-            let message = format!("cannot read the settings file. file=`{}`", path.display());
-            return Err(Error::invalid(message).because(cause));
+            return Err(Error::invalid("cannot read the settings file")
+                .fact("file", path.display())
+                .because(cause));
         }
     };
     parse(&text, path)
@@ -75,8 +76,10 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Settings> {
         let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
         let (message, file) = (error.message().replace('\n', " "), path.display());
         Error::invalid(format!(
-            "settings do not parse: {message}; fix or remove the line. line=`{line}`, file=`{file}`"
+            "settings do not parse: {message}; fix or remove the line"
         ))
+        .fact("line", line)
+        .fact("file", file)
     })
 }
 

@@ -50,8 +50,7 @@ pub(crate) fn parse_time(text: &str) -> Result<u64> {
     let time = text.parse::<jiff::Timestamp>().ok();
     let time = time.and_then(|time| u64::try_from(time.as_millisecond()).ok());
     time.ok_or_else(|| {
-        Error::invalid(format!(
-            "a time is milliseconds since 1970 or like 2026-01-31T12:00:00Z. time=`{text}`"
-        ))
+        Error::invalid("a time is milliseconds since 1970 or like 2026-01-31T12:00:00Z")
+            .fact("time", text)
     })
 }

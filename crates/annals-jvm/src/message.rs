@@ -101,8 +101,9 @@ impl Message {
         Ok(Self {
             payload: payload.try_into()?,
             sequence_number: u64::try_from(number).map_err(|cause| {
-                let error = "a stored event has a negative sequence number";
-                Error::corrupt(format!("{error}. number=`{number}`")).because(cause)
+                Error::corrupt("a stored event has a negative sequence number")
+                    .fact("number", number)
+                    .because(cause)
             })?,
             persistence_id: message.persistence_id.unwrap_or_default(),
             adapter_manifest: message.manifest.unwrap_or_default(),

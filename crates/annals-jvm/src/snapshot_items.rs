@@ -47,8 +47,10 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         let unreadable = |cause: Error| {
             let number = item.get(self.number_name()).and_then(Value::as_u64);
             let number = number.unwrap_or(0);
-            let message = format!("a snapshot cannot be read. id=`{id}`, number=`{number}`");
-            Error::new(cause.kind(), message).because(cause)
+            Error::new(cause.kind(), "a snapshot cannot be read")
+                .fact("id", id)
+                .fact("number", number)
+                .because(cause)
         };
         let position = self.position(id, item).map_err(unreadable)?;
         let met = position.filter(|(number, time_ms)| criteria.matches(*number, *time_ms));

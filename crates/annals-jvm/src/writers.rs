@@ -75,9 +75,11 @@ impl Writers {
     fn judge(&self, event: Event) -> Result<Option<Event>> {
         let (id, number) = (&event.persistence_id, event.sequence_number);
         match self.settings.mode {
-            ReplayFilterMode::Fail => Err(Error::corrupt(format!(
-                "an older writer's event comes after a newer one's; set replay-filter.mode to repair-by-discard-old or warn. id=`{id}`, number=`{number}`"
-            ))),
+            ReplayFilterMode::Fail => Err(Error::corrupt(
+                "an older writer's event comes after a newer one's; set replay-filter.mode to repair-by-discard-old or warn",
+            )
+            .fact("id", id)
+            .fact("number", number)),
             ReplayFilterMode::RepairByDiscardOld => {
                 tracing::warn!(%id, %number, "an older writer's event after a newer one's is discarded");
                 Ok(None)

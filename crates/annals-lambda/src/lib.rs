@@ -71,10 +71,8 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Self> {
         let step = Self::ALL.into_iter().find(|step| step.as_str() == text);
         step.ok_or_else(|| {
-            Error::invalid(format!(
-                "a step is pump, sweep or playback; set ANNALS_STEP. step=`{}`",
-                text.escape_debug()
-            ))
+            Error::invalid("a step is pump, sweep or playback; set ANNALS_STEP")
+                .fact("step", text.escape_debug())
         })
     }
 }

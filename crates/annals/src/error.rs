@@ -88,17 +88,13 @@ type Fact = (Cow<'static, str>, String);
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of the given kind.
-    ///
-    /// Facts at the end of the message, written as they are printed (``. name=`value`, …``), are
-    /// split off and stored as [`facts`](Self::facts).
+    /// An error of the given kind. Facts are added by [`fact`](Self::fact), not written into the
+    /// message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        let facts = split_facts(&mut message);
         Self(Arc::new(Inner {
             kind,
-            message,
-            facts,
+            message: message.into(),
+            facts: Vec::new(),
             source: None,
         }))
     }
@@ -164,7 +160,9 @@ impl Error {
     /// ```
     /// use annals::Error;
     ///
-    /// let error = Error::invalid("no such index. table=`notes`, index=`by-name`");
+    /// let error = Error::invalid("no such index")
+    ///     .fact("table", "notes")
+    ///     .fact("index", "by-name");
     /// assert_eq!(error.message(), "no such index");
     /// let facts: Vec<_> = error.facts().collect();
     /// assert_eq!(facts, [("table", "notes"), ("index", "by-name")]);
@@ -179,55 +177,6 @@ impl Error {
         let mut facts = self.facts();
         facts.find_map(|(other, value)| (other == name).then_some(value))
     }
-}
-
-/// Takes the facts off the end of a message: the longest end of it that is nothing but facts.
-fn split_facts(message: &mut String) -> Vec<Fact> {
-    const START: &str = ". ";
-    if !message.ends_with('`') {
-        return Vec::new();
-    }
-    let mut ends = message.match_indices(START).map(|(at, _)| at);
-    let found = ends.find_map(|at| {
-        let facts = parse_facts(message.get(at + START.len()..)?)?;
-        Some((at, facts))
-    });
-    let Some((at, facts)) = found else {
-        return Vec::new();
-    };
-    message.truncate(at);
-    facts
-}
-
-/// Facts separated by commas, and nothing else. A value ends at the first backtick after which
-/// another fact, or nothing, follows.
-fn parse_facts(text: &str) -> Option<Vec<Fact>> {
-    let mut facts = Vec::new();
-    let mut rest = text;
-    loop {
-        let (name, value) = split_name(rest)?;
-        let mut ends = value.match_indices('`').map(|(at, _)| at);
-        let (end, next) = ends.find_map(|end| {
-            let next = value.get(end + 1..)?;
-            if next.is_empty() {
-                return Some((end, None));
-            }
-            let next = next.strip_prefix(", ")?;
-            split_name(next).map(|_| (end, Some(next)))
-        })?;
-        facts.push((name.to_owned().into(), value.get(..end)?.to_owned()));
-        match next {
-            Some(next) => rest = next,
-            None => return Some(facts),
-        }
-    }
-}
-
-/// The name of a fact, and what follows the backtick that begins its value.
-fn split_name(text: &str) -> Option<(&str, &str)> {
-    let (name, value) = text.split_once("=`")?;
-    let is_name = |c: char| c.is_alphanumeric() || " _-".contains(c);
-    (!name.is_empty() && name.chars().all(is_name)).then_some((name, value))
 }
 
 impl fmt::Display for Error {
@@ -263,57 +212,31 @@ impl StdError for Error {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check_split(text: &str, message: &str, facts: &[(&str, &str)]) {
-        let error = Error::invalid(text);
-        assert_eq!(error.message(), message);
-        assert_eq!(error.facts().collect::<Vec<_>>(), facts);
-        assert_eq!(error.to_string(), text);
-    }
-
     #[test]
-    fn facts_at_the_end_of_a_message_become_data() {
-        check_split("no facts", "no facts", &[]);
-        check_split("one. a=`1`", "one", &[("a", "1")]);
-        check_split(
-            "two sentences. nothing was written. key=`a, 1`, newest known=`2`",
-            "two sentences. nothing was written",
-            &[("key", "a, 1"), ("newest known", "2")],
-        );
-        check_split("empty. text=``", "empty", &[("text", "")]);
-        check_split("ticks. text=`a`b`", "ticks", &[("text", "a`b")]);
-    }
-
-    #[test]
-    fn what_is_not_a_fact_stays_in_the_message() {
-        for text in [
-            "run `annals tables create`",
-            "an end. see `a`",
-            "facts in the middle. a=`1`. then this",
-            "not a name. a(b)=`1`",
-        ] {
-            check_split(text, text, &[]);
-        }
-        let error = Error::invalid("run `annals tables create`").fact("table", "notes");
+    fn facts_are_printed_after_the_message() {
+        let error = Error::invalid("run `annals tables create`").fact("newest known", 2);
+        assert_eq!(error.message(), "run `annals tables create`");
         assert_eq!(
             error.to_string(),
-            "run `annals tables create`. table=`notes`"
+            "run `annals tables create`. newest known=`2`"
         );
     }
 
     #[test]
-    fn a_fact_is_added_once_however_it_got_there() {
-        let error = Error::invalid("wrong. table=`notes`").fact("table", "others");
+    fn a_fact_is_added_once() {
+        let error = Error::invalid("wrong").fact("table", "notes");
+        let error = error.fact("table", "others").fact("key", 1).fact("key", 2);
         assert_eq!(error.fact_value("table"), Some("notes"));
-        let error = error.fact("key", 1).fact("key", 2);
         assert_eq!(error.to_string(), "wrong. table=`notes`, key=`1`");
         assert_eq!(error.fact_value("index"), None);
     }
 
     #[test]
-    fn a_name_inside_a_value_is_not_a_fact() {
-        // It was taken for one while facts were searched for in the message.
-        let error = Error::invalid("wrong. text=`x table=`y`").fact("table", "notes");
+    fn text_is_not_searched_for_facts() {
+        let message = "wrong. table=`others`";
+        let error = Error::invalid(message).fact("text", "x`, key=`y");
+        let error = error.fact("table", "notes").fact("key", "k");
         assert_eq!(error.fact_value("table"), Some("notes"));
+        assert_eq!(error.fact_value("key"), Some("k"));
     }
 }

@@ -69,8 +69,9 @@ impl FromStr for PersistenceId {
         if text.is_empty() || text.len() > PERSISTENCE_ID_BYTES_MAX {
             let bytes = text.len();
             return Err(Error::invalid(format!(
-                "a persistence id must have 1 to {PERSISTENCE_ID_BYTES_MAX} bytes. bytes=`{bytes}`"
-            )));
+                "a persistence id must have 1 to {PERSISTENCE_ID_BYTES_MAX} bytes"
+            ))
+            .fact("bytes", bytes));
         }
         Ok(Self(text.into()))
     }
@@ -141,9 +142,10 @@ impl FromStr for SequenceNumber {
         let number = text.parse().ok().and_then(Self::new);
         number.ok_or_else(|| {
             Error::invalid(format!(
-                "a sequence number must be a whole number from 1 to {}. number=`{text}`",
+                "a sequence number must be a whole number from 1 to {}",
                 Self::LAST
             ))
+            .fact("number", text)
         })
     }
 }

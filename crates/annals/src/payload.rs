@@ -93,9 +93,10 @@ impl SerdeFormat {
         match codec {
             Codec::Json => Ok(Self::Json),
             Codec::Cbor => Ok(Self::Cbor),
-            other => Err(Error::corrupt(format!(
-                "a serde type reads only json and cbor; convert the payload with an adapter. codec=`{other}`"
-            ))),
+            other => Err(Error::corrupt(
+                "a serde type reads only json and cbor; convert the payload with an adapter",
+            )
+            .fact("codec", other)),
         }
     }
 

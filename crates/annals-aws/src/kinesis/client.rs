@@ -134,9 +134,9 @@ impl Kinesis {
     ) -> Result<Self> {
         check_location(&shared)?;
         if settings.kinesis.poll_ms == 0 {
-            return Err(Error::invalid(
-                "setting must be at least 1. setting=`kinesis.poll-ms`",
-            ));
+            return Err(
+                Error::invalid("setting must be at least 1").fact("setting", "kinesis.poll-ms")
+            );
         }
         let limits = &settings.aws_client_config;
         Ok(Self {
@@ -262,11 +262,11 @@ impl Kinesis {
         });
         let answer = answer.await.map_err(|failure| error_of(failure, stream))?;
         if answer.records.len() != entries.len() {
-            return Err(Error::unavailable(format!(
-                "Kinesis did not return a result for every record; resume the playback after the last position. sent=`{}`, answered=`{}`",
-                entries.len(),
-                answer.records.len()
-            )));
+            return Err(Error::unavailable(
+                "Kinesis did not return a result for every record; resume the playback after the last position",
+            )
+            .fact("sent", entries.len())
+            .fact("answered", answer.records.len()));
         }
         let problem = |entry: aws_sdk_kinesis::types::PutRecordsResultEntry| {
             let message = entry.error_message.unwrap_or_default();
@@ -314,21 +314,21 @@ fn shard_of(shard: &aws_sdk_kinesis::types::Shard) -> Shard {
 }
 
 fn missing(stream: &StreamName) -> Error {
-    Error::invalid(format!(
-        "there is no such stream; check its name, the region and kinesis.endpoint. stream=`{stream}`"
-    ))
+    Error::invalid("there is no such stream; check its name, the region and kinesis.endpoint")
+        .fact("stream", stream)
 }
 
 fn error_of<E>(failure: Failure<E>, stream: &StreamName) -> Error {
     match failure {
         Failure::Failed(error) => error,
         Failure::MissingTable => missing(stream),
-        Failure::TableInUse => Error::unavailable(format!(
-            "stream is being created, changed or deleted; retry later. stream=`{stream}`"
-        )),
-        Failure::Expired => Error::unavailable(format!(
-            "a shard iterator has expired; retry. stream=`{stream}`"
-        )),
+        Failure::TableInUse => {
+            Error::unavailable("stream is being created, changed or deleted; retry later")
+                .fact("stream", stream)
+        }
+        Failure::Expired => {
+            Error::unavailable("a shard iterator has expired; retry").fact("stream", stream)
+        }
         Failure::Refused(_) => Error::conflict("Kinesis refused a condition that nobody asked"),
     }
 }

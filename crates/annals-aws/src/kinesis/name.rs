@@ -36,9 +36,9 @@ impl FromStr for StreamName {
         }
         let shown: String = text.chars().take(NAME_CHARS_MAX).collect();
         Err(Error::invalid(format!(
-            "a stream name must have 1 to {NAME_CHARS_MAX} letters, digits, _, . and -. name=`{}`",
-            shown.escape_debug()
-        )))
+            "a stream name must have 1 to {NAME_CHARS_MAX} letters, digits, _, . and -"
+        ))
+        .fact("name", shown.escape_debug()))
     }
 }
 

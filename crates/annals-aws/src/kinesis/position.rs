@@ -37,10 +37,10 @@ impl FromStr for Begin {
             "latest" | "LATEST" => Ok(Self::Latest),
             time => match time.parse() {
                 Ok(time) => Ok(Self::At(time)),
-                Err(cause) => Err(Error::invalid(format!(
-                    "a pump starts at trim-horizon, at latest or at a time. begin=`{}`",
-                    time.escape_debug()
-                ))
+                Err(cause) => Err(Error::invalid(
+                    "a pump starts at trim-horizon, at latest or at a time",
+                )
+                .fact("begin", time.escape_debug())
                 .because(cause)),
             },
         }
@@ -79,9 +79,10 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::corrupt(format!(
-                "a checkpoint of a shard does not parse; delete it to pump the shard from its start. position=`{text}`"
-            ))
+            Error::corrupt(
+                "a checkpoint of a shard does not parse; delete it to pump the shard from its start",
+            )
+            .fact("position", text)
         };
         match text.split_once(':') {
             None if text == "trim-horizon" => Ok(Self::TrimHorizon),

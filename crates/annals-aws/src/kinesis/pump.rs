@@ -172,10 +172,10 @@ impl Pump {
         if begun == described.created_s.to_string() {
             return Ok(true);
         }
-        Err(Error::invalid(format!(
-            "the stream was deleted and created again since it was first pumped; give the new one another name, or pump it into another log. stream=`{}`",
-            self.shared.stream
-        )))
+        Err(Error::invalid(
+            "the stream was deleted and created again since it was first pumped; give the new one another name, or pump it into another log",
+        )
+        .fact("stream", &self.shared.stream))
     }
 
     /// Saves where every shard starts, so that a restart knows which shards are newer: those are read
@@ -187,9 +187,10 @@ impl Pump {
         if let Begin::At(time) = begin
             && time.ms() > now_ms.saturating_add(CLOCKS_DIFFER_MS)
         {
-            return Err(Error::invalid(format!(
-                "a pump cannot start in the future; use latest for new records. begin=`{time}`"
-            )));
+            return Err(Error::invalid(
+                "a pump cannot start in the future; use latest for new records",
+            )
+            .fact("begin", time));
         }
         let now = Time::from_ms(now_ms.saturating_sub(CLOCKS_DIFFER_MS))?;
         let position = |shard: &Shard| match begin {

@@ -60,10 +60,10 @@ impl Reader {
                 behind_ms,
             } => (records, next, behind_ms),
             Read::Expired => {
-                return Err(Error::unavailable(format!(
-                    "Kinesis says that a new iterator has expired; check this machine's clock. shard=`{}`",
-                    self.shard
-                )));
+                return Err(Error::unavailable(
+                    "Kinesis says that a new iterator has expired; check this machine's clock",
+                )
+                .fact("shard", &self.shard));
             }
             Read::Gone => return self.end(shared).await,
         };

@@ -77,7 +77,7 @@ fn text_map(texts: &[(&str, &str)]) -> BTreeMap<String, Value> {
 }
 
 fn about(id: &str, what: &str) -> Error {
-    Error::invalid(format!("a record of a stream {what}. record=`{id}`"))
+    Error::invalid(format!("a record of a stream {what}")).fact("record", id)
 }
 
 /// Seconds since 1970 as a decimal. The SDK parsed them as a binary fraction, which is off by less than

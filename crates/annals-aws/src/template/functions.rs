@@ -190,9 +190,10 @@ fn environment(settings: &LogSettings, tables: &LogTables) -> Result<Map<String,
 pub(super) fn log_resources(tables: &LogTables, log: &LogResources) -> Result<Map<String, Json>> {
     let (from, to) = (&log.stream, &log.playback_stream);
     if from == to {
-        return Err(Error::invalid(format!(
-            "pump and playback need different streams, or events would loop; name two streams. stream=`{from}`"
-        )));
+        return Err(Error::invalid(
+            "pump and playback need different streams, or events would loop; name two streams",
+        )
+        .fact("stream", from));
     }
     let environment = environment(&log.settings, tables)?;
     let mut all = Map::new();

@@ -131,9 +131,9 @@ fn check_names(layout: &Tables, log: &LogTables) -> Result<()> {
     let is_taken = |spec: &&TableSpec| log.all().any(|other| other.name() == spec.name());
     match layout.all().find(is_taken) {
         None => Ok(()),
-        Some(spec) => Err(Error::invalid(format!(
-            "two tables have the same name; set buffer-table and event-table to other names than the layout's tables. name=`{}`",
-            spec.name()
-        ))),
+        Some(spec) => Err(Error::invalid(
+            "two tables have the same name; set buffer-table and event-table to other names than the layout's tables",
+        )
+        .fact("name", spec.name())),
     }
 }

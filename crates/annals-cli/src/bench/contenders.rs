@@ -107,7 +107,9 @@ fn grouped<T: Send + 'static>(
 pub(super) fn raw(path: &Path) -> Result<Contender> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let mut file = file.map_err(|cause| {
-        Error::invalid(format!("cannot write a file. path=`{}`", path.display())).because(cause)
+        Error::invalid("cannot write a file")
+            .fact("path", path.display())
+            .because(cause)
     })?;
     let prepare = |number: u64, payload: Vec<u8>| [&number.to_be_bytes(), &*payload].concat();
     Ok(grouped(prepare, move |puts| {

@@ -215,9 +215,9 @@ fn expect(found: u64, wanted: u64) -> Result<()> {
     if found == wanted {
         return Ok(());
     }
-    Err(Error::corrupt(format!(
-        "events of the log are missing. wanted=`{wanted}`, found=`{found}`"
-    )))
+    Err(Error::corrupt("events of the log are missing")
+        .fact("wanted", wanted)
+        .fact("found", found))
 }
 
 /// What the engine keeps of a record: its key in the buffer, and a value of as many bytes as ours has,

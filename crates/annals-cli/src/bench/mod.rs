@@ -99,11 +99,9 @@ pub(crate) async fn measure_store(
 
 fn make(folder: &Path) -> Result<()> {
     std::fs::create_dir(folder).map_err(|cause| {
-        let message = format!(
-            "cannot make a folder for the benchmark. folder=`{}`",
-            folder.display()
-        );
-        Error::invalid(message).because(cause)
+        Error::invalid("cannot make a folder for the benchmark")
+            .fact("folder", folder.display())
+            .because(cause)
     })
 }
 
@@ -112,11 +110,9 @@ async fn in_folder(folder: &Path, measure: impl Future<Output = Result<()>>) -> 
     make(folder)?;
     let outcome = measure.await;
     std::fs::remove_dir_all(folder).map_err(|cause| {
-        let message = format!(
-            "cannot remove the folder of the benchmark. folder=`{}`",
-            folder.display()
-        );
-        Error::invalid(message).because(cause)
+        Error::invalid("cannot remove the folder of the benchmark")
+            .fact("folder", folder.display())
+            .because(cause)
     })?;
     outcome
 }

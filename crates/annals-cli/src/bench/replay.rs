@@ -153,9 +153,9 @@ fn expect(what: &str, found: u64, wanted: u64) -> Result<()> {
     if found == wanted {
         return Ok(());
     }
-    Err(Error::corrupt(format!(
-        "{what} are missing. wanted=`{wanted}`, found=`{found}`"
-    )))
+    Err(Error::corrupt(format!("{what} are missing"))
+        .fact("wanted", wanted)
+        .fact("found", found))
 }
 
 /// Appends the events, without waiting for a sync each time.

@@ -90,9 +90,10 @@ impl Append {
             Some(0) => Ok(Expected::Empty),
             Some(number) => match SequenceNumber::new(number) {
                 Some(number) => Ok(Expected::Last(number)),
-                None => Err(Error::invalid(format!(
-                    "the expected sequence number is out of range. expect=`{number}`"
-                ))),
+                None => Err(
+                    Error::invalid("the expected sequence number is out of range")
+                        .fact("expect", number),
+                ),
             },
         }
     }
@@ -119,7 +120,7 @@ impl Append {
 fn pair(text: &str) -> Result<(String, String)> {
     let pair = text.split_once('=');
     let (name, value) =
-        pair.ok_or_else(|| Error::invalid(format!("metadata is KEY=VALUE. metadata=`{text}`")))?;
+        pair.ok_or_else(|| Error::invalid("metadata is KEY=VALUE").fact("metadata", text))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 

@@ -226,11 +226,9 @@ async fn remove(folder: &Path, clock: &dyn Clock) -> Result<()> {
         clock.sleep(PAUSE).await;
     }
     std::fs::remove_dir_all(folder).map_err(|cause| {
-        let message = format!(
-            "cannot remove the folder of the bench; remove it. folder=`{}`",
-            folder.display()
-        );
-        Error::unavailable(message).because(cause)
+        Error::unavailable("cannot remove the folder of the bench; remove it")
+            .fact("folder", folder.display())
+            .because(cause)
     })
 }
 

@@ -109,9 +109,10 @@ impl Copy {
         let (old, new) = (self.tables(&from)?, self.tables(&to)?);
         let is_same = is_same_store(&from.settings, &to.settings);
         if let Some(name) = old.iter().find(|name| is_same && new.contains(name)) {
-            return Err(Error::invalid(format!(
-                "source and target use the same table; name another layout, store or table for one of them. table=`{name}`"
-            )));
+            return Err(Error::invalid(
+                "source and target use the same table; name another layout, store or table for one of them",
+            )
+            .fact("table", name));
         }
         let source = open::store(&from.settings, Absent::Empty).await?;
         let table = from.settings.tables()?.journal;

@@ -152,11 +152,12 @@ impl Import {
             return Ok((store, Arc::new(spec)));
         };
         if found.key() != key {
-            return Err(Error::invalid(format!(
-                "table exists with another key; leave --key out or name another table. table=`{}`, its key=`{}`, --key=`{key}`",
-                self.table,
-                found.key()
-            )));
+            return Err(Error::invalid(
+                "table exists with another key; leave --key out or name another table",
+            )
+            .fact("table", &self.table)
+            .fact("its key", found.key())
+            .fact("--key", key));
         }
         Ok((store, Arc::new(found)))
     }
@@ -179,8 +180,9 @@ impl Import {
             return Ok(Lines::new(tokio::io::stdin(), bar));
         };
         let unread = |cause| {
-            let message = format!("cannot read the file to import. file=`{}`", path.display());
-            Error::invalid(message).because(cause)
+            Error::invalid("cannot read the file to import")
+                .fact("file", path.display())
+                .because(cause)
         };
         let file = tokio::fs::File::open(path).await.map_err(unread)?;
         let total = file.metadata().await.map_err(unread)?.len();

@@ -100,8 +100,9 @@ impl Serve {
         let interrupts = Interrupts::listen()?;
         let app = App::open(&context.settings, guard, limits).await?;
         let listener = TcpListener::bind(self.listen).await.map_err(|cause| {
-            let message = format!("cannot listen on this address. listen=`{}`", self.listen);
-            Error::invalid(message).because(cause)
+            Error::invalid("cannot listen on this address")
+                .fact("listen", self.listen)
+                .because(cause)
         })?;
         let address = listener
             .local_addr()
@@ -145,8 +146,9 @@ impl Serve {
                 .filter(|token| !token.is_empty()));
         };
         let read = std::fs::read_to_string(path).map_err(|cause| {
-            let message = format!("cannot read the token. file=`{}`", path.display());
-            Error::invalid(message).because(cause)
+            Error::invalid("cannot read the token")
+                .fact("file", path.display())
+                .because(cause)
         });
         read.map(Some)
     }
@@ -169,7 +171,9 @@ impl Serve {
     /// Lines on standard error, and spans for a collector.
     fn start_traces(&self, otlp: Option<&Otlp>) -> Result<()> {
         let filter = self.log.parse::<Targets>().map_err(|cause| {
-            Error::invalid(format!("cannot parse --log. log=`{}`", self.log)).because(cause)
+            Error::invalid("cannot parse --log")
+                .fact("log", &self.log)
+                .because(cause)
         })?;
         let is_terminal = std::io::stderr().is_terminal();
         let lines = tracing_subscriber::fmt::layer()

@@ -200,10 +200,10 @@ fn check_schema(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a table of that name has another schema: {}; choose another name or layout. table=`{}`",
-        differences.join("; "),
-        spec.name()
-    )))
+        "a table of that name has another schema: {}; choose another name or layout",
+        differences.join("; ")
+    ))
+    .fact("table", spec.name()))
 }
 
 fn print_status(context: &Context, spec: &TableSpec, status: &'static str) -> Result<()> {
@@ -261,16 +261,16 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     }
     context.print_cost(&store)?;
     if !differing.is_empty() {
-        return Err(Error::invalid(format!(
-            "tables have another schema; choose other names or another layout. tables=`{}`",
-            differing.join(", ")
-        )));
+        return Err(Error::invalid(
+            "tables have another schema; choose other names or another layout",
+        )
+        .fact("tables", differing.join(", ")));
     }
     if !wrong.is_empty() {
-        return Err(Error::invalid(format!(
-            "the settings do not fit the stored data; follow the hints. tables=`{}`",
-            wrong.join(", ")
-        )));
+        return Err(
+            Error::invalid("the settings do not fit the stored data; follow the hints")
+                .fact("tables", wrong.join(", ")),
+        );
     }
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -329,10 +329,10 @@ fn hint_text(hint: &Hint) -> String {
 fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
     let names: Vec<_> = specs.iter().map(|spec| spec.name().as_str()).collect();
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Error::invalid(format!(
-            "dropping tables with all their data needs --yes without a terminal. tables=`{}`",
-            names.join(", ")
-        )));
+        return Err(Error::invalid(
+            "dropping tables with all their data needs --yes without a terminal",
+        )
+        .fact("tables", names.join(", ")));
     }
     eprint!("drop {} with all their data? [y/N] ", names.join(", "));
     let failed = |cause| Error::invalid("cannot ask at the terminal; use --yes").because(cause);

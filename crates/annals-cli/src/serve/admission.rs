@@ -292,9 +292,10 @@ impl Guard {
             Some(token) => Ok(Self::Token(hash(token.as_bytes()))),
             None if is_insecure => Ok(Self::Open),
             None if address.ip().is_loopback() => Ok(Self::Loopback),
-            None => Err(Error::invalid(format!(
-                "remote clients need a token: set --token-file or ANNALS_TOKEN, or pass --insecure. listen=`{address}`"
-            ))),
+            None => Err(Error::invalid(
+                "remote clients need a token: set --token-file or ANNALS_TOKEN, or pass --insecure",
+            )
+            .fact("listen", address)),
         }
     }
 

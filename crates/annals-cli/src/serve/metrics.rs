@@ -11,7 +11,7 @@
 //! | [`SWEEP_FAILURES`] | | its sweeps that failed |
 //! | [`SWEEP_LAG`] | | seconds from the log's horizon to now; absent before the first sweep |
 //!
-//! The store (`annals::counting`) and DynamoDB's client add theirs: requests, capacity units, refused
+//! The store handle (`annals::store`) and DynamoDB's client add theirs: requests, capacity units, refused
 //! and failed calls, retries.
 
 use std::sync::OnceLock;

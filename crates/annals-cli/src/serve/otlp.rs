@@ -53,8 +53,7 @@ impl Otlp {
     /// `Invalid` where the address is not an http URL.
     pub(crate) fn start(address: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            let message = format!("cannot use this collector: {why}. otlp=`{address}`");
-            Error::invalid(message)
+            Error::invalid(format!("cannot use this collector: {why}")).fact("otlp", address)
         };
         let uri: Uri = address.parse().map_err(|_| wrong("it is not a URL"))?;
         if uri.scheme_str() != Some("http") || uri.host().is_none() {

@@ -121,9 +121,7 @@ pub(crate) fn check_json(text: &str, what: impl Display) -> Result<&str> {
 /// for every codec without values.
 pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Result<Vec<u8>> {
     let refused = |wants: &str| {
-        Error::invalid(format!(
-            "{what} is not {wants}; nothing was written. codec=`{codec}`"
-        ))
+        Error::invalid(format!("{what} is not {wants}; nothing was written")).fact("codec", codec)
     };
     match codec {
         Codec::Json => Ok(check_json(text, what)?.as_bytes().to_vec()),
@@ -159,16 +157,16 @@ fn from_wire(
     };
     if !codec.has_values() {
         return Err(Error::invalid(format!(
-            "{what} has a codec without JSON values: send it as payload_base64; nothing was written. codec=`{codec}`"
-        )));
+            "{what} has a codec without JSON values: send it as payload_base64; nothing was written"
+        ))
+        .fact("codec", codec));
     }
     match codec {
         Codec::Text => {
             let text = serde_json::from_str::<String>(text).map_err(|cause| {
-                Error::invalid(format!(
-                    "{what} is not a text; nothing was written. codec=`{codec}`"
-                ))
-                .because(cause)
+                Error::invalid(format!("{what} is not a text; nothing was written"))
+                    .fact("codec", codec)
+                    .because(cause)
             })?;
             from_typed(codec, &text, what)
         }

@@ -125,10 +125,11 @@ impl RowTable for AkkaRows {
         match bytes > most {
             false => Ok(item),
             true => Err(Error::invalid(format!(
-                "an event on this layout has at most {most} bytes with its key (max-item-size). id=`{}`, event=`{}`, bytes=`{bytes}`",
-                new.id,
-                new.batch.map_or(0, |batch| batch.index) + 1
-            ))),
+                "an event on this layout has at most {most} bytes with its key (max-item-size)"
+            ))
+            .fact("id", new.id)
+            .fact("event", new.batch.map_or(0, |batch| batch.index) + 1)
+            .fact("bytes", bytes)),
         }
     }
 

@@ -47,9 +47,11 @@ pub(super) fn hundred(number: u64) -> u64 {
 impl Keys {
     pub(super) fn new(name: &str, shards: u32) -> Result<Self> {
         if name.is_empty() || shards == 0 {
-            return Err(Error::invalid(format!(
-                "set journal-name to a name and sequence-shards to 1 or more. journal-name=`{name}`, sequence-shards=`{shards}`"
-            )));
+            return Err(Error::invalid(
+                "set journal-name to a name and sequence-shards to 1 or more",
+            )
+            .fact("journal-name", name)
+            .fact("sequence-shards", shards));
         }
         Ok(Self {
             name: name.into(),
@@ -138,9 +140,7 @@ impl Keys {
             hundred.and_then(|hundred| hundred.checked_mul(PARTITION)?.checked_add(position?));
         number.and_then(SequenceNumber::new).ok_or_else(|| {
             let partition = partition.unwrap_or_default();
-            Error::corrupt(format!(
-                "an item in the journal has no sequence number. par=`{partition}`"
-            ))
+            Error::corrupt("an item in the journal has no sequence number").fact("par", partition)
         })
     }
 

@@ -268,9 +268,11 @@ impl AkkaRows {
 
 /// The error for settings with fewer shards than the table has.
 pub(super) fn too_few_shards(set: u32, shown: u32) -> Error {
-    Error::invalid(format!(
-        "sequence-shards was lowered, which hides markers and loses events; raise it to what the table shows or more. sequence-shards=`{set}`, shown=`{shown}`"
-    ))
+    Error::invalid(
+        "sequence-shards was lowered, which hides markers and loses events; raise it to what the table shows or more",
+    )
+    .fact("sequence-shards", set)
+    .fact("shown", shown)
 }
 
 fn is(value: u64) -> Condition {
@@ -284,14 +286,17 @@ fn sealed(marker: Item) -> Item {
 fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
     let key = item.get("par").and_then(Value::as_str).unwrap_or_default();
     checksum::check(item, COVERED.into_iter()).map_err(|cause| {
-        Error::corrupt(format!("a marker is damaged. id=`{id}`, par=`{key}`")).because(cause)
+        Error::corrupt("a marker is damaged")
+            .fact("id", id)
+            .fact("par", key)
+            .because(cause)
     })?;
     let value = item.get("seq").and_then(Value::as_u64);
     // If all events are deleted, it may be one more than the largest number.
     let value = value.filter(|value| *value <= SequenceNumber::LAST.get() + 1);
     value.ok_or_else(|| {
-        Error::corrupt(format!(
-            "the number of a marker is missing or out of range. id=`{id}`, par=`{key}`"
-        ))
+        Error::corrupt("the number of a marker is missing or out of range")
+            .fact("id", id)
+            .fact("par", key)
     })
 }

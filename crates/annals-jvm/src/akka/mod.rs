@@ -25,9 +25,10 @@ use annals::{Error, Result};
 
 pub(crate) fn tables(settings: &AnyLayout) -> Result<Tables> {
     if let Some(name) = &settings.state_table {
-        return Err(Error::invalid(format!(
-            "layout akka has no durable state; leave state-table out. name=`{name}`"
-        )));
+        return Err(
+            Error::invalid("layout akka has no durable state; leave state-table out")
+                .fact("name", name),
+        );
     }
     let key = |sort| KeySchema::new(KeyAttribute::text("par")).sorted(KeyAttribute::number(sort));
     let journal = name_or(settings.journal_table.as_ref(), "akka-persistence")?;

@@ -128,8 +128,10 @@ pub(super) fn decode(keys: &Keys, item: Item) -> Result<Row> {
     let number = keys.number_of(&item)?.get();
     checksum::check(&item, covered()).map_err(|cause| {
         let par = item.get("par").and_then(Value::as_str).unwrap_or_default();
-        let message = format!("an event is damaged. number=`{number}`, par=`{par}`");
-        Error::corrupt(message).because(cause)
+        Error::corrupt("an event is damaged")
+            .fact("number", number)
+            .fact("par", par)
+            .because(cause)
     })?;
     let state = match item.get(DELETED) {
         Some(_) => RowState::Deleted,
@@ -197,18 +199,17 @@ pub(super) fn place_in(item: &Item) -> Result<(Option<String>, Option<u64>)> {
     Ok((Some(message.persistence_id), Some(message.sequence_number)))
 }
 
-/// The id and number in a row, if they do not match its key: journals whose names contain a `-` may
-/// have the same keys.
-pub(super) fn other_place(id: &PersistenceId, row: &Row) -> Result<Option<String>> {
+/// The error with the id and number in a row, if they do not match its key: journals whose names
+/// contain a `-` may have the same keys.
+pub(super) fn other_place(id: &PersistenceId, row: &Row) -> Result<Option<Error>> {
     let (stored_id, seq) = place_in(&row.item)?;
     let is_other = stored_id.as_ref().is_some_and(|it| it != id.as_str());
     if !is_other && seq.is_none_or(|seq| seq == row.number) {
         return Ok(None);
     }
     let (stored_id, seq) = (stored_id.unwrap_or_default(), seq.unwrap_or(0));
-    Ok(Some(format!(
-        "it is the event of another id or number. id=`{stored_id}`, number=`{seq}`"
-    )))
+    let error = Error::corrupt("it is the event of another id or number");
+    Ok(Some(error.fact("id", stored_id).fact("number", seq)))
 }
 
 fn text<'a>(item: &'a Item, name: &str) -> &'a str {
@@ -241,8 +242,10 @@ impl RowCodec for AkkaRows {
     fn event(&self, id: &PersistenceId, row: &Row) -> Result<Option<(Event, String)>> {
         read(id, row).map_err(|cause| {
             let number = row.number;
-            let message = format!("an event cannot be read. id=`{id}`, number=`{number}`");
-            Error::new(cause.kind(), message).because(cause)
+            Error::new(cause.kind(), "an event cannot be read")
+                .fact("id", id)
+                .fact("number", number)
+                .because(cause)
         })
     }
 
@@ -261,8 +264,8 @@ impl RowCodec for AkkaRows {
 }
 
 fn read(id: &PersistenceId, row: &Row) -> Result<Option<(Event, String)>> {
-    if let Some(place) = other_place(id, row)? {
-        return Err(Error::corrupt(place));
+    if let Some(error) = other_place(id, row)? {
+        return Err(error);
     }
     let item = &row.item;
     let (serialized, adapter, writer, time_ms) = match item.get(NAMES.bytes) {

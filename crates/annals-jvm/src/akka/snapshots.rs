@@ -130,9 +130,10 @@ impl AkkaSnapshots {
         if bytes > self.bytes_max {
             let most = self.bytes_max;
             return Err(Error::invalid(format!(
-                "a snapshot on this layout has at most {most} bytes with its key (max-item-size). id=`{}`, bytes=`{bytes}`",
-                snapshot.persistence_id
-            )));
+                "a snapshot on this layout has at most {most} bytes with its key (max-item-size)"
+            ))
+            .fact("id", &snapshot.persistence_id)
+            .fact("bytes", bytes));
         }
         Ok(checksum::sealed(item, covered()))
     }

@@ -48,7 +48,8 @@ impl RowVerify for AkkaRows {
     }
 
     fn misplaced(&self, id: &PersistenceId, row: &Row) -> Option<String> {
-        other_place(id, row).ok().flatten()
+        let error = other_place(id, row).ok().flatten()?;
+        Some(error.to_string())
     }
 
     /// An emptied item proves that everything up to it was deleted: by a concurrent deletion, or

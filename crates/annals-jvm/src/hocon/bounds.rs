@@ -22,7 +22,7 @@ const INCLUDES_DEEP_MAX: usize = 16;
 
 /// Reads a file of limited size.
 pub(super) fn read(path: &Path) -> Result<String> {
-    let refuse = |what: &str| Error::invalid(format!("{what}. file=`{}`", path.display()));
+    let refuse = |what: &str| Error::invalid(what).fact("file", path.display());
     let file = std::fs::metadata(path)
         .map_err(|cause| refuse("cannot read the configuration").because(cause))?;
     if file.len() > BYTES_MAX {
@@ -78,10 +78,9 @@ fn check_file(
 
 /// The error about a line.
 pub(super) fn refused(path: &Path, line: usize, what: &str) -> Error {
-    Error::invalid(format!(
-        "the configuration is not understood: {what}. line=`{line}`, file=`{}`",
-        path.display()
-    ))
+    Error::invalid(format!("the configuration is not understood: {what}"))
+        .fact("line", line)
+        .fact("file", path.display())
 }
 
 fn check_depth(path: &Path, tokens: &[Token]) -> Result<()> {

@@ -84,9 +84,9 @@ impl Sections {
         let journal = match (asked, by_core) {
             (Some(name), _) if document.has(&path(name)) => path(name),
             (Some(name), _) => {
-                return Err(Error::invalid(format!(
-                    "the configuration has no such section. section=`{name}`"
-                )));
+                return Err(
+                    Error::invalid("the configuration has no such section").fact("section", name)
+                );
             }
             (None, Some((_, section))) => section,
             (None, None) if document.has(&standard_journal()) => standard_journal(),

@@ -34,10 +34,7 @@ pub(super) fn text(leaf: &Leaf) -> Result<String> {
 }
 
 fn wrong(leaf: &Leaf, what: &str) -> Error {
-    Error::invalid(format!(
-        "a key {what}; fix it. key=`{}`",
-        joined(&leaf.path)
-    ))
+    Error::invalid(format!("a key {what}; fix it")).fact("key", joined(&leaf.path))
 }
 
 /// The value as a setting.

@@ -212,9 +212,10 @@ impl RowTable for J5ik2oRows {
         let item = row::encode(new, item, self.section())?;
         check_item(&self.base.table, &item).map_err(|cause| {
             let (id, event) = (new.id, new.batch.map_or(0, |batch| batch.index) + 1);
-            let message =
-                format!("an event does not fit an item of this layout. id=`{id}`, event=`{event}`");
-            Error::new(cause.kind(), message).because(cause)
+            Error::new(cause.kind(), "an event does not fit an item of this layout")
+                .fact("id", id)
+                .fact("event", event)
+                .because(cause)
         })?;
         Ok(item)
     }

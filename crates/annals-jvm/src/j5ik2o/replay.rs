@@ -69,9 +69,11 @@ impl RowReplay for J5ik2oRows {
             && number >= replay.reader.rows.marker.low
             && self.marker(id).await?.low <= number
         {
-            return Err(Error::corrupt(format!(
-                "an event is flagged as deleted but was not deleted; run annals verify. id=`{id}`, number=`{number}`"
-            )));
+            return Err(Error::corrupt(
+                "an event is flagged as deleted but was not deleted; run annals verify",
+            )
+            .fact("id", id)
+            .fact("number", number));
         }
         if replay.assembly.has_live_rows() && self.marker(id).await?.low > number {
             return Err(replay.overtaken());

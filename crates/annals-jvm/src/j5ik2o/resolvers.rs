@@ -25,7 +25,7 @@ use annals::{Error, PersistenceId, Result};
 /// impl PartitionKeyResolver for ByTenant {
 ///     fn resolve(&self, id: &PersistenceId, _number: u64) -> Result<String> {
 ///         let (tenant, _) = id.as_str().split_once('/').ok_or_else(|| {
-///             Error::invalid(format!("an id begins with its tenant. id=`{id}`"))
+///             Error::invalid("an id begins with its tenant").fact("id", id)
 ///         })?;
 ///         Ok(format!("tenant-{tenant}"))
 ///     }
@@ -188,9 +188,12 @@ impl SortKeyResolver for WholeId {
 
 /// Two ids have one key.
 pub(super) fn collision(id: &PersistenceId, other: &str, key: &annals::items::Key) -> Error {
-    Error::invalid(format!(
-        "the resolvers give two ids the same key, and the plugin would overwrite one with the other; choose another id, or SequenceNumberBased for a new table. id=`{id}`, other=`{other}`, key=`{key}`"
-    ))
+    Error::invalid(
+        "the resolvers give two ids the same key, and the plugin would overwrite one with the other; choose another id, or SequenceNumberBased for a new table",
+    )
+    .fact("id", id)
+    .fact("other", other)
+    .fact("key", key)
 }
 
 #[cfg(test)]

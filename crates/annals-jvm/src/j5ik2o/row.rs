@@ -54,9 +54,11 @@ pub(super) fn encode(row: &NewRow<'_>, item: Item, section: &Section) -> Result<
 /// two tags.
 fn joined_tags(tags: &[String], separator: &str) -> Result<Option<String>> {
     match tags.iter().find(|tag| tag.contains(separator)) {
-        Some(tag) => Err(Error::invalid(format!(
-            "a tag on this layout must not contain tag-separator; choose another tag or separator. tag=`{tag}`, separator=`{separator}`"
-        ))),
+        Some(tag) => Err(Error::invalid(
+            "a tag on this layout must not contain tag-separator; choose another tag or separator",
+        )
+        .fact("tag", tag)
+        .fact("separator", separator)),
         None => Ok((!tags.is_empty()).then(|| tags.join(separator))),
     }
 }
@@ -148,7 +150,9 @@ pub(super) fn decode(columns: &JournalColumns, item: Item) -> Result<Row> {
     let number = number.and_then(Value::as_u64);
     let number = number.ok_or_else(|| improper(name))?;
     check(columns, &item).map_err(|cause| {
-        Error::corrupt(format!("an event is damaged. number=`{number}`")).because(cause)
+        Error::corrupt("an event is damaged")
+            .fact("number", number)
+            .because(cause)
     })?;
     Ok(Row {
         number,
@@ -236,17 +240,20 @@ pub(super) fn emptied(row: &Row, key: &KeySchema, columns: &JournalColumns) -> R
     Ok(item)
 }
 
-/// The id and number in a row's bytes, if they do not match its attributes.
+/// The error with the id and number in a row's bytes, if they do not match its attributes.
 pub(super) fn other_place(
     id: &PersistenceId,
     row: &Row,
     columns: &JournalColumns,
-) -> Option<String> {
+) -> Option<Error> {
     let message = message_in(row, columns).ok()?;
     let (other, number) = (message.persistence_id, message.sequence_number);
     let is_other = other != id.as_str() || number != row.number;
-    is_other
-        .then(|| format!("its bytes are of another id or number. id=`{other}`, number=`{number}`"))
+    is_other.then(|| {
+        Error::corrupt("its bytes are of another id or number")
+            .fact("id", other)
+            .fact("number", number)
+    })
 }
 
 fn message_in(row: &Row, columns: &JournalColumns) -> Result<Message> {
@@ -271,8 +278,10 @@ impl RowCodec for J5ik2oRows {
     fn event(&self, id: &PersistenceId, row: &Row) -> Result<Option<(Event, String)>> {
         read(id, row, self.section()).map_err(|cause| {
             let number = row.number;
-            let message = format!("an event cannot be read. id=`{id}`, number=`{number}`");
-            Error::new(cause.kind(), message).because(cause)
+            Error::new(cause.kind(), "an event cannot be read")
+                .fact("id", id)
+                .fact("number", number)
+                .because(cause)
         })
     }
 
@@ -300,8 +309,8 @@ fn read(id: &PersistenceId, row: &Row, section: &Section) -> Result<Option<(Even
     if message.is_deleted {
         return Ok(None);
     }
-    if let Some(place) = other_place(id, row, columns) {
-        return Err(Error::corrupt(place));
+    if let Some(error) = other_place(id, row, columns) {
+        return Err(error);
     }
     let payload = serialization::read(message.payload)?;
     let mut data = attributes::event(item, payload, message.adapter_manifest)?;

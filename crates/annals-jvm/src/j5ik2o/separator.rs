@@ -37,10 +37,9 @@ impl Separator {
 
     fn with_advice(text: &str, advice: &'static str) -> Result<Self> {
         let pattern = Regex::new(text).map_err(|cause| {
-            Error::invalid(format!(
-                "persistence-id-separator is not a valid regular expression. separator=`{text}`"
-            ))
-            .because(cause)
+            Error::invalid("persistence-id-separator is not a valid regular expression")
+                .fact("separator", text)
+                .because(cause)
         })?;
         match text.is_empty() {
             true => Err(Error::invalid(
@@ -83,8 +82,10 @@ impl Separator {
         part.map(Some).ok_or_else(|| {
             let (text, advice) = (&self.text, self.advice);
             Error::invalid(format!(
-                "the separator leaves this id without prefix or body, and the plugin cannot store it either; {advice}. id=`{id}`, separator=`{text}`"
+                "the separator leaves this id without prefix or body, and the plugin cannot store it either; {advice}"
             ))
+            .fact("id", id)
+            .fact("separator", text)
         })
     }
 

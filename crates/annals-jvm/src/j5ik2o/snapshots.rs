@@ -192,8 +192,10 @@ impl J5ik2oSnapshots {
         let bytes = item_size(&item);
         if bytes > ITEM_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "a snapshot on this layout is one item of at most {ITEM_BYTES_MAX} bytes, key and names included; save less. id=`{id}`, bytes=`{bytes}`"
-            )));
+                "a snapshot on this layout is one item of at most {ITEM_BYTES_MAX} bytes, key and names included; save less"
+            ))
+            .fact("id", id)
+            .fact("bytes", bytes));
         }
         Ok(checksum::sealed(item, self.covered()))
     }
@@ -213,9 +215,11 @@ impl J5ik2oSnapshots {
         }
         let number = existing.get(&columns.sequence_nr_column_name);
         if number.and_then(Value::as_u64) != Some(snapshot.sequence_number.get()) {
-            return Err(Error::invalid(format!(
-                "the resolvers give two snapshots of an id the same key; choose other resolvers. id=`{id}`, key=`{key}`"
-            )));
+            return Err(Error::invalid(
+                "the resolvers give two snapshots of an id the same key; choose other resolvers",
+            )
+            .fact("id", id)
+            .fact("key", key));
         }
         Ok(Condition::Equals(name.clone(), id.as_str().into()))
     }
@@ -294,10 +298,11 @@ impl SnapshotLayout for J5ik2oSnapshots {
                 }
             }
         }
-        Err(Error::unavailable(format!(
-            "other writers keep saving and deleting this snapshot; save it again. id=`{}`, number=`{}`",
-            snapshot.persistence_id, snapshot.sequence_number
-        )))
+        Err(Error::unavailable(
+            "other writers keep saving and deleting this snapshot; save it again",
+        )
+        .fact("id", &snapshot.persistence_id)
+        .fact("number", snapshot.sequence_number))
     }
 
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {

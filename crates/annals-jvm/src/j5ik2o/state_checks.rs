@@ -32,9 +32,11 @@ impl J5ik2oStates {
             && location.table.name() == self.table.name();
         match is_there {
             true => Ok(()),
-            false => Err(Error::invalid(format!(
-                "a value is stored under another key than these settings give; set shard-count, persistence-id-separator and table-name-resolver-class-name of j5ik2o.dynamo-db-state to what the JVM has. id=`{id}`, key=`{key}`"
-            ))),
+            false => Err(Error::invalid(
+                "a value is stored under another key than these settings give; set shard-count, persistence-id-separator and table-name-resolver-class-name of j5ik2o.dynamo-db-state to what the JVM has",
+            )
+            .fact("id", id)
+            .fact("key", key)),
         }
     }
 

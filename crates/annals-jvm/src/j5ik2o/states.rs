@@ -165,9 +165,11 @@ impl J5ik2oStates {
             return Ok(self.table.clone());
         };
         let name = prefix.parse().map_err(|cause| {
-            Error::invalid(format!(
-                "the prefix of the id is not a valid table name; choose another id or table-name-resolver-class-name. id=`{id}`, prefix=`{prefix}`"
-            ))
+            Error::invalid(
+                "the prefix of the id is not a valid table name; choose another id or table-name-resolver-class-name",
+            )
+            .fact("id", id)
+            .fact("prefix", prefix)
             .because(cause)
         })?;
         Ok(Arc::new(state_table(name, &self.settings)?))
@@ -262,9 +264,8 @@ impl J5ik2oStates {
             }
         }
         let id = &location.id;
-        let message =
-            format!("other writers keep writing this id; get it and try again. id=`{id}`");
-        Err(Error::unavailable(message).into())
+        let error = Error::unavailable("other writers keep writing this id; get it and try again");
+        Err(error.fact("id", id).into())
     }
 
     /// Makes a write if there is no value: begins it, reads the tombstone, and puts the value. Also
@@ -372,9 +373,10 @@ impl J5ik2oStates {
             };
         }
         let id = &location.id;
-        Err(Error::unavailable(format!(
-            "other writers keep deleting this id; delete it again. id=`{id}`"
-        )))
+        Err(
+            Error::unavailable("other writers keep deleting this id; delete it again")
+                .fact("id", id),
+        )
     }
 
     /// As [`finish`](Self::finish), for an unfinished deletion found by a read. Without write access
@@ -483,6 +485,7 @@ fn conflict(location: &Location, draft: &Draft, found: Revision) -> StateError {
 }
 
 fn unreadable(location: &Location, cause: Error) -> Error {
-    let message = format!("a stored value cannot be read. id=`{}`", location.id);
-    Error::new(cause.kind(), message).because(cause)
+    Error::new(cause.kind(), "a stored value cannot be read")
+        .fact("id", &location.id)
+        .because(cause)
 }

@@ -111,22 +111,25 @@ fn check<'a>(section: &str, names: impl Iterator<Item = &'a str>, is_numbered: b
     let mut shared = usize::from(is_numbered);
     for name in names {
         if name.is_empty() {
-            return Err(Error::invalid(format!(
-                "set a name for every column. section=`dynamo-db-{section}`"
-            )));
+            return Err(Error::invalid("set a name for every column")
+                .fact("section", format_args!("dynamo-db-{section}")));
         }
         if OURS.contains(&name) {
-            return Err(Error::invalid(format!(
-                "the column name is reserved for an attribute of ours; choose another. section=`dynamo-db-{section}`, column=`{name}`"
-            )));
+            return Err(Error::invalid(
+                "the column name is reserved for an attribute of ours; choose another",
+            )
+            .fact("section", format_args!("dynamo-db-{section}"))
+            .fact("column", name));
         }
         if !seen.insert(name) {
             match shared.checked_sub(1) {
                 Some(left) => shared = left,
                 None => {
-                    return Err(Error::invalid(format!(
-                        "two columns have the same name; change columns-def. section=`dynamo-db-{section}`, column=`{name}`"
-                    )));
+                    return Err(Error::invalid(
+                        "two columns have the same name; change columns-def",
+                    )
+                    .fact("section", format_args!("dynamo-db-{section}"))
+                    .fact("column", name));
                 }
             }
         }

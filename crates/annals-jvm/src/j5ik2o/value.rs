@@ -110,8 +110,10 @@ impl Values {
         let (id, revision) = (&state.persistence_id, state.revision);
         if revision > REVISION_MAX {
             return Err(Error::invalid(format!(
-                "a revision on this layout is at most {REVISION_MAX}. id=`{id}`, revision=`{revision}`"
-            )));
+                "a revision on this layout is at most {REVISION_MAX}"
+            ))
+            .fact("id", id)
+            .fact("revision", revision));
         }
         let number = self.number_of(revision);
         item.insert(&self.columns.revision_nr_column_name, number);
@@ -121,8 +123,10 @@ impl Values {
         let bytes = item_size(&with_ours.with(CLOSED, true));
         if bytes > ITEM_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "a value on this layout is one item of at most {ITEM_BYTES_MAX} bytes, key and names included; store less. id=`{id}`, bytes=`{bytes}`"
-            )));
+                "a value on this layout is one item of at most {ITEM_BYTES_MAX} bytes, key and names included; store less"
+            ))
+            .fact("id", id)
+            .fact("bytes", bytes));
         }
         Ok(item)
     }
@@ -231,9 +235,11 @@ impl Values {
 
     fn stored_by_v1(&self, id: &PersistenceId) -> Error {
         let name = &self.columns.revision_nr_column_name;
-        Error::invalid(format!(
-            "the plugin's v1 module stored this revision; set stored-revision of j5ik2o.dynamo-db-state to v1. id=`{id}`, {name}=`{FIRST_OF_V1}`"
-        ))
+        Error::invalid(
+            "the plugin's v1 module stored this revision; set stored-revision of j5ik2o.dynamo-db-state to v1",
+        )
+        .fact("id", id)
+        .fact(name.clone(), FIRST_OF_V1)
     }
 
     /// The id of a value's item, the plugin's or ours.

@@ -47,7 +47,7 @@ impl RowVerify for J5ik2oRows {
     }
 
     fn misplaced(&self, id: &PersistenceId, row: &Row) -> Option<String> {
-        other_place(id, row, self.columns())
+        other_place(id, row, self.columns()).map(|error| error.to_string())
     }
 
     async fn check_deleted(&self, checker: &mut Checker<'_, Self>, row: &Row) -> Result<()> {

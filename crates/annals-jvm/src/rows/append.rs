@@ -230,9 +230,10 @@ fn rows<F: RowAppend>(
     let events = &stamped.append.events;
     if events.len() > EVENTS_MAX {
         return Err(Error::invalid(format!(
-            "an append on this layout has at most {EVENTS_MAX} events; split it. id=`{id}`, events=`{}`",
-            events.len()
-        )));
+            "an append on this layout has at most {EVENTS_MAX} events; split it"
+        ))
+        .fact("id", id)
+        .fact("events", events.len()));
     }
     let last = events.len() as u64 - 1;
     let rows = events.iter().zip(0..).map(|(event, index)| {

@@ -104,9 +104,9 @@ fn stored(wanted: &Wanted<'_>, end: u64, time_ms: u64) -> Result<LastEvent> {
     let first = (end + 1).checked_sub(count).and_then(SequenceNumber::new);
     let (first, last) = first.zip(SequenceNumber::new(end)).ok_or_else(|| {
         let id = wanted.id;
-        Error::corrupt(format!(
-            "an append begins before sequence number 1. id=`{id}`, last=`{end}`"
-        ))
+        Error::corrupt("an append begins before sequence number 1")
+            .fact("id", id)
+            .fact("last", end)
     })?;
     Ok(LastEvent::Stored(Appended::new(first, last, time_ms)))
 }

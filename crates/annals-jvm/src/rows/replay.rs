@@ -131,9 +131,12 @@ impl<F: RowReplay> Replay<F> {
                 tracing::warn!(%id, from, to, "events are missing from the journal");
                 Ok(())
             }
-            (Explained::Unknown, Gaps::Fail) => Err(Error::corrupt(format!(
-                "events are missing from the journal; run annals verify, or, if an actor's events were rejected there, set gaps to skip. id=`{id}`, from=`{from}`, to=`{to}`"
-            ))),
+            (Explained::Unknown, Gaps::Fail) => Err(Error::corrupt(
+                "events are missing from the journal; run annals verify, or, if an actor's events were rejected there, set gaps to skip",
+            )
+            .fact("id", id)
+            .fact("from", from)
+            .fact("to", to)),
         }
     }
 
@@ -176,8 +179,6 @@ impl<F: RowReplay> Replay<F> {
 
     pub(crate) fn overtaken(&self) -> Error {
         let id = &self.id;
-        Error::unavailable(format!(
-            "events were deleted while they were read; replay again. id=`{id}`"
-        ))
+        Error::unavailable("events were deleted while they were read; replay again").fact("id", id)
     }
 }

@@ -44,9 +44,8 @@ impl BatchIndex {
 }
 
 pub(crate) fn improper_batch(number: u64) -> Error {
-    Error::corrupt(format!(
-        "an event's position in its batch is missing or out of range. number=`{number}`"
-    ))
+    Error::corrupt("an event's position in its batch is missing or out of range")
+        .fact("number", number)
 }
 
 /// The state of a row.
@@ -183,5 +182,5 @@ impl Head {
 /// `Invalid` if the number is above the maximum.
 pub(crate) fn sequence_number(id: &PersistenceId, number: u64) -> Result<SequenceNumber> {
     SequenceNumber::new(number)
-        .ok_or_else(|| Error::invalid(format!("sequence numbers are used up. id=`{id}`")))
+        .ok_or_else(|| Error::invalid("sequence numbers are used up").fact("id", id))
 }

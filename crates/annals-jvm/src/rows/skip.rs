@@ -37,7 +37,7 @@ pub(crate) async fn put_placeholder<F: RowTable>(
 }
 
 pub(crate) fn in_use(id: &PersistenceId, number: u64) -> Error {
-    Error::conflict(format!(
-        "another writer appends to this id; skip again when none does. id=`{id}`, number=`{number}`"
-    ))
+    Error::conflict("another writer appends to this id; skip again when none does")
+        .fact("id", id)
+        .fact("number", number)
 }

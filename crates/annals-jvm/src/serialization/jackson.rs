@@ -36,10 +36,10 @@ fn looks_packed(bytes: &[u8]) -> bool {
 /// array can start like LZ4.
 pub(super) fn pack(bytes: &Bytes, above: usize) -> Result<Bytes> {
     if bytes.len() > BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "a payload has at most {BYTES_MAX} bytes. bytes=`{}`",
-            bytes.len()
-        )));
+        return Err(
+            Error::invalid(format!("a payload has at most {BYTES_MAX} bytes"))
+                .fact("bytes", bytes.len()),
+        );
     }
     if bytes.len() <= above && !looks_packed(bytes) {
         return Ok(bytes.clone());
@@ -114,10 +114,10 @@ pub(super) fn split_manifest(manifest: String) -> (String, u32) {
 /// The class with its number, if it has one.
 pub(super) fn join_manifest(class: &str, schema: u32) -> Result<String> {
     if i32::try_from(schema).is_err() {
-        return Err(Error::invalid(format!(
-            "this layout has schema numbers up to {}. schema=`{schema}`",
-            i32::MAX
-        )));
+        return Err(
+            Error::invalid(format!("this layout has schema numbers up to {}", i32::MAX))
+                .fact("schema", schema),
+        );
     }
     Ok(match schema {
         0 => class.to_owned(),

@@ -46,9 +46,9 @@ pub(crate) fn read(serialized: Serialized) -> Result<Payload> {
         bytes,
     } = serialized;
     let corrupt = |fault: &str| {
-        Error::corrupt(format!(
-            "a serialized payload {fault}. serializer=`{id}` manifest=`{manifest}`"
-        ))
+        Error::corrupt(format!("a serialized payload {fault}"))
+            .fact("serializer", id)
+            .fact("manifest", &manifest)
     };
     let (codec, bytes) = match registry::codec_of(id) {
         Some(codec) if registry::is_jackson(id) => {
@@ -78,9 +78,8 @@ pub(crate) fn write(payload: &Payload) -> Result<Written> {
     let codec = &payload.codec;
     let id = registry::id_of(codec)?;
     let invalid = |fault: &str| {
-        Error::invalid(format!(
-            "a payload {fault}, so this layout cannot store it. codec=`{codec}`"
-        ))
+        Error::invalid(format!("a payload {fault}, so this layout cannot store it"))
+            .fact("codec", codec)
     };
     if let Some(fault) = registry::fault(codec, &payload.bytes) {
         return Err(invalid(fault));

@@ -69,14 +69,16 @@ fn number_in(name: &str) -> Result<i32> {
     let number = number.filter(|id| numbered(*id) == Codec::Other(name.to_owned()));
     let id = number.ok_or_else(|| {
         Error::invalid(format!(
-            "this layout has no serializer for the codec; use bytes, json, text, cbor, protobuf, long, int or boolean, or {NUMBERED}N for the serializer with the id N. codec=`{name}`"
+            "this layout has no serializer for the codec; use bytes, json, text, cbor, protobuf, long, int or boolean, or {NUMBERED}N for the serializer with the id N"
         ))
+        .fact("codec", name)
     })?;
     match codec_of(id) {
         None => Ok(id),
         Some(codec) => Err(Error::invalid(format!(
-            "the serializer with this id has the name {codec}. codec=`{name}`"
-        ))),
+            "the serializer with this id has the name {codec}"
+        ))
+        .fact("codec", name)),
     }
 }
 

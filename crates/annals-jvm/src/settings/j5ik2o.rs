@@ -353,9 +353,10 @@ fn class_of<C: Class>(name: &str) -> Result<C> {
     found.map(|(class, _)| *class).ok_or_else(|| {
         let names: Vec<_> = C::ALL.iter().map(|(_, name)| *name).collect();
         Error::invalid(format!(
-            "no such resolver; use {}, or pass your own resolver in code. class=`{name}`",
+            "no such resolver; use {}, or pass your own resolver in code",
             names.join(" or ")
         ))
+        .fact("class", name)
     })
 }
 

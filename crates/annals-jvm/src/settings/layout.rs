@@ -59,9 +59,7 @@ impl FromStr for LayoutName {
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|layout| layout.as_str() == name);
         found.ok_or_else(|| {
-            Error::invalid(format!(
-                "no such layout; use annals, akka or j5ik2o. layout=`{name}`"
-            ))
+            Error::invalid("no such layout; use annals, akka or j5ik2o").fact("layout", name)
         })
     }
 }
@@ -287,8 +285,9 @@ impl Layout for AnyLayout {
         match self.layout {
             LayoutName::Annals => self.annals().states(store),
             LayoutName::Akka => Err(Error::invalid(
-                "this layout has no durable state; choose annals or j5ik2o. layout=`akka`",
-            )),
+                "this layout has no durable state; choose annals or j5ik2o",
+            )
+            .fact("layout", "akka")),
             LayoutName::J5ik2o => {
                 let layout = j5ik2o::J5ik2oStates::open(store, self)?;
                 Ok(States::new(Arc::new(layout), store))

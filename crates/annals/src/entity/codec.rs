@@ -281,8 +281,10 @@ impl<T: AsRef<[u8]> + From<Buffer>> ValueCodec<T> for Bytes {
 fn check(payload: &Payload, own: &Codec) -> Result<()> {
     match &payload.codec {
         codec if codec == own => Ok(()),
-        other => Err(Error::corrupt(format!(
-            "a payload has another codec; convert it with an adapter. codec=`{other}`, expected=`{own}`"
-        ))),
+        other => Err(
+            Error::corrupt("a payload has another codec; convert it with an adapter")
+                .fact("codec", other)
+                .fact("expected", own),
+        ),
     }
 }

@@ -67,9 +67,11 @@ pub struct StoredShape {
 
 fn check_schema(stored: u32, own: u32) -> Result<()> {
     if stored != own {
-        return Err(Error::corrupt(format!(
-            "a payload has another schema number; convert it with an adapter. schema=`{stored}`, expected=`{own}`"
-        )));
+        return Err(Error::corrupt(
+            "a payload has another schema number; convert it with an adapter",
+        )
+        .fact("schema", stored)
+        .fact("expected", own));
     }
     Ok(())
 }
@@ -211,10 +213,11 @@ pub fn write_stored<C: ValueCodec<T>, T>(value: &T, shape: StoredShape) -> Resul
 pub fn read_stored<C: ValueCodec<T>, T>(payload: &Payload, shape: StoredShape) -> Result<T> {
     let manifest = payload.manifest.as_str();
     if !shape.names.is_empty() && !shape.names.contains(&manifest) {
-        return Err(Error::corrupt(format!(
-            "a payload has another manifest; add an alias. manifest=`{manifest}`, expected=`{}`",
-            shape.names.join("`, `")
-        )));
+        return Err(
+            Error::corrupt("a payload has another manifest; add an alias")
+                .fact("manifest", manifest)
+                .fact("expected", shape.names.join("`, `")),
+        );
     }
     check_schema(payload.schema, shape.schema)?;
     C::read(&restore_codec(payload.clone(), shape.codec, C::codec()))

@@ -38,10 +38,13 @@ impl EventReader {
         self.try_read(event).map_err(|cause| {
             let (id, number) = (&event.persistence_id, event.sequence_number);
             let (manifest, schema) = (&event.data.manifest, event.data.schema);
-            let message = format!(
-                "an event cannot be read; add an adapter for it. id=`{id}`, number=`{number}`, manifest=`{manifest}`, schema=`{schema}`"
-            );
-            Error::new(cause.kind(), message).because(cause)
+            let message = "an event cannot be read; add an adapter for it";
+            Error::new(cause.kind(), message)
+                .fact("id", id)
+                .fact("number", number)
+                .fact("manifest", manifest)
+                .fact("schema", schema)
+                .because(cause)
         })
     }
 
@@ -66,10 +69,10 @@ impl EventReader {
                     tracing::warn!(%id, %number, manifest, "skipping an unknown event");
                 }
                 None => {
-                    return Err(Error::corrupt(format!(
-                        "the event type does not know this manifest; add a variant or an adapter, or skip unknown events. manifest=`{}`",
-                        stored.manifest
-                    )));
+                    return Err(Error::corrupt(
+                        "the event type does not know this manifest; add a variant or an adapter, or skip unknown events",
+                    )
+                    .fact("manifest", stored.manifest));
                 }
             }
         }

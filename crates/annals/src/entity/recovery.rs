@@ -36,9 +36,10 @@ impl<E: Entity> Host<E> {
                 return Ok(loaded);
             }
         }
-        Err(Error::corrupt(format!(
-            "events were deleted and no usable snapshot includes them; restore a snapshot or a backup. id=`{id}`"
-        )))
+        Err(Error::corrupt(
+            "events were deleted and no usable snapshot includes them; restore a snapshot or a backup",
+        )
+        .fact("id", id))
     }
 
     /// The state, or `None` if events after the newest usable snapshot are missing.
@@ -127,9 +128,12 @@ impl<E: Entity> Host<E> {
             loaded.is_poisoned = true;
             let (id, number) = (&loaded.id, event.sequence_number);
             let manifest = &event.data.manifest;
-            return Err(Error::corrupt(format!(
-                "`apply` panicked; fix it or adapt the event. id=`{id}`, number=`{number}`, manifest=`{manifest}`"
-            )));
+            return Err(
+                Error::corrupt("`apply` panicked; fix it or adapt the event")
+                    .fact("id", id)
+                    .fact("number", number)
+                    .fact("manifest", manifest),
+            );
         }
         loaded.has_skipped |= read.has_skipped;
         loaded.replayed(event, self.settings.remembered);

@@ -247,9 +247,7 @@ pub fn check_scan(spec: &TableSpec, scan: &Scan) -> Result<()> {
 
 fn check_limit(limit: Option<u32>) -> Result<()> {
     match limit {
-        Some(0) => Err(Error::invalid(
-            "the limit of a page is at least 1. limit=`0`",
-        )),
+        Some(0) => Err(Error::invalid("the limit of a page is at least 1").fact("limit", 0)),
         _ => Ok(()),
     }
 }

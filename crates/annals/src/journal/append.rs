@@ -147,17 +147,16 @@ impl Append {
         let mut events = self.events.iter();
         match events.any(|event| event.metadata.contains_key(MARK)) {
             true => Err(Error::invalid(format!(
-                "the metadata `{MARK}` is written by annals; leave it out, or set Append::idempotency_key. id=`{id}`"
-            ))),
+                "the metadata `{MARK}` is written by annals; leave it out, or set Append::idempotency_key"
+            ))
+            .fact("id", id)),
             false => Ok(()),
         }
     }
 
     fn check(&self, id: &PersistenceId) -> Result<()> {
         if self.events.is_empty() {
-            return Err(Error::invalid(format!(
-                "an append has at least one event. id=`{id}`"
-            )));
+            return Err(Error::invalid("an append has at least one event").fact("id", id));
         }
         if self
             .events
@@ -165,14 +164,15 @@ impl Append {
             .flat_map(|event| &event.tags)
             .any(String::is_empty)
         {
-            return Err(Error::invalid(format!("a tag is not empty. id=`{id}`")));
+            return Err(Error::invalid("a tag is not empty").fact("id", id));
         }
         let ids = [&self.causation, &self.correlation];
         let longest = ids.into_iter().flatten().map(String::len).max();
         if longest.is_some_and(|bytes| bytes > CAUSE_BYTES_MAX) {
             return Err(Error::invalid(format!(
-                "a causation or correlation id has at most {CAUSE_BYTES_MAX} bytes. id=`{id}`"
-            )));
+                "a causation or correlation id has at most {CAUSE_BYTES_MAX} bytes"
+            ))
+            .fact("id", id));
         }
         Ok(())
     }
@@ -261,6 +261,8 @@ impl Conflict {
     }
 }
 
+const NOT_LAST: &str = "the expected event is not the last one; replay and decide again";
+
 /// How an append fails.
 ///
 /// ```
@@ -291,7 +293,7 @@ impl Conflict {
 #[non_exhaustive]
 pub enum AppendError {
     /// The expected event is not the last one: reload and decide again.
-    #[error("the expected event is not the last one; replay and decide again. id=`{}`, expected=`{}`", .0.id, .0.expected)]
+    #[error("{NOT_LAST}. id=`{}`, expected=`{}`", .0.id, .0.expected)]
     Conflict(Box<Conflict>),
     /// The store failed. With `Unavailable`, the append may be stored.
     #[error(transparent)]
@@ -302,7 +304,9 @@ impl From<AppendError> for Error {
     fn from(error: AppendError) -> Self {
         match error {
             AppendError::Store(error) => error,
-            conflict @ AppendError::Conflict(_) => Error::conflict(conflict.to_string()),
+            AppendError::Conflict(conflict) => Error::conflict(NOT_LAST)
+                .fact("id", conflict.id)
+                .fact("expected", conflict.expected),
         }
     }
 }
@@ -341,9 +345,12 @@ impl Journal {
         let given = append.token.or_else(|| used.map(KeyUse::token));
         if let Some(used) = used {
             if append.token.is_some() {
-                return Err(AppendError::Store(Error::invalid(format!(
-                    "an append has a token or an idempotency key; leave one of them out. id=`{id}`"
-                ))));
+                return Err(AppendError::Store(
+                    Error::invalid(
+                        "an append has a token or an idempotency key; leave one of them out",
+                    )
+                    .fact("id", id),
+                ));
             }
             used.mark(&mut append);
         }

@@ -331,15 +331,19 @@ fn is_misused(conflict: &Conflict, used: KeyUse) -> bool {
 }
 
 fn unknown_token(id: &PersistenceId) -> AppendError {
-    AppendError::Store(Error::conflict(format!(
-        "the last events and their tokens are deleted, so a repeated append cannot be recognised; check whether it is stored, and append with an expected sequence number. id=`{id}`"
-    )))
+    AppendError::Store(Error::conflict(
+        "the last events and their tokens are deleted, so a repeated append cannot be recognised; check whether it is stored, and append with an expected sequence number",
+    )
+    .fact("id", id))
 }
 
 fn misused(id: &PersistenceId) -> AppendError {
-    AppendError::Store(Error::conflict(format!(
-        "this idempotency key was used for another append; use a new key for new events. id=`{id}`"
-    )))
+    AppendError::Store(
+        Error::conflict(
+            "this idempotency key was used for another append; use a new key for new events",
+        )
+        .fact("id", id),
+    )
 }
 
 #[cfg(test)]

@@ -226,9 +226,9 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Repeatable, and resumable if interrupted. Not supported by every layout.
     async fn skip(&self, id: &PersistenceId, skip: Skip) -> Result<()> {
         let to = skip.to;
-        Err(Error::invalid(format!(
-            "this layout cannot skip sequence numbers. id=`{id}`, to=`{to}`"
-        )))
+        Err(Error::invalid("this layout cannot skip sequence numbers")
+            .fact("id", id)
+            .fact("to", to))
     }
 
     /// Removes everything of an id; numbering restarts at 1.
@@ -274,7 +274,7 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 /// Adds the operation and the id to errors.
 fn annotate(operation: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Send + use<> {
     let id = id.clone();
-    move |error| error.fact("asked", operation).fact("id", &id)
+    move |error| error.fact("operation", operation).fact("id", &id)
 }
 
 /// The events of entities.

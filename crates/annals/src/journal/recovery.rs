@@ -83,9 +83,11 @@ impl Journal {
             let found = first.as_ref().map(|event| event.sequence_number);
             if found.map_or(is_missing, |found| found > window.from) {
                 let from = window.from;
-                return Err(Error::corrupt(format!(
-                    "a snapshot does not decode and events before it are deleted; check the snapshot. id=`{id}`, missing from=`{from}`"
-                )));
+                return Err(Error::corrupt(
+                    "a snapshot does not decode and events before it are deleted; check the snapshot",
+                )
+                .fact("id", &id)
+                .fact("missing from", from));
             }
             Ok(stream::iter(first.map(Ok)).chain(events))
         });

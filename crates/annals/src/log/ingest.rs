@@ -155,7 +155,7 @@ impl Ingest {
 
 /// An error about one record.
 fn about(id: &EventId, kind: ErrorKind, message: &str) -> Error {
-    Error::new(kind, format!("{message}. event id=`{id}`"))
+    Error::new(kind, message).fact("event id", id)
 }
 
 /// An event of a smaller record fits its slot, whatever its data becomes.
@@ -187,9 +187,9 @@ fn accept(buffer: &TableSpec, format: &SlotFormat, record: Record) -> Result<Acc
         about(&id, ErrorKind::Invalid, "a record cannot become an event").because(cause)
     };
     if time >= Time::END {
-        return Err(refuse(Error::invalid(format!(
-            "its time is after the year 2999. time=`{time}`"
-        ))));
+        return Err(refuse(
+            Error::invalid("its time is after the year 2999").fact("time", time),
+        ));
     }
     let item = tables::buffer_item(record);
     let checked = check_item(buffer, &item).map_err(refuse)?;
@@ -208,9 +208,10 @@ fn accept(buffer: &TableSpec, format: &SlotFormat, record: Record) -> Result<Acc
 }
 
 fn too_large(bytes: usize) -> Error {
-    Error::invalid(format!(
-        "an event has at most about 200 KB, because the time index stores it a second time; store the rest elsewhere. bytes=`{bytes}`"
-    ))
+    Error::invalid(
+        "an event has at most about 200 KB, because the time index stores it a second time; store the rest elsewhere",
+    )
+    .fact("bytes", bytes)
 }
 
 /// What is written for a batch, and the outcomes if every write succeeds. Pure.

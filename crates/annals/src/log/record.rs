@@ -43,8 +43,10 @@ impl FromStr for EventId {
         if bytes == 0 || bytes > SORT_BYTES_MAX {
             let shown: String = text.chars().take(40).collect();
             return Err(Error::invalid(format!(
-                "an event id must have 1 to {SORT_BYTES_MAX} bytes. bytes=`{bytes}`, event id=`{shown}`"
-            )));
+                "an event id must have 1 to {SORT_BYTES_MAX} bytes"
+            ))
+            .fact("bytes", bytes)
+            .fact("event id", shown));
         }
         Ok(Self(text.into()))
     }
@@ -172,9 +174,8 @@ impl FromStr for LogPosition {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid(format!(
-                "a position must be milliseconds, a slash and an event id. position=`{text}`"
-            ))
+            Error::invalid("a position must be milliseconds, a slash and an event id")
+                .fact("position", text)
         };
         let (ms, id) = text.split_once('/').ok_or_else(wrong)?;
         let ms = ms.parse().map_err(|_| wrong())?;

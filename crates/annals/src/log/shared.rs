@@ -185,17 +185,18 @@ impl Shared {
 /// The error after [`ATTEMPTS_MAX`] refusals, the last of them by this item.
 pub(super) fn keeps_changing(item: Option<&Item>) -> Error {
     let name = item.map(tables::name_of).unwrap_or_default();
-    Error::unavailable(format!(
-        "another process keeps changing an item of the log; retry later. item=`{name}`, attempts=`{ATTEMPTS_MAX}`"
-    ))
+    Error::unavailable("another process keeps changing an item of the log; retry later")
+        .fact("item", name)
+        .fact("attempts", ATTEMPTS_MAX)
 }
 
 fn check(settings: &LogSettings) -> Result<()> {
     let parts = settings.slot_parts;
     if !(1..=PARTS_MAX).contains(&parts) {
         return Err(Error::invalid(format!(
-            "slot-parts is out of range; set it from 1 to {PARTS_MAX}. slot-parts=`{parts}`"
-        )));
+            "slot-parts is out of range; set it from 1 to {PARTS_MAX}"
+        ))
+        .fact("slot-parts", parts));
     }
     if parts > 1 && settings.original_writes {
         return Err(Error::invalid(
@@ -213,7 +214,8 @@ fn check(settings: &LogSettings) -> Result<()> {
     {
         None => Ok(()),
         Some((name, count)) => Err(Error::invalid(format!(
-            "{name} is out of range; set it from 1 to 1000. {name}=`{count}`"
-        ))),
+            "{name} is out of range; set it from 1 to 1000"
+        ))
+        .fact(*name, count)),
     }
 }

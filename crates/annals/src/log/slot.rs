@@ -20,8 +20,9 @@ impl TimeUnit {
     pub(crate) fn from_ms(ms: u64) -> Result<Self> {
         if ms == 0 || ms > DAY_MS || !DAY_MS.is_multiple_of(ms) {
             return Err(Error::invalid(format!(
-                "time-unit-ms must divide a day of {DAY_MS} ms; set it to 1000, 60000 or the like. time-unit-ms=`{ms}`"
-            )));
+                "time-unit-ms must divide a day of {DAY_MS} ms; set it to 1000, 60000 or the like"
+            ))
+            .fact("time-unit-ms", ms));
         }
         Ok(Self(ms))
     }

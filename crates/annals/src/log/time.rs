@@ -100,9 +100,8 @@ impl Time {
 }
 
 fn out_of_range(time: &str) -> Error {
-    Error::invalid(format!(
-        "a time must be in the years 1970 to 2999, in milliseconds or RFC 3339. time=`{time}`"
-    ))
+    Error::invalid("a time must be in the years 1970 to 2999, in milliseconds or RFC 3339")
+        .fact("time", time)
 }
 
 /// Milliseconds since 1970 as a whole number, or RFC 3339, truncated to milliseconds.
@@ -161,9 +160,11 @@ impl Span {
     /// `Invalid` if the end is before the start.
     pub fn new(start: Time, end: Time) -> Result<Self> {
         if end < start {
-            return Err(Error::invalid(format!(
-                "a span ends before it starts; swap start and end. start=`{start}`, end=`{end}`"
-            )));
+            return Err(
+                Error::invalid("a span ends before it starts; swap start and end")
+                    .fact("start", start)
+                    .fact("end", end),
+            );
         }
         Ok(Self { start, end })
     }

@@ -144,6 +144,9 @@ impl From<Payload> for NewState {
     }
 }
 
+const OTHER_REVISION: &str =
+    "the value has another revision; reload it and write the next revision";
+
 /// The error of a write of durable state.
 ///
 /// ```
@@ -172,7 +175,7 @@ impl From<Payload> for NewState {
 pub enum StateError {
     /// Another writer was first: reload, decide again.
     #[error(
-        "the value has another revision; reload it and write the next revision. id=`{id}`, revision=`{revision}`, found=`{found}`, next=`{}`",
+        "{OTHER_REVISION}. id=`{id}`, revision=`{revision}`, found=`{found}`, next=`{}`",
         found.saturating_add(1)
     )]
     Conflict {
@@ -192,7 +195,15 @@ impl From<StateError> for Error {
     fn from(error: StateError) -> Self {
         match error {
             StateError::Store(error) => error,
-            conflict @ StateError::Conflict { .. } => Error::conflict(conflict.to_string()),
+            StateError::Conflict {
+                id,
+                revision,
+                found,
+            } => Error::conflict(OTHER_REVISION)
+                .fact("id", id)
+                .fact("revision", revision)
+                .fact("found", found)
+                .fact("next", found.saturating_add(1)),
         }
     }
 }

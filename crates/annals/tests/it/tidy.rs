@@ -62,12 +62,40 @@ fn problems(path: &Path, source: &str) -> Vec<String> {
             }
         }
     }
+    for n in facts_in_messages(source) {
+        report(format!(
+            "line {n}: add facts with `.fact`, not in the message"
+        ));
+    }
     if SHOWN.iter().any(|folder| path.starts_with(folder)) {
         for (n, line) in types_without_example(source) {
             report(format!("line {n}: shows no example: `{line}`"));
         }
     }
     problems
+}
+
+/// The lines of errors with facts in the text of their message.
+fn facts_in_messages(source: &str) -> Vec<usize> {
+    let kinds = ["conflict", "unavailable", "invalid", "corrupt"];
+    let calls = kinds.map(|kind| format!("Error::{kind}("));
+    let starts = calls
+        .iter()
+        .flat_map(|call| source.match_indices(call))
+        .map(|(at, call)| at + call.len());
+    let with_facts = starts.filter(|at| {
+        let argument = source[*at..].trim_start();
+        let text = argument.strip_prefix("format!(").unwrap_or(argument);
+        let text = text.trim_start().strip_prefix('"').unwrap_or_default();
+        let end = text
+            .match_indices('"')
+            .map(|(end, _)| end)
+            .find(|end| !text[..*end].ends_with('\\'));
+        text[..end.unwrap_or(0)].contains("=`")
+    });
+    with_facts
+        .map(|at| 1 + source[..at].matches('\n').count())
+        .collect()
 }
 
 /// The public types whose documentation has neither an example nor a reference to one. Types that are
@@ -165,6 +193,16 @@ fn each_rule_detects_its_violation() {
             file,
             &format!("// see https://{host}/x"),
             "package registry",
+        );
+    }
+    for message in [
+        "\"no such index. index=`x`\"",
+        "format!(\"say \\\"a\\\". index=`{x}`\")",
+    ] {
+        check(
+            file,
+            &format!("    Err({}::invalid(\n{message}))", "Error"),
+            "with `.fact`",
         );
     }
     let bare = problems(Path::new(file), "\nfn some() {}\n").join("\n");

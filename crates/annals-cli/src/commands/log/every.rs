@@ -14,9 +14,8 @@ impl FromStr for Every {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid(format!(
-                "an interval must be a number with ms, s, m or h, at least 1ms. every=`{text}`"
-            ))
+            Error::invalid("an interval must be a number with ms, s, m or h, at least 1ms")
+                .fact("every", text)
         };
         let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(digits);

@@ -45,11 +45,9 @@ struct Counts {
 impl Counts {
     /// Reports a line that is not, or may not be, in the buffer.
     fn refuse(&mut self, line: u64, cause: &Error, bar: &ProgressBar) {
-        let (kind, text) = (
-            cause.kind(),
-            format!("line was not ingested. line=`{line}`"),
-        );
-        let error = Error::new(kind, text).because(cause.clone());
+        let kind = cause.kind();
+        let error = Error::new(kind, "line was not ingested").fact("line", line);
+        let error = error.because(cause.clone());
         bar.suspend(|| print_error(&error));
         self.refused += 1;
         let weight = |kind| match kind {

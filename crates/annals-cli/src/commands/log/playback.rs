@@ -60,9 +60,10 @@ impl std::str::FromStr for Sink {
             "stdout" => Ok(Self::Stdout),
             _ => match text.strip_prefix("kinesis:") {
                 Some(stream) => Ok(Self::Kinesis(stream.parse()?)),
-                None => Err(Error::invalid(format!(
-                    "a playback goes to stdout or to kinesis:STREAM. sink=`{text}`"
-                ))),
+                None => Err(
+                    Error::invalid("a playback goes to stdout or to kinesis:STREAM")
+                        .fact("sink", text),
+                ),
             },
         }
     }

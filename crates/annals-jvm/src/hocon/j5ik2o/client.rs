@@ -178,8 +178,9 @@ impl<'a> Client<'a> {
             }
             _ => {
                 let key = joined(&leaf.path);
-                let message = format!("a key is v1, v2, v1-dax or v2-dax; fix it. key=`{key}`");
-                return Err(Error::invalid(message));
+                return Err(
+                    Error::invalid("a key is v1, v2, v1-dax or v2-dax; fix it").fact("key", key)
+                );
             }
         };
         if which == Which::State {

@@ -63,9 +63,9 @@ pub(crate) async fn fr1_a_missing_table_is_one_error_that_names_it_and_the_remed
     check_missing(&failed, &table);
 }
 
-fn check_asked(error: &Error, asked: &str, id: &PersistenceId) {
+fn check_operation(error: &Error, operation: &str, id: &PersistenceId) {
     let told = error.to_string();
-    for fact in [format!("asked=`{asked}`"), format!("id=`{id}`")] {
+    for fact in [format!("operation=`{operation}`"), format!("id=`{id}`")] {
         assert!(told.contains(&fact), "{told} tells {fact}");
     }
 }
@@ -76,14 +76,14 @@ pub(crate) async fn fr2_the_journal_works_again_when_its_table_is_back(setup: Se
     let table = missing(&setup).await;
     let failed = journal.highest(&id()).await.expect_err("no table");
     check_missing(&failed, &table);
-    check_asked(&failed, "highest", &id());
+    check_operation(&failed, "highest", &id());
     let failed = replay(&journal, Window::ALL).await.expect_err("no table");
     check_missing(&failed, &table);
-    check_asked(&failed, "replay", &id());
+    check_operation(&failed, "replay", &id());
     let deleted = journal.delete_to(&id(), super::stage::number(1)).await;
     let failed = deleted.expect_err("no table");
     check_missing(&failed, &table);
-    check_asked(&failed, "delete", &id());
+    check_operation(&failed, "delete", &id());
 
     let created = setup.items.create_table(&table, Default::default()).await;
     created.expect("the table again");
@@ -103,7 +103,7 @@ pub(crate) async fn fr5_a_missing_table_is_named(setup: Setup) {
         let failed = journal.append(&id(), after(0), Append::of(events)).await;
         let failed = Error::from(failed.expect_err("no table"));
         check_missing(&failed, &table);
-        check_asked(&failed, "append", &id());
+        check_operation(&failed, "append", &id());
     }
 }
 

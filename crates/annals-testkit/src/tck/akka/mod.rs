@@ -6,7 +6,7 @@
 //! return an error with the same facts. Tested elsewhere: `fr3`, the effective settings, in
 //! `annals-cli/tests/it/config.rs`; `fr4`, the default settings, in
 //! `annals/tests/it/default_settings.rs` and `annals-cli/tests/it/bad_input.rs`; `fr7`, a failed
-//! description of a table, in `annals-aws/tests/it/told.rs`, which also tests `fr8` to `fr12` with a
+//! description of a table, in `annals-aws/tests/it/error_context.rs`, which also tests `fr8` to `fr12` with a
 //! server that fails.
 //!
 //! `rc1` is about a queue inside the JVM's journal; here it is concurrent appends. `fb2` and `fb3` are

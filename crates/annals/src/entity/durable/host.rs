@@ -56,8 +56,8 @@ impl<E: Entity> Backend for Host<E> {
         let read = value.as_ref().map(E::from_payload).transpose();
         let value = read.map_err(|cause| {
             let advice = "a value cannot be read; let its type accept what earlier releases wrote";
-            let message = format!("{advice}. id=`{id}`, revision=`{revision}`");
-            Error::new(cause.kind(), message).because(cause)
+            let error = Error::new(cause.kind(), advice).fact("id", id);
+            error.fact("revision", revision).because(cause)
         })?;
         Ok(Loaded {
             id: id.clone(),

@@ -108,9 +108,7 @@ async fn load<B: Backend>(host: &B, mailbox: &Mailbox<B>) -> Result<Box<B::Loade
     let loaded = AssertUnwindSafe(backend::load(host, &mailbox.id)).catch_unwind();
     let panicked = || {
         let id = &mailbox.id;
-        Error::corrupt(format!(
-            "loading an entity panicked; fix `apply` or `from_payload`. id=`{id}`"
-        ))
+        Error::corrupt("loading an entity panicked; fix `apply` or `from_payload`").fact("id", id)
     };
     let loaded = loaded.await;
     loaded.unwrap_or_else(|_| Err(panicked())).map(Box::new)

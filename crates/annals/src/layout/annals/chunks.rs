@@ -177,12 +177,12 @@ impl ChunkedTable {
         parse: ParseChunk,
     ) -> Result<impl Stream<Item = Result<Chunk>> + Send + Unpin + use<>> {
         if older_than < SWEEP_AGE_MIN {
-            let (least, asked) = (SWEEP_AGE_MIN.as_millis(), older_than.as_millis());
+            let (least, age) = (SWEEP_AGE_MIN.as_millis(), older_than.as_millis());
             return Err(Error::invalid(
                 "chunks of that age may belong to a write in flight; use a greater age",
             )
             .fact("least", format!("{least} ms"))
-            .fact("asked", format!("{asked} ms")));
+            .fact("age", format!("{age} ms")));
         }
         let age_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
         let until_ms = self.store.clock().now_ms().saturating_sub(age_ms);

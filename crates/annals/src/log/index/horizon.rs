@@ -47,9 +47,8 @@ fn time_of(item: &Item) -> Result<Time> {
     // A horizon may be at the end of time; an event may not.
     let time = ms.map(Time::from_clock);
     time.ok_or_else(|| {
-        Error::corrupt(
-            "the log's horizon does not parse; delete its item and sweep again. item=`annals#log/horizon`",
-        )
+        Error::corrupt("the log's horizon does not parse; delete its item and sweep again")
+            .fact("item", "annals#log/horizon")
     })
 }
 

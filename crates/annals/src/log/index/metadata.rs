@@ -61,12 +61,15 @@ pub(super) fn parts_of(shared: &Shared, item: &Item) -> Result<BTreeSet<u32>> {
         _ => None,
     };
     match unit.zip(parts) {
-        None => Err(Error::corrupt(format!(
-            "the metadata of the log's table does not parse. table=`{table}`"
-        ))),
-        Some((unit, _)) if unit != want => Err(Error::invalid(format!(
-            "slots have another length in this table; set time-unit-ms to it, or use another table. table=`{table}`, want=`{want}`, found=`{unit}`"
-        ))),
+        None => Err(
+            Error::corrupt("the metadata of the log's table does not parse").fact("table", table),
+        ),
+        Some((unit, _)) if unit != want => Err(Error::invalid(
+            "slots have another length in this table; set time-unit-ms to it, or use another table",
+        )
+        .fact("table", table)
+        .fact("want", want)
+        .fact("found", unit)),
         Some((_, parts)) => Ok(parts),
     }
 }

@@ -54,9 +54,8 @@ impl std::str::FromStr for Speed {
         let factor = text.parse::<f64>().ok();
         let factor = factor.filter(|factor| *factor > 0.0 && factor.is_finite());
         factor.map(Self::Times).ok_or_else(|| {
-            Error::invalid(format!(
-                "a speed must be `max` or a number greater than zero; 1 is real time. speed=`{text}`"
-            ))
+            Error::invalid("a speed must be `max` or a number greater than zero; 1 is real time")
+                .fact("speed", text)
         })
     }
 }

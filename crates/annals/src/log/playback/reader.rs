@@ -37,10 +37,12 @@ impl Part {
                 let link = tables::next_slot_of(&item);
                 let event = tables::log_event_of(self.slot, item)?;
                 if event.time < self.slot.start() || event.time >= self.end {
-                    return Err(Error::corrupt(format!(
-                        "the time of an event is outside its slot; set time-unit-ms to the length that the table was written with. event id=`{}`, time=`{}`, slot=`{}`",
-                        event.event_id, event.time, self.slot
-                    )));
+                    return Err(Error::corrupt(
+                        "the time of an event is outside its slot; set time-unit-ms to the length that the table was written with",
+                    )
+                    .fact("event id", event.event_id)
+                    .fact("time", event.time)
+                    .fact("slot", self.slot));
                 }
                 self.link = earlier(self.link, link);
                 self.ahead.push_back(event);

@@ -152,9 +152,9 @@ impl JournalPump {
             position: PumpPosition::default(),
         };
         if let Err(cause) = self.pump_from(course, &mut report).await {
-            let message = format!("a persistence id was not pumped to its end. id=`{id}`");
-            let failure = Error::new(cause.kind(), message).because(cause);
-            report.failures.push(failure);
+            let message = "a persistence id was not pumped to its end";
+            let failure = Error::new(cause.kind(), message).fact("id", id);
+            report.failures.push(failure.because(cause));
         }
         report
     }

@@ -57,9 +57,10 @@ impl FromStr for PumpPosition {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::corrupt(format!(
-                "a checkpoint of the journal pump does not parse; delete it to pump the persistence id from its start. position=`{text}`"
-            ))
+            Error::corrupt(
+                "a checkpoint of the journal pump does not parse; delete it to pump the persistence id from its start",
+            )
+            .fact("position", text)
         };
         let (last, stamp) = match text.split_once('+') {
             None => (text, None),

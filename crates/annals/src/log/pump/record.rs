@@ -20,8 +20,9 @@ pub(super) fn record_of(
     let time = match (event.time_ms, stamp) {
         (0, Some(stamp)) => stamp,
         (ms, _) => Time::from_ms(ms).map_err(|cause| {
-            let message = format!("an event cannot be in the log. event id=`{event_id}`");
-            Error::invalid(message).because(cause)
+            Error::invalid("an event cannot be in the log")
+                .fact("event id", &event_id)
+                .because(cause)
         })?,
     };
     let payload = RecordPayload::bytes(data_of(event, has_payload).as_bytes());

@@ -94,9 +94,11 @@ impl Candidate {
 
     fn reject(self) -> Rejected {
         let (id, time, slot) = (&self.event_id, self.time, self.slot);
-        let reason = Error::conflict(format!(
-            "an event with this id and other content is in the slot, and stays. event id=`{id}`, time=`{time}`, slot=`{slot}`"
-        ));
+        let reason =
+            Error::conflict("an event with this id and other content is in the slot, and stays")
+                .fact("event id", id)
+                .fact("time", time)
+                .fact("slot", slot);
         Rejected {
             from: self.from,
             record: self.record,

@@ -44,10 +44,9 @@ fn payload_of(item: &Item) -> Option<&Members> {
 /// Parses a buffer item.
 pub(crate) fn buffered_of(item: &Item) -> Result<Buffered<'_>> {
     let wrong = |name: &str| {
-        Error::corrupt(format!(
-            "an item of the buffer lacks an attribute or has it with another type. attribute=`{name}`, key=`{}`",
-            text_of(item, PARTITION_KEY).unwrap_or_default()
-        ))
+        Error::corrupt("an item of the buffer lacks an attribute or has it with another type")
+            .fact("attribute", name)
+            .fact("key", text_of(item, PARTITION_KEY).unwrap_or_default())
     };
     let event_id = text_of(item, EVENT_ID).ok_or_else(|| wrong(EVENT_ID))?;
     let time = item.get(EVENT_TIME_STAMP).and_then(Value::as_number);
@@ -104,10 +103,11 @@ impl SlotFormat {
         if self.slot(slot.start()) == slot {
             return Ok(());
         }
-        Err(Error::invalid(format!(
-            "a slot of the table has another length than time-unit-ms, so its events would be missed; set time-unit-ms to the length that the table was written with. slot=`{slot}`, time-unit-ms=`{}`",
-            self.unit.ms()
-        )))
+        Err(Error::invalid(
+            "a slot of the table has another length than time-unit-ms, so its events would be missed; set time-unit-ms to the length that the table was written with",
+        )
+        .fact("slot", slot)
+        .fact("time-unit-ms", self.unit.ms()))
     }
 
     /// The item that a record becomes in a partition. Data is decoded if that is set and the item
@@ -141,9 +141,10 @@ pub(crate) fn event_key(partition: impl Into<String>, id: &EventId) -> Key {
 pub(crate) fn log_event_of(slot: Slot, mut item: Item) -> Result<LogEvent> {
     let id = text_of(&item, EVENT_ID).unwrap_or_default().to_owned();
     let wrong = |name: &str| {
-        Error::corrupt(format!(
-            "an event lacks an attribute or has it with another type. attribute=`{name}`, slot=`{slot}`, event id=`{id}`"
-        ))
+        Error::corrupt("an event lacks an attribute or has it with another type")
+            .fact("attribute", name)
+            .fact("slot", slot)
+            .fact("event id", &id)
     };
     let time = text_of(&item, EVENT_TIME_STAMP).and_then(Time::from_stored);
     let Some(Value::M(payload)) = item.remove(RECORD_PAYLOAD) else {

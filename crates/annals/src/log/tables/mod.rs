@@ -61,9 +61,10 @@ impl LogTables {
         let buffer = name(&settings.buffer_table, "annals-buffer")?;
         let event = name(&settings.event_table, "annals-log")?;
         if buffer == event {
-            return Err(Error::invalid(format!(
-                "both tables of the log have the same name; set buffer-table and event-table to different names. name=`{event}`"
-            )));
+            return Err(Error::invalid(
+                "both tables of the log have the same name; set buffer-table and event-table to different names",
+            )
+            .fact("name", event));
         }
         let slot = || KeySchema::new(KeyAttribute::text(EVENT_TIME_SLOT));
         let by_id = slot().sorted(KeyAttribute::text(EVENT_ID));

@@ -63,9 +63,8 @@ pub(crate) fn name_of(item: &Item) -> String {
 
 fn bad_entry(item: &Item) -> Error {
     let name = name_of(item);
-    Error::corrupt(format!(
-        "an entry of the slot index does not parse; delete it and run `annals log link`. item=`{name}`"
-    ))
+    Error::corrupt("an entry of the slot index does not parse; delete it and run `annals log link`")
+        .fact("item", name)
 }
 
 /// The day of an index entry.
