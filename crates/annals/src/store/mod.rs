@@ -1,7 +1,7 @@
 //! The store handle: a store of items with a clock, randomness, counters and spans.
 //!
 //! Guarantees: every error names its request, table and keys; every call is counted when it ends; a
-//! call inside a span gets a span of its own. Implementations of [`Items`] need none of this.
+//! call inside a span gets a span of its own. Implementations of `Items` need none of this.
 //!
 //! # Metrics
 //!
