@@ -20,15 +20,14 @@ const REACH: u64 = 200;
 /// ```
 /// use annals::journal::Expected;
 /// use annals::memory::Memory;
-/// use annals_jvm::AnyLayout;
 /// use annals_testkit::tck::record::{Record, label};
-/// use annals_testkit::tck::{Setup, aftermath::Aftermath};
+/// use annals_testkit::tck::{ANNALS, Setup, aftermath::Aftermath};
 /// use annals::{Codec, NewEvent, Random};
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let setup = Setup::new(Arc::new(Memory::new()), AnyLayout::default()).await?;
+/// let setup = Setup::new(Arc::new(Memory::new()), ANNALS).await?;
 /// let (id, mut record) = ("Cart|42".parse()?, Record::of(1, false));
 /// let attempt = record.begin(0, 1);
 /// let event = NewEvent::new(Codec::Text, label(attempt, 0, 1));

@@ -26,9 +26,9 @@ use futures::future::BoxFuture;
 use crate::store;
 use annals::items::{Items, TableName};
 use annals::journal::Journal;
-use annals::layout::Layout;
+use annals::layout::{AnnalsLayout, Layout, TableNames};
 use annals::store::Store;
-use annals::{Clock, Error, ManualClock, Random};
+use annals::{Clock, Codec, Error, ManualClock, Payload, Random};
 use annals_jvm::AnyLayout;
 use annals_jvm::LayoutName;
 use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision};
@@ -37,15 +37,14 @@ use annals_jvm::settings::{PartitionKeyKind, SortKeyKind, StoredRevision};
 ///
 /// ```
 /// use annals::memory::Memory;
-/// use annals_jvm::AnyLayout;
-/// use annals_testkit::tck::LISTS;
+/// use annals_testkit::tck::{ANNALS, LISTS};
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
 /// let property = LISTS[0].properties.first().expect("there are some");
 /// assert!(property.name.starts_with("j1"), "{}", property.name);
-/// property.check(Arc::new(Memory::new()), AnyLayout::default()).await; // panics if it fails
+/// property.check(Arc::new(Memory::new()), ANNALS).await; // panics if it fails
 /// # Ok(())
 /// # }
 /// ```
@@ -61,8 +60,8 @@ impl Property {
     ///
     /// # Panics
     /// If it does not hold, after its tables are dropped.
-    pub async fn check(&self, items: Arc<dyn Items>, settings: AnyLayout) {
-        let setup = Setup::new(items, settings).await;
+    pub async fn check(&self, items: Arc<dyn Items>, variant: Variant) {
+        let setup = Setup::new(items, variant).await;
         let setup = setup.expect("tables for a property");
         let acting = AssertUnwindSafe((self.act)(setup.clone()));
         let ended = acting.catch_unwind().await;
@@ -74,59 +73,94 @@ impl Property {
     }
 }
 
-/// A layout with settings.
+/// A layout to be checked, with its settings and what they allow.
 ///
 /// ```
-/// use annals_jvm::LayoutName;
-/// use annals_testkit::tck::AKKA;
+/// use annals_testkit::tck::{AKKA, Variant};
 ///
-/// assert_eq!(AKKA.name, "akka");
-/// assert_eq!((AKKA.settings)().layout, LayoutName::Akka);
+/// assert_eq!((AKKA.name, AKKA.on_default_tables().name()), ("akka", "akka"));
+///
+/// // A layout of your own:
+/// use annals::layout::AnnalsLayout;
+/// let mine = Variant::new("mine", |tables| std::sync::Arc::new(AnnalsLayout::new(tables)));
+/// assert_eq!(mine.on_default_tables().name(), "annals");
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Variant {
     /// The name of the layout and the variant.
     pub name: &'static str,
-    /// The settings, except for table names.
-    pub settings: fn() -> AnyLayout,
+    /// The layout, with tables of these names.
+    pub layout: fn(TableNames) -> Arc<dyn Layout>,
+    /// The size of a large snapshot, in bytes.
+    pub large_snapshot: usize,
+    /// The size of a large durable state, in bytes.
+    pub large_state: usize,
+    /// Whether every text can be an id. If not, `Invalid` is the right answer to some.
+    pub takes_every_id: bool,
+}
+
+impl Variant {
+    /// A layout that splits large values into several items and takes every id.
+    pub const fn new(name: &'static str, layout: fn(TableNames) -> Arc<dyn Layout>) -> Self {
+        Self {
+            name,
+            layout,
+            large_snapshot: 1_200_000,
+            large_state: 1_200_000,
+            takes_every_id: true,
+        }
+    }
+
+    /// The layout, with its own names for its tables.
+    pub fn on_default_tables(&self) -> Arc<dyn Layout> {
+        (self.layout)(TableNames::default())
+    }
 }
 
 /// Our own.
-pub const ANNALS: Variant = Variant {
-    name: "annals",
-    settings: || of(LayoutName::Annals),
-};
-/// The tables of akka-persistence-dynamodb 1.x.
+pub const ANNALS: Variant = Variant::new("annals", |tables| Arc::new(AnnalsLayout::new(tables)));
+/// The tables of akka-persistence-dynamodb 1.x. A snapshot is one item, which an index repeats.
 pub const AKKA: Variant = Variant {
-    name: "akka",
-    settings: || of(LayoutName::Akka),
+    large_snapshot: 192_000,
+    ..Variant::new("akka", |tables| Arc::new(named(LayoutName::Akka, tables)))
 };
-/// j5ik2o's tables, with an id in one partition, in order.
+/// j5ik2o's tables, with an id in one partition, in order. A value is one item.
 pub const J5IK2O: Variant = Variant {
-    name: "j5ik2o",
-    settings: || of(LayoutName::J5ik2o),
+    takes_every_id: false,
+    ..j5ik2o("j5ik2o", |tables| {
+        Arc::new(named(LayoutName::J5ik2o, tables))
+    })
 };
 /// j5ik2o's tables, with an id spread over many partitions: only the index, which lags, has it in
 /// order.
-pub const J5IK2O_SHARDED: Variant = Variant {
-    name: "j5ik2o-sharded",
-    settings: || {
-        let mut settings = of(LayoutName::J5ik2o);
-        let journal = &mut settings.j5ik2o.dynamo_db_journal;
-        journal.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
-        journal.sort_key_resolver_class_name = SortKeyKind::SeqNr;
-        journal.soft_delete = false;
-        let snapshot = &mut settings.j5ik2o.dynamo_db_snapshot;
-        snapshot.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
-        snapshot.sort_key_resolver_class_name = SortKeyKind::SeqNr;
-        settings.j5ik2o.dynamo_db_state.stored_revision = StoredRevision::V1;
-        settings
-    },
-};
+pub const J5IK2O_SHARDED: Variant = j5ik2o("j5ik2o-sharded", |tables| {
+    let mut settings = named(LayoutName::J5ik2o, tables);
+    let journal = &mut settings.j5ik2o.dynamo_db_journal;
+    journal.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
+    journal.sort_key_resolver_class_name = SortKeyKind::SeqNr;
+    journal.soft_delete = false;
+    let snapshot = &mut settings.j5ik2o.dynamo_db_snapshot;
+    snapshot.partition_key_resolver_class_name = PartitionKeyKind::SequenceNumberBased;
+    snapshot.sort_key_resolver_class_name = SortKeyKind::SeqNr;
+    settings.j5ik2o.dynamo_db_state.stored_revision = StoredRevision::V1;
+    Arc::new(settings)
+});
 
-fn of(layout: LayoutName) -> AnyLayout {
+const fn j5ik2o(name: &'static str, layout: fn(TableNames) -> Arc<dyn Layout>) -> Variant {
+    Variant {
+        large_snapshot: 384_000,
+        large_state: 384_000,
+        ..Variant::new(name, layout)
+    }
+}
+
+fn named(layout: LayoutName, tables: TableNames) -> AnyLayout {
     AnyLayout {
         layout,
+        journal_table: tables.journal,
+        snapshot_table: tables.snapshot,
+        state_table: tables.state.filter(|_| layout != LayoutName::Akka),
         ..AnyLayout::default()
     }
 }
@@ -194,8 +228,7 @@ impl Case {
     /// # Panics
     /// If it does not hold.
     pub async fn check(&self, items: Arc<dyn Items>) {
-        let settings = (self.variant.settings)();
-        self.property.check(items, settings).await;
+        self.property.check(items, self.variant).await;
     }
 
     /// The name of its test: `akka::memory::journal::j1_replays_all_events`.
@@ -222,24 +255,26 @@ pub fn cases() -> impl Iterator<Item = Case> {
 ///
 /// ```
 /// use annals::memory::Memory;
-/// use annals_jvm::AnyLayout;
-/// use annals_testkit::tck::Setup;
+/// use annals_testkit::tck::{ANNALS, Setup};
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let setup = Setup::new(Arc::new(Memory::new()), AnyLayout::default()).await?;
+/// let setup = Setup::new(Arc::new(Memory::new()), ANNALS).await?;
 /// let journal = setup.journal().await;
 /// assert_eq!(journal.highest(&"Cart|42".parse()?).await?, None);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Setup {
     /// The store.
     pub items: Arc<dyn Items>,
-    /// The layout, and the names of its tables.
-    pub settings: AnyLayout,
+    /// What is checked.
+    pub variant: Variant,
+    /// The layout, with its own tables.
+    pub layout: Arc<dyn Layout>,
     /// A manual clock.
     pub clock: Arc<ManualClock>,
     /// Randomness from a fixed seed.
@@ -248,72 +283,69 @@ pub struct Setup {
 
 impl Setup {
     /// Creates tables with unique names.
-    pub async fn new(items: Arc<dyn Items>, settings: AnyLayout) -> Result<Self, Error> {
+    pub async fn new(items: Arc<dyn Items>, variant: Variant) -> Result<Self, Error> {
         // Through the handle, which adds context to errors.
         let items = Store::from_items(items).items().clone();
         let unique = Random::from_machine().bits();
-        let name = |what: &str| -> Result<Option<TableName>, Error> {
-            Ok(Some(format!("annals-tck-{what}-{unique:016x}").parse()?))
+        let name = |what: &str| -> Result<TableName, Error> {
+            format!("annals-tck-{what}-{unique:016x}").parse()
         };
-        let layout = settings.layout;
-        let settings = AnyLayout {
-            journal_table: name("journal")?,
-            snapshot_table: name("snapshot")?,
-            state_table: match layout {
-                LayoutName::Akka => None,
-                _ => name("state")?,
-            },
-            ..settings
-        };
-        for table in settings.tables()?.all() {
+        let names = TableNames::default()
+            .journal(name("journal")?)
+            .snapshot(name("snapshot")?)
+            .state(name("state")?);
+        let layout = (variant.layout)(names);
+        for table in layout.tables()?.all() {
             items.create_table(table, Default::default()).await?;
         }
         Ok(Self {
             items,
-            settings,
+            variant,
+            layout,
             clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
             random: Random::seeded(1),
         })
     }
 
+    /// The store, as a new process opens it.
+    pub fn store(&self) -> Store {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        store(self.items.clone(), clock, self.random.clone())
+    }
+
     /// A journal of a new process.
     pub async fn journal(&self) -> Journal {
-        let clock: Arc<dyn Clock> = self.clock.clone();
-        let store = store(self.items.clone(), clock, self.random.clone());
-        self.settings
-            .journal(&store)
-            .await
-            .expect("the journal opens")
+        let opened = self.layout.journal(&self.store()).await;
+        opened.expect("the journal opens")
     }
 
     async fn drop_tables(&self) -> Result<(), Error> {
-        for table in self.settings.tables()?.all() {
+        for table in self.layout.tables()?.all() {
             self.items.drop_table(table.name()).await?;
         }
         Ok(())
     }
 }
 
-/// Checks every property of a list on a store, with a layout's settings.
+/// Checks every property of a list on a store and a layout.
 ///
 /// ```
 /// use annals::memory::Memory;
-/// use annals_jvm::AnyLayout;
 /// use annals_testkit::tck;
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// tck::run(tck::LISTS[0].properties, Arc::new(Memory::new()), AnyLayout::default()).await;
+/// tck::run(tck::LISTS[0].properties, Arc::new(Memory::new()), tck::ANNALS).await;
 /// # }
 /// ```
 ///
 /// # Panics
 /// If any does not hold, after all were checked, with a line for each.
-pub async fn run(properties: &[Property], items: Arc<dyn Items>, settings: AnyLayout) {
+pub async fn run(properties: &[Property], items: Arc<dyn Items>, variant: Variant) {
     let mut failures = Vec::new();
     for property in properties {
-        let check = AssertUnwindSafe(property.check(items.clone(), settings.clone()));
+        let check = AssertUnwindSafe(property.check(items.clone(), variant));
         if let Err(panic) = check.catch_unwind().await {
             failures.push(format!(
                 "{}: {}",
@@ -329,6 +361,13 @@ pub async fn run(properties: &[Property], items: Arc<dyn Items>, settings: AnyLa
         properties.len(),
         failures.join("\n")
     );
+}
+
+/// Random bytes, which cannot be compressed.
+fn random_bytes(bytes: usize, seed: u64) -> Payload {
+    let random = Random::seeded(seed);
+    let words = (0..bytes / 8).flat_map(|_| random.bits().to_le_bytes());
+    Payload::new(Codec::Bytes, words.collect::<Vec<u8>>())
 }
 
 macro_rules! properties {

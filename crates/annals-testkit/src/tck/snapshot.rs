@@ -2,13 +2,10 @@
 
 use futures::TryStreamExt;
 
-use super::{Setup, properties};
-use crate::store;
+use super::{Setup, properties, random_bytes};
 use annals::items::{Condition, Item, Scan, scan_all};
-use annals::layout::Layout;
 use annals::snapshot::{Criteria, Snapshot, Snapshots};
 use annals::{Codec, Payload, PersistenceId, SequenceNumber};
-use annals_jvm::LayoutName;
 
 properties! {
     s1_finds_nothing_of_an_unknown_id,
@@ -44,9 +41,7 @@ fn state(text: &str) -> Payload {
 }
 
 fn snapshots(setup: &Setup) -> Snapshots {
-    let clock = setup.clock.clone();
-    let store = store(setup.items.clone(), clock, setup.random.clone());
-    let opened = setup.settings.snapshots(&store);
+    let opened = setup.layout.snapshots(&setup.store());
     opened.expect("snapshots open")
 }
 
@@ -232,26 +227,11 @@ pub(crate) async fn lower_bounds_count(setup: Setup) {
     check(load(&snapshots, Criteria::ALL).await, Some((12, "s-2")));
 }
 
-/// A large state: larger than an item, or the maximum of a layout that has one item; half of that on
-/// `akka`, whose index projects it.
-fn large(setup: &Setup, seed: u64) -> Payload {
-    let words = match setup.settings.layout {
-        LayoutName::Akka => 24_000,
-        LayoutName::J5ik2o => 48_000,
-        LayoutName::Annals => 150_000,
-    };
-    let random = annals::Random::seeded(seed);
-    let bytes: Vec<u8> = (0..words)
-        .flat_map(|_| random.bits().to_le_bytes())
-        .collect();
-    Payload::new(Codec::Bytes, bytes)
-}
-
 /// Also one that overwrites it.
 pub(crate) async fn a_large_snapshot_is_loaded(setup: Setup) {
     let snapshots = snapshots(&setup);
     for seed in 1..=2 {
-        let large = large(&setup, seed);
+        let large = random_bytes(setup.variant.large_snapshot, seed);
         snapshots
             .save(&id(), number(7), large.clone())
             .await
@@ -264,7 +244,7 @@ pub(crate) async fn a_large_snapshot_is_loaded(setup: Setup) {
 /// If none is left, all events are replayed.
 pub(crate) async fn a_snapshot_that_does_not_decode_is_skipped(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
-    let table = setup.settings.tables().expect("tables").snapshot;
+    let table = setup.layout.tables().expect("tables").snapshot;
     let all = scan_all(setup.items.clone(), table.clone().into(), Scan::whole());
     let all: Vec<_> = all.try_collect().await.expect("a scan");
     for n in [15u64, 14] {
@@ -292,11 +272,19 @@ pub(crate) async fn a_snapshot_that_does_not_decode_is_skipped(setup: Setup) {
 pub(crate) async fn nothing_is_left_of_a_deleted_snapshot(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
     snapshots
-        .save(&id(), number(20), large(&setup, 1))
+        .save(
+            &id(),
+            number(20),
+            random_bytes(setup.variant.large_snapshot, 1),
+        )
         .await
         .expect("a save");
     snapshots
-        .save(&id(), number(20), large(&setup, 2))
+        .save(
+            &id(),
+            number(20),
+            random_bytes(setup.variant.large_snapshot, 2),
+        )
         .await
         .expect("a save");
     snapshots
@@ -304,14 +292,18 @@ pub(crate) async fn nothing_is_left_of_a_deleted_snapshot(setup: Setup) {
         .await
         .expect("a save");
     snapshots
-        .save(&id(), number(21), large(&setup, 3))
+        .save(
+            &id(),
+            number(21),
+            random_bytes(setup.variant.large_snapshot, 3),
+        )
         .await
         .expect("a save");
     snapshots
         .delete(&id(), Criteria::ALL)
         .await
         .expect("a deletion");
-    let table = setup.settings.tables().expect("tables").snapshot;
+    let table = setup.layout.tables().expect("tables").snapshot;
     let left = scan_all(setup.items.clone(), table.into(), Scan::whole());
     let left: Vec<_> = left.try_collect().await.expect("a scan");
     assert_eq!(left.len(), 0, "{left:?}");

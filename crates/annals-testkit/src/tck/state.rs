@@ -2,13 +2,10 @@
 
 use futures::TryStreamExt;
 
-use super::{Setup, properties};
-use crate::store;
+use super::{Setup, properties, random_bytes};
 use annals::items::{Scan, scan_all};
-use annals::layout::Layout;
 use annals::state::{NewState, StateError, States};
-use annals::{Codec, Error, ErrorKind, Payload, PersistenceId, Random};
-use annals_jvm::LayoutName;
+use annals::{Codec, Error, ErrorKind, Payload, PersistenceId};
 
 properties! {
     d1_finds_nothing_of_an_unknown_id,
@@ -38,9 +35,7 @@ fn value(text: &str) -> Payload {
 }
 
 fn states(setup: &Setup) -> States {
-    let clock = setup.clock.clone();
-    let store = store(setup.items.clone(), clock, setup.random.clone());
-    let opened = setup.settings.states(&store);
+    let opened = setup.layout.states(&setup.store());
     opened.expect("durable state opens")
 }
 
@@ -185,25 +180,12 @@ pub(crate) async fn a_revision_is_never_used_twice(setup: Setup) {
     check(&states, Some((3, "c"))).await;
 }
 
-/// Larger than an item, or the maximum of a layout that has one item.
-fn large(setup: &Setup, seed: u64) -> Payload {
-    let words = match setup.settings.layout {
-        LayoutName::J5ik2o => 48_000,
-        LayoutName::Akka | LayoutName::Annals => 150_000,
-    };
-    let random = Random::seeded(seed);
-    let bytes: Vec<u8> = (0..words)
-        .flat_map(|_| random.bits().to_le_bytes())
-        .collect();
-    Payload::new(Codec::Bytes, bytes)
-}
-
 /// When it is replaced, deleted or rejected.
 pub(crate) async fn a_large_value_is_stored_and_leaves_no_orphans(setup: Setup) {
     let states = states(&setup);
     upsert(&states, 1, "small").await;
     for revision in [2, 3] {
-        let value = large(&setup, revision);
+        let value = random_bytes(setup.variant.large_state, revision);
         states
             .upsert(&id(), revision, value.clone())
             .await
@@ -216,16 +198,26 @@ pub(crate) async fn a_large_value_is_stored_and_leaves_no_orphans(setup: Setup) 
         assert!(found.value == Some(value), "the value is complete");
         assert_eq!(found.revision, revision);
     }
-    assert_conflict(states.upsert(&id(), 3, large(&setup, 9)).await, 3);
-    assert_conflict(states.upsert(&id(), 9, large(&setup, 9)).await, 3);
+    assert_conflict(
+        states
+            .upsert(&id(), 3, random_bytes(setup.variant.large_state, 9))
+            .await,
+        3,
+    );
+    assert_conflict(
+        states
+            .upsert(&id(), 9, random_bytes(setup.variant.large_state, 9))
+            .await,
+        3,
+    );
     upsert(&states, 4, "small again").await;
     check(&states, Some((4, "small again"))).await;
     states
-        .upsert(&id(), 5, large(&setup, 5))
+        .upsert(&id(), 5, random_bytes(setup.variant.large_state, 5))
         .await
         .expect("a value");
     states.delete(&id(), Some(6)).await.expect("a deletion");
-    let table = setup.settings.tables().expect("tables").state;
+    let table = setup.layout.tables().expect("tables").state;
     let left = scan_all(
         setup.items.clone(),
         table.expect("a table").into(),

@@ -12,7 +12,6 @@ use annals::layout::Layout;
 use annals::memory::Memory;
 use annals::snapshot::Criteria;
 use annals::{Annals, Codec, Error, NewEvent, Payload, Result};
-use annals_jvm::AnyLayout;
 use annals_testkit::tck::{AKKA, ANNALS, J5IK2O, Variant};
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -125,10 +124,11 @@ fn everything() -> Vec<ArticleEvent> {
     ]
 }
 
-async fn create(variant: &Variant) -> (Arc<dyn Items>, AnyLayout, Annals) {
-    let (items, settings): (Arc<dyn Items>, _) = (Arc::new(Memory::new()), (variant.settings)());
-    let annals = Annals::create(items.clone(), &settings).await.unwrap();
-    (items, settings, annals)
+async fn create(variant: &Variant) -> (Arc<dyn Items>, Arc<dyn Layout>, Annals) {
+    let (items, layout): (Arc<dyn Items>, _) =
+        (Arc::new(Memory::new()), variant.on_default_tables());
+    let annals = Annals::create(items.clone(), &*layout).await.unwrap();
+    (items, layout, annals)
 }
 
 fn texts(events: &[ArticleEvent]) -> Vec<String> {
@@ -138,13 +138,13 @@ fn texts(events: &[ArticleEvent]) -> Vec<String> {
 #[tokio::test]
 async fn one_journal_holds_events_of_every_codec() {
     for variant in [ANNALS, AKKA, J5IK2O] {
-        let (items, settings, annals) = create(&variant).await;
+        let (items, layout, annals) = create(&variant).await;
         let region = annals.region::<Article>(EntitySettings::new());
         let (first, rest) = (everything()[..1].to_vec(), everything()[1..].to_vec());
         assert_eq!(region.ask("1", Record(first)).await.unwrap(), 1);
         assert_eq!(region.ask("1", Record(rest)).await.unwrap(), 9);
 
-        let other = Annals::open(items, &settings).await.unwrap();
+        let other = Annals::open(items, &*layout).await.unwrap();
         let executor = other.executor::<Article>(EntitySettings::new());
         let seen = executor.view("1", |article| article.seen.clone()).await;
         assert_eq!(seen.unwrap(), texts(&everything()), "{}", variant.name);
@@ -167,7 +167,7 @@ async fn one_journal_holds_events_of_every_codec() {
 #[tokio::test]
 async fn a_protocol_buffers_state_is_stored_with_its_manifest() {
     for variant in [ANNALS, AKKA, J5IK2O] {
-        let (items, settings, annals) = create(&variant).await;
+        let (items, layout, annals) = create(&variant).await;
         let retention = || EntitySettings::new().retention(Retention::every(1).delete_events());
         let executor = annals.executor::<Article>(retention());
         executor.ask("1", Record(everything())).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_protocol_buffers_state_is_stored_with_its_manifest() {
         let left = annals.journal().replay(&id, Window::ALL);
         assert!(left.try_collect::<Vec<_>>().await.unwrap().len() <= 1);
 
-        let other = Annals::open(items, &settings).await.unwrap();
+        let other = Annals::open(items, &*layout).await.unwrap();
         let executor = other.executor::<Article>(retention());
         let seen = executor.view("1", |article| article.seen.clone()).await;
         assert_eq!(seen.unwrap(), texts(&everything()), "{}", variant.name);
@@ -201,8 +201,8 @@ const SERIALIZERS: [(i32, &str); 9] = [
 ];
 
 /// The items of the journal table with this numeric attribute, in its order.
-async fn stored(items: &Arc<dyn Items>, settings: &AnyLayout, order: &str) -> Vec<Item> {
-    let table = settings.tables().unwrap().journal;
+async fn stored(items: &Arc<dyn Items>, layout: &dyn Layout, order: &str) -> Vec<Item> {
+    let table = layout.tables().unwrap().journal;
     let found = scan_all(items.clone(), Arc::new(table), Scan::whole());
     let found: Vec<Item> = found.try_collect().await.unwrap();
     let number = |item: &Item| item.get(order).and_then(Value::as_u64);
@@ -213,10 +213,10 @@ async fn stored(items: &Arc<dyn Items>, settings: &AnyLayout, order: &str) -> Ve
 
 #[tokio::test]
 async fn codecs_select_serializer_and_manifest_on_the_akka_layout() {
-    let (items, settings, annals) = create(&AKKA).await;
+    let (items, layout, annals) = create(&AKKA).await;
     let executor = annals.executor::<Article>(EntitySettings::new());
     executor.ask("1", Record(everything())).await.unwrap();
-    let rows = stored(&items, &settings, "seq").await;
+    let rows = stored(&items, &*layout, "seq").await;
     assert_eq!(rows.len(), SERIALIZERS.len());
     for (row, (serializer, manifest)) in rows.iter().zip(SERIALIZERS) {
         let id = Value::from(serializer as u64);
@@ -247,10 +247,10 @@ struct PersistentPayload {
 
 #[tokio::test]
 async fn codecs_select_serializer_and_manifest_on_the_j5ik2o_layout() {
-    let (items, settings, annals) = create(&J5IK2O).await;
+    let (items, layout, annals) = create(&J5IK2O).await;
     let executor = annals.executor::<Article>(EntitySettings::new());
     executor.ask("1", Record(everything())).await.unwrap();
-    let rows = stored(&items, &settings, "sequence-nr").await;
+    let rows = stored(&items, &*layout, "sequence-nr").await;
     let rows = rows.iter().filter_map(|row| match row.get("message") {
         Some(Value::B(bytes)) => PersistentMessage::decode(bytes.as_ref()).unwrap().payload,
         _ => None,
@@ -267,8 +267,8 @@ async fn codecs_select_serializer_and_manifest_on_the_j5ik2o_layout() {
 
 #[tokio::test]
 async fn entities_read_what_a_jvm_service_wrote() {
-    let (items, settings, annals) = create(&AKKA).await;
-    let table = settings.tables().unwrap().journal;
+    let (items, layout, annals) = create(&AKKA).await;
+    let table = layout.tables().unwrap().journal;
     let rows = [
         (1042u64, "discount", vec![8, 0xe7, 7]),
         (1044, "Sold", br#"{"to":"Bob"}"#.to_vec()),

@@ -96,7 +96,9 @@ async fn carts(annals: &Annals) -> (Region<Cart>, Executor<Cart>) {
 async fn values_are_stored_on_every_layout_with_durable_state() {
     for variant in [ANNALS, J5IK2O, J5IK2O_SHARDED] {
         let items: Arc<dyn Items> = Arc::new(Memory::new());
-        let annals = Annals::create(items, &(variant.settings)()).await.unwrap();
+        let annals = Annals::create(items, &*variant.on_default_tables())
+            .await
+            .unwrap();
         let (region, executor) = carts(&annals).await;
         assert_eq!(region.ask("1", add("a")).await.unwrap(), 1);
         assert_eq!(executor.ask("1", add("b")).await.unwrap(), 2);
@@ -122,7 +124,9 @@ async fn values_are_stored_on_every_layout_with_durable_state() {
 #[tokio::test]
 async fn a_layout_without_durable_state_is_refused() {
     let items: Arc<dyn Items> = Arc::new(Memory::new());
-    let annals = Annals::create(items, &(AKKA.settings)()).await.unwrap();
+    let annals = Annals::create(items, &*AKKA.on_default_tables())
+        .await
+        .unwrap();
     let refused = annals.durable_region::<Cart>(EntitySettings::new());
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
 }

@@ -89,8 +89,8 @@ fn ids(event: &Event) -> (Option<&str>, Option<&str>) {
 async fn metadata_and_ids_are_stored_on_every_layout() {
     for variant in [ANNALS, AKKA, J5IK2O] {
         let items: Arc<dyn Items> = Arc::new(Memory::new());
-        let settings = (variant.settings)();
-        let annals = Annals::create(items.clone(), &settings).await.unwrap();
+        let layout = variant.on_default_tables();
+        let annals = Annals::create(items.clone(), &*layout).await.unwrap();
         let remembers = || EntitySettings::new().remember_commands(10);
         let orders: Region<Order> = annals.region(remembers());
         let correlated = orders.with_correlation("request-7");
@@ -101,7 +101,7 @@ async fn metadata_and_ids_are_stored_on_every_layout() {
         let imported = correlated.ask_once("1", "order-1", Import).await.unwrap();
         assert_eq!(imported, Once::Done(4));
 
-        let other = Annals::open(items, &settings).await.unwrap();
+        let other = Annals::open(items, &*layout).await.unwrap();
         let stored = events(&other).await;
         let metadata = |event: &Event, name: &str| event.data.metadata[name].clone();
         for (event, by) in stored.iter().zip(["ann", "system", "ann", "system"]) {

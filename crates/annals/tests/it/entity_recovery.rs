@@ -108,7 +108,7 @@ async fn an_older_snapshot_is_not_used_if_events_after_it_are_deleted() {
 #[tokio::test]
 async fn an_entity_with_deleted_events_is_not_new() {
     for variant in [ANNALS, AKKA, J5IK2O] {
-        let annals = Annals::create(memory(), &(variant.settings)())
+        let annals = Annals::create(memory(), &*variant.on_default_tables())
             .await
             .unwrap();
         let region = annals.region(every(3));
@@ -153,8 +153,8 @@ async fn a_stale_host_does_not_mistake_deleted_events_for_skipped_numbers() {
         // Up to a whole append, and into one of five events.
         for (deleted, left) in [(6, vec![7]), (4, vec![5, 6, 7])] {
             let items = memory();
-            let settings = (variant.settings)();
-            let open = || async { Annals::create(items.clone(), &settings).await.unwrap() };
+            let layout = variant.on_default_tables();
+            let open = || async { Annals::create(items.clone(), &*layout).await.unwrap() };
             let one = open().await.region::<Account>(EntitySettings::new());
             let two = open().await.region::<Account>(EntitySettings::new());
             let saves = EntitySettings::new().retention(Retention::every(1));

@@ -70,9 +70,9 @@ async fn commands_are_handled_one_at_a_time() {
 #[tokio::test]
 async fn passivated_entities_recover_unchanged() {
     for variant in [ANNALS, AKKA, J5IK2O] {
-        let settings = (variant.settings)();
+        let layout = variant.on_default_tables();
         let items: Arc<dyn Items> = Arc::new(Memory::new());
-        let annals = Annals::create(items.clone(), &settings).await.unwrap();
+        let annals = Annals::create(items.clone(), &*layout).await.unwrap();
         let retention = Retention::every(7).keep(2).delete_events();
         let region = annals.region(EntitySettings::new().retention(retention.clone()));
         for n in 1..=30 {
@@ -84,7 +84,7 @@ async fn passivated_entities_recover_unchanged() {
         region.passivate_all().await;
         assert_eq!(region.resident(), 0);
         // Another process, with nothing in memory.
-        let other = Annals::open(items, &settings).await.unwrap();
+        let other = Annals::open(items, &*layout).await.unwrap();
         let executor = other.executor::<Account>(EntitySettings::new().retention(retention));
         assert_eq!(executor.ask("a", Balance).await.unwrap(), 30);
         assert_eq!(executor.ask("a", Withdraw(30)).await.unwrap(), 0);

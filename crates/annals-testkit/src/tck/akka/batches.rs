@@ -3,10 +3,10 @@
 use super::stage::{
     Stage, after, append, append_singles, check, id, number, numbers, replay, text,
 };
+use super::with_settings;
 use crate::tck::Setup;
 use annals::ErrorKind;
 use annals::journal::{Expected, Window};
-use annals_jvm::AnyLayout;
 use annals_jvm::settings::Gaps;
 
 /// PA1.
@@ -90,13 +90,7 @@ pub(crate) async fn rc2_incomplete_batches_are_skipped(setup: Setup) {
 }
 
 fn skipping(setup: &Setup) -> Setup {
-    Setup {
-        settings: AnyLayout {
-            gaps: Gaps::Skip,
-            ..setup.settings.clone()
-        },
-        ..setup.clone()
-    }
+    with_settings(setup, |settings| settings.gaps = Gaps::Skip)
 }
 
 /// RC3. The plugin leaves it out silently; here a missing event is an error, unless gaps are skipped.

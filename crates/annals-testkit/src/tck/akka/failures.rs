@@ -4,11 +4,9 @@ use std::error::Error as StdError;
 
 use super::super::properties;
 use super::stage::{Stage, after, append, id, replay, text};
-use crate::store;
 use crate::tck::Setup;
 use annals::items::{Condition, Item, Key, KeyPart, KeyType, Query, TableSpec, Value, Write};
 use annals::journal::{Append, Window};
-use annals::layout::Layout;
 use annals::{Error, ErrorKind, NewEvent, PersistenceId};
 
 properties! {
@@ -51,11 +49,7 @@ fn check_missing(error: &Error, table: &TableSpec) {
 /// FR1: when opening, or at the first use.
 pub(crate) async fn fr1_a_missing_table_is_one_error_that_names_it_and_the_remedy(setup: Setup) {
     let table = missing(&setup).await;
-    let (items, clock) = (setup.items.clone(), setup.clock.clone());
-    let opened = setup
-        .settings
-        .journal(&store(items, clock, setup.random.clone()))
-        .await;
+    let opened = setup.layout.journal(&setup.store()).await;
     let failed = match opened {
         Ok(journal) => journal.highest(&id()).await.expect_err("no table"),
         Err(error) => error,

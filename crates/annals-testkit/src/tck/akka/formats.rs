@@ -3,13 +3,11 @@
 use futures::TryStreamExt;
 
 use super::stage::{ID, Stage, after, append, append_singles, check, id, number, numbers, text};
-use crate::store;
+use super::with_settings;
 use crate::tck::Setup;
 use annals::items::Item;
 use annals::journal::Window;
-use annals::layout::Layout;
 use annals::{Codec, Error, ErrorKind, Event, NewEvent, Payload};
-use annals_jvm::AnyLayout;
 use annals_jvm::settings::Format;
 
 /// The plugin's `max-item-size`.
@@ -116,9 +114,7 @@ pub(crate) async fn fb2_fb3_serializers_mix(setup: Setup) {
 
 /// FB4: it fails before a request is sent, and the stored snapshot stays.
 pub(crate) async fn fb4_an_oversized_snapshot_is_rejected(setup: Setup) {
-    let (items, clock) = (setup.items.clone(), setup.clock.clone());
-    let store = store(items, clock, setup.random.clone());
-    let snapshots = setup.settings.snapshots(&store);
+    let snapshots = setup.layout.snapshots(&setup.store());
     let snapshots = snapshots.expect("snapshots");
     let state = |bytes: usize| Payload::new(Codec::Bytes, vec![7; bytes]);
     let saved = snapshots.save(&id(), number(1), state(10)).await;
@@ -134,20 +130,14 @@ pub(crate) async fn fb4_an_oversized_snapshot_is_rejected(setup: Setup) {
 
 /// Both are read, whichever is written.
 pub(crate) async fn both_generations_are_read_in_one_history(setup: Setup) {
-    let first = Setup {
-        settings: AnyLayout {
-            format: Format::A,
-            ..setup.settings.clone()
-        },
-        ..setup.clone()
-    };
+    let first = with_settings(&setup, |settings| settings.format = Format::A);
     let stage = Stage::of(&setup);
     let mut last = 0;
-    for format in [&first, &setup, &first, &setup] {
+    for is_first in [true, false, true, false] {
+        let format = if is_first { &first } else { &setup };
         last = append_singles(&format.journal().await, last, 2).await;
         last = append(&format.journal().await, last, 3).await;
         let item = stage.get(last).await.expect("an item");
-        let is_first = format.settings.format == Format::A;
         assert_eq!(item.get("pay").is_some(), is_first, "{item:?}");
         for name in ["event", "persistence_id", "seq", "writer_uuid", "ev_ser_id"] {
             assert_eq!(item.get(name).is_none(), is_first, "{name}: {item:?}");

@@ -24,7 +24,11 @@ mod formats;
 mod queries;
 mod stage;
 
-use super::properties;
+use std::sync::Arc;
+
+use super::{Setup, named, properties};
+use annals::layout::TableNames;
+use annals_jvm::{AnyLayout, LayoutName};
 pub(crate) use batches::*;
 pub(crate) use deletions::*;
 pub(crate) use entities::*;
@@ -56,4 +60,18 @@ properties! {
     qy1_ids_are_found_through_the_index_of_numbers,
     qy2_ids_are_found_in_order_through_the_index_of_numbers_and_partitions,
     windows_inside_a_batch_return_their_part_of_it,
+}
+
+/// The same tables with other settings.
+fn with_settings(setup: &Setup, alter: impl FnOnce(&mut AnyLayout)) -> Setup {
+    let tables = setup.layout.tables().expect("tables");
+    let names = TableNames::default()
+        .journal(tables.journal.name().clone())
+        .snapshot(tables.snapshot.name().clone());
+    let mut settings = named(LayoutName::Akka, names);
+    alter(&mut settings);
+    Setup {
+        layout: Arc::new(settings),
+        ..setup.clone()
+    }
 }

@@ -9,6 +9,7 @@ use crate::tck::Setup;
 use annals::items::{Condition, IndexSpec, Key, KeyAttribute, KeySchema, Projection};
 use annals::journal::Expected;
 use annals::{NewEvent, PersistenceId, SequenceNumber};
+use annals_jvm::AnyLayout;
 
 /// Recreates the journal's table with the plugin's index: over numbers, or over numbers and
 /// partitions.
@@ -18,7 +19,7 @@ async fn index(setup: &Setup, is_sorted: bool) {
         true => key.sorted(KeyAttribute::text("par")),
         false => key,
     };
-    let name = setup.settings.persistence_ids_index_name.parse();
+    let name = AnyLayout::default().persistence_ids_index_name.parse();
     let index = IndexSpec::global(name.expect("a name"), key).projecting(Projection::KeysOnly);
     let table = Stage::of(setup).table;
     setup.items.drop_table(table.name()).await.expect("a drop");

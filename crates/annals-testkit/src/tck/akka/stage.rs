@@ -7,7 +7,6 @@ use futures::TryStreamExt;
 use crate::tck::Setup;
 use annals::items::{Condition, Item, Key, Query, TableSpec, Value, query_all};
 use annals::journal::{Expected, Journal, Window};
-use annals::layout::Layout;
 use annals::{Codec, Event, NewEvent, PersistenceId, SequenceNumber};
 
 /// The plugin's constant.
@@ -45,7 +44,7 @@ pub(super) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     pub(super) fn of(setup: &'a Setup) -> Self {
-        let tables = setup.settings.tables();
+        let tables = setup.layout.tables();
         Self {
             setup,
             table: tables.expect("tables").journal,

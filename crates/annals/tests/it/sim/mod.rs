@@ -22,9 +22,7 @@ use std::sync::{Arc, Mutex};
 
 use annals::items::Items;
 use annals::journal::Append;
-use annals::layout::Layout;
 use annals::{Codec, ManualClock, NewEvent, Random};
-use annals_jvm::LayoutName;
 use annals_testkit::faulty::{Faults, Faulty};
 use annals_testkit::lagging::{Lag, Lagging};
 use annals_testkit::tck::aftermath::Aftermath;
@@ -70,8 +68,7 @@ async fn disturb(handles: Vec<Arc<Faulty>>, random: Random) {
 
 /// In some worlds the first id is about to enter its second bucket, or another hundred.
 async fn prepare(world: &World, random: &Random) {
-    let settings = &world.settings;
-    for table in settings.tables().unwrap().all() {
+    for table in world.layout.tables().unwrap().all() {
         let created = world.items.create_table(table, Default::default());
         created.await.unwrap();
     }
@@ -118,19 +115,18 @@ impl End {
 
 /// Whether it is the `annals` layout; the others are tested only as journals.
 fn is_ours(variant: Variant) -> bool {
-    (variant.settings)().layout == LayoutName::Annals
+    variant.name == ANNALS.name
 }
 
 /// The store of a world. The plugin's index over events lags.
 fn store(variant: Variant, guard: Guard, random: &Random) -> Arc<dyn Items> {
     let tampered = Arc::new(Tampered::new(guard, Random::seeded(random.bits())));
-    match (variant.settings)().layout {
-        LayoutName::Annals | LayoutName::Akka => tampered,
-        LayoutName::J5ik2o => {
-            let lag = Lag::Calls(LATE_CALLS, Random::seeded(random.bits()));
-            Arc::new(Lagging::new(tampered, lag))
-        }
+    let is_late = variant.name.starts_with(J5IK2O.name);
+    if !is_late {
+        return tampered;
     }
+    let lag = Lag::Calls(LATE_CALLS, Random::seeded(random.bits()));
+    Arc::new(Lagging::new(tampered, lag))
 }
 
 async fn run(seed: u64, (variant, guard): Scenario, noise: Arc<[u8]>) -> End {
@@ -138,7 +134,7 @@ async fn run(seed: u64, (variant, guard): Scenario, noise: Arc<[u8]>) -> End {
     let world = Arc::new(World {
         items: store(variant, guard, &random),
         clock: Arc::new(ManualClock::at_ms(1_700_000_000_000)),
-        settings: (variant.settings)(),
+        layout: variant.on_default_tables(),
         record: Mutex::new(Record::of(IDS, !is_ours(variant))),
         snapshots: Mutex::default(),
         states: Mutex::default(),

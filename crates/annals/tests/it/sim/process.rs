@@ -12,7 +12,6 @@ use annals::state::States;
 use annals::verify::Verify;
 use annals::{Codec, Error, ErrorKind, Event, ManualClock, NewEvent, PersistenceId, Random};
 use annals_jvm::AnyLayout;
-use annals_jvm::LayoutName;
 use annals_testkit::faulty::{Faults, Faulty};
 use annals_testkit::store;
 use annals_testkit::tck::record::{Record, label};
@@ -32,8 +31,7 @@ const LARGE_BYTES: usize = 420_000;
 pub(super) struct World {
     pub(super) items: Arc<dyn Items>,
     pub(super) clock: Arc<ManualClock>,
-    /// The layout.
-    pub(super) settings: AnyLayout,
+    pub(super) layout: Arc<dyn Layout>,
     pub(super) record: Mutex<Record>,
     pub(super) snapshots: Mutex<SnapshotRecord>,
     pub(super) states: Mutex<StateRecord>,
@@ -58,14 +56,14 @@ impl World {
 
     /// Whether each event is an item, and only journals are tested.
     pub(super) fn is_jvm_layout(&self) -> bool {
-        self.settings.layout != LayoutName::Annals
+        self.layout.name() != "annals"
     }
 
     /// A journal of a new process at the end of a run.
     pub(super) async fn open(&self, seed: u64) -> Journal {
         let (items, clock) = (self.items.clone(), self.clock.clone());
         let store = store(items, clock, Random::seeded(seed));
-        let opened = self.settings.journal(&store);
+        let opened = self.layout.journal(&store);
         opened.await.unwrap()
     }
 
@@ -115,11 +113,8 @@ async fn open(world: &World, handle: &Arc<Faulty>, random: &Random) -> Journal {
     for _ in 0..1_000 {
         handle.revive();
         let (items, clock) = (handle.clone(), world.clock.clone());
-        if let Ok(journal) = world
-            .settings
-            .journal(&store(items, clock, random.clone()))
-            .await
-        {
+        let store = store(items, clock, random.clone());
+        if let Ok(journal) = world.layout.journal(&store).await {
             return journal;
         }
     }
