@@ -22,6 +22,11 @@ use tokio::sync::Notify;
 /// assert_eq!(clock.now_ms(), 1_005);
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a clock",
+    label = "`annals::Clock` is not implemented for `{Self}`",
+    note = "use `annals::SystemClock`, or `annals::ManualClock` in tests"
+)]
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Milliseconds since the Unix epoch. Jumps if the machine's clock is set.
     fn now_ms(&self) -> u64;

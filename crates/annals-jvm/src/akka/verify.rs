@@ -64,7 +64,7 @@ impl RowVerify for AkkaRows {
         let is_damaged = |one: &Damaged| one.marker == Marker::Low;
         if now.low <= number && !checker.damaged.iter().any(is_damaged) {
             let detail = "an emptied event is not below the low marker".to_owned();
-            let numbers = (number, number);
+            let numbers = number..=number;
             if checker
                 .findings
                 .repair(Damage::new(Problem::LowMark, numbers, detail))
@@ -90,7 +90,7 @@ impl RowVerify for AkkaRows {
         let is_short = is_alone || met + low.saturating_sub(begin) + unread < count;
         if is_short && (is_alone || !self.has_all(checker.id, begin.max(low), end).await?) {
             let detail = format!("{met} of {count} events are stored");
-            let damage = Damage::new(Problem::IncompleteBatch, (begin, end), detail);
+            let damage = Damage::new(Problem::IncompleteBatch, begin..=end, detail);
             checker.findings.leave(damage, DEAD);
         }
         Ok(())
@@ -107,7 +107,7 @@ impl RowVerify for AkkaRows {
             return Ok(());
         }
         self.check_shards(id).await?;
-        let damage = Damage::new(Problem::Gap, (from, to), "no event has these numbers");
+        let damage = Damage::new(Problem::Gap, from..=to, "no event has these numbers");
         checker.findings.leave(damage, NO_OTHER_COPY);
         Ok(())
     }
@@ -126,7 +126,7 @@ impl RowVerify for AkkaRows {
         if due > high && !is_repaired {
             let detail = format!("it is {high}, and there are events in the hundred of {due}");
             let findings = &mut checker.findings;
-            if findings.repair(Damage::new(Problem::HighMark, (due, last), detail)) {
+            if findings.repair(Damage::new(Problem::HighMark, due..=last, detail)) {
                 self.raise_high(checker.id, last).await?;
             }
         }
@@ -135,7 +135,7 @@ impl RowVerify for AkkaRows {
         if is_unknown && low > high + PARTITION {
             let detail = format!("it is {low}, which is above the high marker");
             let findings = &mut checker.findings;
-            findings.leave(Damage::new(Problem::LowMark, (low, low), detail), DELETED);
+            findings.leave(Damage::new(Problem::LowMark, low..=low, detail), DELETED);
         }
         Ok(())
     }
@@ -216,11 +216,11 @@ impl AkkaRows {
                 }
             };
             let Some(right) = right else {
-                let damage = Damage::new(problem, (said, said), detail);
+                let damage = Damage::new(problem, said..=said, detail);
                 checker.findings.leave(damage, UNKNOWN);
                 continue;
             };
-            let numbers = (right.min(said), right.max(said));
+            let numbers = right.min(said)..=right.max(said);
             if checker
                 .findings
                 .repair(Damage::new(problem, numbers, detail))

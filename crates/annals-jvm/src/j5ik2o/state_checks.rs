@@ -65,7 +65,7 @@ impl J5ik2oStates {
             (Err(error), _) if error.kind() == ErrorKind::Invalid => {
                 let check_only = Verify::Check.into();
                 let mut findings = Findings::new(StoredKind::Value, &id, &check_only);
-                let numbers = (number, number);
+                let numbers = number..=number;
                 let damage = Damage::new(Problem::Unreadable, numbers, error_chain(&error));
                 findings.leave(damage, OTHER_SETTINGS);
                 Ok(findings.finish())

@@ -51,7 +51,7 @@ impl RowVerify for J5ik2oRows {
     }
 
     async fn check_deleted(&self, checker: &mut Checker<'_, Self>, row: &Row) -> Result<()> {
-        let numbers = (row.number, row.number);
+        let numbers = row.number..=row.number;
         if is_deleted_by_us(row) && self.is_unmarked(checker.id, row.number).await? {
             let detail = "it is flagged as deleted, and is not below the marker".to_owned();
             // Our deletions start at the first event: after a live event it is not one of them.
@@ -64,7 +64,7 @@ impl RowVerify for J5ik2oRows {
                 .leave(Damage::new(problem, numbers, detail), UNMARKED);
         } else if let Some(live) = checker.first_live.take() {
             let detail = "an event is deleted, and some before it are not";
-            let damage = Damage::new(Problem::Leftover, (live, row.number), detail);
+            let damage = Damage::new(Problem::Leftover, live..=row.number, detail);
             checker.findings.leave(damage, FLAGGED);
         }
         Ok(())
@@ -84,13 +84,13 @@ impl RowVerify for J5ik2oRows {
         if batch.next.is_some_and(|next| next > end) && !batch.member.is_closing() {
             let detail = "its last event is missing; replay skips the others".to_owned();
             findings.leave(
-                Damage::new(Problem::IncompleteBatch, (begin, end), detail),
+                Damage::new(Problem::IncompleteBatch, begin..=end, detail),
                 NO_OTHER_COPY,
             );
             return Ok(());
         }
         let detail = "its last event is missing; the plugin replays the others".to_owned();
-        if findings.repair(Damage::new(Problem::IncompleteBatch, (begin, end), detail))
+        if findings.repair(Damage::new(Problem::IncompleteBatch, begin..=end, detail))
             && !self.close_batch(checker.id, &batch.member).await?
         {
             let findings = &mut checker.findings;
@@ -116,7 +116,7 @@ impl RowVerify for J5ik2oRows {
                 let detail = format!("another id has the key of this event. other=`{other}`");
                 let findings = &mut checker.findings;
                 findings.leave(
-                    Damage::new(Problem::Collision, (number, number), detail),
+                    Damage::new(Problem::Collision, number..=number, detail),
                     NO_OTHER_COPY,
                 );
             }
@@ -124,7 +124,7 @@ impl RowVerify for J5ik2oRows {
         // The plugin's hard deletion removes the start of a history without a trace.
         let may_be_removed = !checker.has_begun && !self.section().soft_delete;
         if !has_other && !may_be_removed {
-            let damage = Damage::new(Problem::Gap, (from, to), "no event has these numbers");
+            let damage = Damage::new(Problem::Gap, from..=to, "no event has these numbers");
             checker.findings.leave(damage, NO_OTHER_COPY);
         }
         Ok(())
@@ -138,11 +138,11 @@ impl RowVerify for J5ik2oRows {
             let detail = error_chain(&error);
             let Some(right) = stored_twice(&item) else {
                 let low = low_in(&item);
-                let damage = Damage::new(Problem::LowMark, (low, low), detail);
+                let damage = Damage::new(Problem::LowMark, low..=low, detail);
                 checker.findings.leave(damage, UNKNOWN);
                 continue;
             };
-            let numbers = (right.low, right.low);
+            let numbers = right.low..=right.low;
             if checker
                 .findings
                 .repair(Damage::new(Problem::LowMark, numbers, detail))
@@ -175,7 +175,7 @@ impl J5ik2oRows {
             };
             if number == last && number > 0 {
                 let detail = "two rows have this number, under two keys";
-                let damage = Damage::new(Problem::Collision, (number, number), detail);
+                let damage = Damage::new(Problem::Collision, number..=number, detail);
                 checker.findings.leave(damage, OTHERS);
             }
             last = number;

@@ -122,7 +122,7 @@ pub(super) async fn verify<F: RowVerify>(
 ) -> Result<Vec<Finding>> {
     let mut findings = Findings::new(StoredKind::Event, id, repairs);
     if let Err(error) = format.check_id(id) {
-        let damage = Damage::new(Problem::Unreadable, (1, 1), error.to_string());
+        let damage = Damage::new(Problem::Unreadable, 1..=1, error.to_string());
         findings.leave(damage, OTHER_SETTINGS);
         return Ok(findings.finish());
     }
@@ -257,7 +257,7 @@ impl<F: RowVerify> Checker<'_, F> {
             _ => NO_OTHER_COPY,
         };
         self.findings
-            .leave(Damage::new(problem, (number, number), detail), why);
+            .leave(Damage::new(problem, number..=number, detail), why);
     }
 
     /// Checks the numbers before a row or a batch, unless a batch explains that they are missing.
@@ -302,7 +302,7 @@ impl<F: RowVerify> Checker<'_, F> {
         let is_interrupted = done + 1 < low;
         let first = hidden.iter().find(|row| !is_told(row));
         if let Some(first) = first {
-            let numbers = (first.number, low - 1);
+            let numbers = first.number..=low - 1;
             let detail = format!("it is {low}, and events below it are not deleted");
             self.findings
                 .leave(Damage::new(Problem::LowMark, numbers, detail), HIDDEN);
@@ -314,7 +314,7 @@ impl<F: RowVerify> Checker<'_, F> {
         }
         if is_interrupted && first.is_none() {
             let detail = "a deletion was interrupted".to_owned();
-            let numbers = (done + 1, low - 1);
+            let numbers = done + 1..=low - 1;
             if self
                 .findings
                 .repair(Damage::new(Problem::Leftover, numbers, detail))
@@ -329,7 +329,7 @@ impl<F: RowVerify> Checker<'_, F> {
     /// Deletes an event that is below the low marker.
     async fn delete(&mut self, row: &Row) -> Result<()> {
         let detail = "an event below the low marker was not deleted".to_owned();
-        let numbers = (row.number, row.number);
+        let numbers = row.number..=row.number;
         if !self
             .findings
             .repair(Damage::new(Problem::Leftover, numbers, detail))

@@ -36,6 +36,7 @@ pub enum Format {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum SnapshotOrder {
     /// The one with the highest sequence number.
     #[default]
@@ -58,6 +59,7 @@ pub enum SnapshotOrder {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Gaps {
     /// Fails and lists them.
     #[default]
@@ -110,6 +112,7 @@ impl Default for ReplayFilterSettings {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ReplayFilterMode {
     /// They are left out, with a warning.
     #[default]

@@ -30,6 +30,7 @@ use crate::{akka, j5ik2o};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LayoutName {
     /// The core's own.
     #[default]

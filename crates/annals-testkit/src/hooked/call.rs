@@ -11,6 +11,7 @@ use annals::store::Verb;
 /// for an example.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is the method of its name")]
+#[non_exhaustive]
 pub enum Call<'a> {
     Get(&'a TableSpec, Vec<Key>),
     Put(&'a TableSpec, Item, Condition),
@@ -64,6 +65,7 @@ pub type Answered = Result<Answer, Failure>;
 /// What a call returns if it succeeds. Each value converts into its variant.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is named after its methods")]
+#[non_exhaustive]
 pub enum Answer {
     Got(Got),
     Written(Cost),
@@ -96,6 +98,7 @@ convert!(Got(Got) Written(Cost) Page(Page) Created(()) Described(Option<TableSpe
 
 /// The error of a call. The error types of [`Items`] convert into it, and it into them.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Failure {
     /// The store failed, or refused a conditional write.
     Write(WriteError),

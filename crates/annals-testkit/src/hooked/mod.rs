@@ -59,6 +59,11 @@ pub use call::{Answer, Answered, Call, Failure};
 /// # }
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a hook",
+    label = "`annals_testkit::hooked::Hook` is not implemented for `{Self}`",
+    note = "implement its method `call`, which may pass the call on with `Call::send`"
+)]
 pub trait Hook: Send + Sync + 'static {
     /// Handles a call; [`Call::send`] passes it on to the `inner` store.
     async fn call(&self, inner: &dyn Items, call: Call<'_>) -> Answered;

@@ -1,4 +1,4 @@
-//! The narrow waist: tables of items, as in DynamoDB. Everything above is written once over the
+//! The interface of stores: tables of items, as in DynamoDB. Everything above is written once over the
 //! methods of [`Items`]; every store below implements them.
 //!
 //! Guarantees: all stores return the same; `annals_testkit::conformance` checks it. Nothing here
@@ -78,6 +78,12 @@ pub(crate) use pages::{PageBuilder, cursor_after};
 /// # }
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    label = "`annals::items::Items` is not implemented for `{Self}`",
+    note = "the stores are `annals::memory::Memory`, `annals::embedded::Embedded` and `annals_aws::DynamoDb`",
+    note = "for a store of your own, implement `Items` and run the suites of `annals-testkit` on it"
+)]
 pub trait Items: fmt::Debug + Send + Sync + 'static {
     /// Gets items by key, in the order of the keys. Strongly consistent.
     ///

@@ -158,6 +158,11 @@ pub struct Stamped {
 ///
 /// See [`Journal`] for an example.
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not store the journal of a layout",
+    label = "`annals::journal::JournalLayout` is not implemented for `{Self}`",
+    note = "it is one part of an implementation of `annals::layout::Layout`"
+)]
 pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Prepares a new table for its first append.
     async fn prepare(&self) -> Result<()>;

@@ -154,6 +154,12 @@ impl TableNames {
 ///
 /// [`Annals::open`](crate::Annals::open) takes any layout. See [`AnnalsLayout`] for an example.
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a layout",
+    label = "`annals::layout::Layout` is not implemented for `{Self}`",
+    note = "the layouts are `annals::layout::AnnalsLayout` and those of the crate `annals-jvm`",
+    note = "for a layout of your own, implement `Layout`"
+)]
 pub trait Layout: fmt::Debug + Send + Sync + 'static {
     /// The name, as in the setting `layout`.
     fn name(&self) -> &'static str;

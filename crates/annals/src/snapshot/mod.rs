@@ -145,6 +145,11 @@ impl Snapshot {
 /// # }
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not store the snapshots of a layout",
+    label = "`annals::snapshot::SnapshotLayout` is not implemented for `{Self}`",
+    note = "it is one part of an implementation of `annals::layout::Layout`"
+)]
 pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     /// Saves a snapshot, replacing one of the same sequence number.
     async fn save(&self, snapshot: Snapshot) -> Result<()>;

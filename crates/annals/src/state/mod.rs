@@ -248,6 +248,11 @@ impl From<StateError> for Error {
 /// # }
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not store the durable state of a layout",
+    label = "`annals::state::StateLayout` is not implemented for `{Self}`",
+    note = "it is one part of an implementation of `annals::layout::Layout`"
+)]
 pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     /// Gets the state, deleted or not.
     async fn get(&self, id: &PersistenceId) -> Result<Option<State>>;

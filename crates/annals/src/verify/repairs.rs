@@ -1,5 +1,7 @@
 //! Which findings are repaired: only those that were confirmed.
 
+use std::ops::RangeInclusive;
+
 use super::{Finding, Problem, Verify};
 use crate::SequenceNumber;
 
@@ -24,13 +26,13 @@ impl Repairs {
     }
 
     /// Whether to repair a problem of these numbers.
-    pub(crate) fn wants(&self, problem: Problem, (from, to): (u64, u64)) -> bool {
+    pub(crate) fn wants(&self, problem: Problem, numbers: &RangeInclusive<u64>) -> bool {
         match &self.0 {
             Which::None => false,
             Which::All => true,
             Which::These(findings) => {
-                let mut numbers = findings.iter().filter(|one| one.problem == problem);
-                numbers.any(|one| one.numbers.is_some_and(|it| overlap(it, (from, to))))
+                let mut same = findings.iter().filter(|one| one.problem == problem);
+                same.any(|one| one.numbers.is_some_and(|it| overlap(it, numbers)))
             }
         }
     }
@@ -45,8 +47,8 @@ impl From<Verify> for Repairs {
     }
 }
 
-fn overlap((one_from, one_to): (SequenceNumber, SequenceNumber), (from, to): (u64, u64)) -> bool {
-    one_from.get() <= to.max(1) && from <= one_to.get()
+fn overlap((from, to): (SequenceNumber, SequenceNumber), other: &RangeInclusive<u64>) -> bool {
+    from.get() <= (*other.end()).max(1) && *other.start() <= to.get()
 }
 
 impl Finding {
@@ -56,7 +58,7 @@ impl Finding {
             == (&other.persistence_id, other.kind, other.problem);
         is_one
             && match (self.numbers, other.numbers) {
-                (Some(one), Some((from, to))) => overlap(one, (from.get(), to.get())),
+                (Some(one), Some((from, to))) => overlap(one, &(from.get()..=to.get())),
                 (None, None) => true,
                 _ => false,
             }

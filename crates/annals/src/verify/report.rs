@@ -1,6 +1,7 @@
 //! Collecting findings: for layouts, as [`layout::support`](crate::layout::support) exports it.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::{Finding, Problem, Remedy, Repairs, StoredKind, Verify};
@@ -18,13 +19,13 @@ const SKIPPED_SNAPSHOT: &str = "recovery skips it and uses an older snapshot or 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     problem: Problem,
-    numbers: (u64, u64),
+    numbers: RangeInclusive<u64>,
     detail: String,
 }
 
 impl Damage {
-    /// A problem with the numbers from the first to the second.
-    pub fn new(problem: Problem, numbers: (u64, u64), detail: impl Into<String>) -> Self {
+    /// A problem with these numbers.
+    pub fn new(problem: Problem, numbers: RangeInclusive<u64>, detail: impl Into<String>) -> Self {
         Self {
             problem,
             numbers,
@@ -41,7 +42,7 @@ impl Damage {
 ///
 /// let id = "Cart|42".parse()?;
 /// let mut findings = Findings::new(StoredKind::Event, &id, &Verify::Check.into());
-/// let gap = Damage::new(Problem::Gap, (2, 3), "no event has these sequence numbers");
+/// let gap = Damage::new(Problem::Gap, 2..=3, "no event has these sequence numbers");
 /// findings.leave(gap, NO_OTHER_COPY);
 /// assert_eq!(findings.finish()[0].problem, Problem::Gap);
 /// # Ok::<(), annals::Error>(())
@@ -72,7 +73,7 @@ impl Findings {
 
     /// Adds damage that can be repaired; returns whether to repair it.
     pub fn repair(&mut self, damage: Damage) -> bool {
-        let is_wanted = self.repairs.wants(damage.problem, damage.numbers);
+        let is_wanted = self.repairs.wants(damage.problem, &damage.numbers);
         let remedy = match is_wanted {
             true => Remedy::Repaired,
             false => Remedy::Repairable,
@@ -90,7 +91,7 @@ impl Findings {
 
     fn add(&mut self, damage: Damage, remedy: Remedy) {
         let number = |n: u64| SequenceNumber::new(n.max(1)).unwrap_or(SequenceNumber::LAST);
-        let (from, to) = damage.numbers;
+        let (from, to) = damage.numbers.into_inner();
         self.found.push(Finding {
             persistence_id: Some(self.id.clone()),
             kind: self.kind,
@@ -176,7 +177,7 @@ pub fn unreadable_at(
     error: &Error,
 ) -> Vec<Finding> {
     let mut found = Findings::new(kind, id, &Verify::Check.into());
-    let damage = Damage::new(Problem::Unreadable, (number, number), error_chain(error));
+    let damage = Damage::new(Problem::Unreadable, number..=number, error_chain(error));
     let why = match kind {
         StoredKind::Snapshot => SKIPPED_SNAPSHOT,
         _ => NO_OTHER_COPY,

@@ -138,6 +138,7 @@ impl Bed {
                 is_event.then_some(hundred.parse::<u64>().ok()? * 100 + of("num")?)
             }
             LayoutName::J5ik2o => of("sequence-nr"),
+            other => panic!("{other} has no rows here"),
         }
     }
 

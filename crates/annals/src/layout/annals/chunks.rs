@@ -212,7 +212,7 @@ impl ChunkedTable {
         detail: &str,
     ) -> Result<Vec<Finding>> {
         let mut found = Findings::new(StoredKind::Event, &chunk.id, &verify.into());
-        let numbers = (chunk.owner.number, chunk.owner.number);
+        let numbers = chunk.owner.number..=chunk.owner.number;
         if found.repair(Damage::new(Problem::Orphan, numbers, detail)) {
             let key = &chunk.key;
             let time = chunk

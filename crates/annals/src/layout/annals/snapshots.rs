@@ -23,10 +23,12 @@ use crate::layout::support::each_once;
 use crate::snapshot::{Criteria, Snapshot, SnapshotLayout, SnapshotStream};
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify};
-use crate::{PersistenceId, Result, SequenceNumber, Token};
+use crate::{Error, PersistenceId, Result, SequenceNumber, Token};
 
 /// Concurrent deletions by time: each is a conditional request.
 const CONCURRENT_DELETES: usize = 16;
+/// How often a deletion by time follows a snapshot that is replaced in the meantime.
+const DELETE_ATTEMPTS_MAX: usize = 16;
 
 /// Snapshots of the `annals` layout.
 #[derive(Clone, Debug)]
@@ -118,7 +120,8 @@ impl AnnalsSnapshots {
     }
 
     /// Deletes a snapshot if its time matches, also one that has replaced it in the meantime. A
-    /// snapshot that does not decode has no time and stays.
+    /// snapshot that does not decode has no time and stays. `Unavailable` if it never stops being
+    /// replaced.
     async fn delete_timed(
         &self,
         id: &PersistenceId,
@@ -126,7 +129,7 @@ impl AnnalsSnapshots {
         criteria: Criteria,
     ) -> Result<()> {
         let (items, table) = (&self.table.store, &self.table.table);
-        loop {
+        for _ in 0..DELETE_ATTEMPTS_MAX {
             let envelope = Envelope::snapshot(id, &item).ok();
             let Some(envelope) = envelope.filter(|envelope| matches(envelope, &criteria)) else {
                 return Ok(());
@@ -144,6 +147,8 @@ impl AnnalsSnapshots {
                 None => return Ok(()),
             }
         }
+        let error = Error::unavailable("a snapshot to delete is saved again and again; try again");
+        Err(error.fact("id", id))
     }
 
     async fn remove_chunks(&self, gone: &Envelope) {

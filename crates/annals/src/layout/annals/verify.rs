@@ -4,6 +4,7 @@
 //! concurrent appends lose nothing. Missing commits at the end of an id are not found: no item
 //! records the highest sequence number.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use futures::{Stream, TryStreamExt};
@@ -84,18 +85,18 @@ impl Checker<'_> {
         let (last, commit) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                self.leave(Problem::Unreadable, (number, number), error_chain(&error));
+                self.leave(Problem::Unreadable, number..=number, error_chain(&error));
                 self.next = None;
                 return Ok(());
             }
         };
         if let Some(next) = self.next.filter(|next| *next < number) {
             let detail = "no event has these sequence numbers".to_owned();
-            self.leave(Problem::Gap, (next, number - 1), detail);
+            self.leave(Problem::Gap, next..=number - 1, detail);
         }
         if let Some(next) = self.next.filter(|next| *next > number) {
             let detail = "two commits have these sequence numbers".to_owned();
-            let numbers = (number, last.min(next - 1));
+            let numbers = number..=last.min(next - 1);
             self.findings
                 .leave(Damage::new(Problem::Collision, numbers, detail), AMBIGUOUS);
         }
@@ -114,14 +115,14 @@ impl Checker<'_> {
         let first = commit.first.get();
         match self.journal.events_of(commit).await {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                self.leave(Problem::Unreadable, (first, last), error_chain(&error));
+                self.leave(Problem::Unreadable, first..=last, error_chain(&error));
                 Ok(())
             }
             other => other.map(|_| ()),
         }
     }
 
-    fn leave(&mut self, problem: Problem, numbers: (u64, u64), detail: String) {
+    fn leave(&mut self, problem: Problem, numbers: RangeInclusive<u64>, detail: String) {
         self.findings
             .leave(Damage::new(problem, numbers, detail), NO_OTHER_COPY);
     }
@@ -133,7 +134,7 @@ impl Checker<'_> {
         if let Some((from, to)) = left.zip(SequenceNumber::new(self.deleted)) {
             let detail =
                 "an interrupted deletion left these events, or they were restored".to_owned();
-            let numbers = (from.get(), to.get());
+            let numbers = from.get()..=to.get();
             if self
                 .findings
                 .repair(Damage::new(Problem::Leftover, numbers, detail))
