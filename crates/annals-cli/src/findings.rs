@@ -5,19 +5,16 @@
 
 use std::time::Duration;
 
+use annals::PersistenceId;
 use annals::journal::Journal;
 use annals::snapshot::Snapshots;
 use annals::state::States;
-use annals::verify::{Finding, Verify};
-use annals::{PersistenceId, Result};
+use annals::verify::{FindingStream, Verify};
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 
 /// Large writes may be in flight for as long.
 const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
-
-/// A list for each id, or for items that belong to none; empty where nothing is wrong.
-pub(crate) type Found = BoxStream<'static, Result<Vec<Finding>>>;
 
 /// What is checked; `None` without a table.
 pub(crate) struct Sources {
@@ -27,8 +24,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// What is wrong, as it is found.
-    pub(crate) fn findings(self, id: Option<&PersistenceId>, how: Verify) -> Found {
+    /// What is wrong, as it is found: a list for each id, or for items that belong to none.
+    pub(crate) fn findings(self, id: Option<&PersistenceId>, how: Verify) -> FindingStream {
         let Self {
             journal,
             snapshots,
@@ -38,7 +35,7 @@ impl Sources {
             None => journal.verify_all(how),
             Some(id) => {
                 let journal = journal.clone();
-                stream::once(async move { journal.verify(&id, how).await }).boxed()
+                FindingStream::new(stream::once(async move { journal.verify(&id, how).await }))
             }
         };
         let of_snapshots = snapshots.iter().map(|snapshots| snapshots.verify(id));
@@ -46,7 +43,7 @@ impl Sources {
         let kept: Vec<_> = of_snapshots.chain(of_states).collect();
         let all = events.chain(stream::iter(kept).flatten());
         if id.is_some() {
-            return all.boxed();
+            return FindingStream::new(all);
         }
         let left = stream::once(async move { journal.orphans(ORPHAN_AGE, how).await });
         let left = left.chain(
@@ -57,6 +54,6 @@ impl Sources {
             stream::iter(states)
                 .then(move |states| async move { states.orphans(ORPHAN_AGE, how).await }),
         );
-        all.chain(left).boxed()
+        FindingStream::new(all.chain(left))
     }
 }

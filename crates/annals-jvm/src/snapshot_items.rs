@@ -67,7 +67,7 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         let items = self.store().query_all(self.table(), query);
         let (snapshots, id) = (self.clone(), id.clone());
         let found = items.map(move |item| snapshots.open(&id, &item?, &criteria));
-        Box::pin(found.filter_map(|found| std::future::ready(found.transpose())))
+        SnapshotStream::new(found.filter_map(|found| std::future::ready(found.transpose())))
     }
 
     /// Deletes the snapshots that a query finds.
@@ -126,6 +126,6 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
     /// Checks items of the table.
     fn checked(&self, items: impl Stream<Item = Result<Item>> + Send + 'static) -> FindingStream {
         let snapshots = self.clone();
-        Box::pin(items.map(move |item| snapshots.check(&item?)))
+        FindingStream::new(items.map(move |item| snapshots.check(&item?)))
     }
 }

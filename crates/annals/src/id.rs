@@ -2,13 +2,10 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
-use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use futures::Stream;
-
-use crate::{Error, Result};
+use crate::{Error, Result, ResultStream};
 
 /// A stream of persistence ids, each once. It ends after an error.
 ///
@@ -35,7 +32,7 @@ use crate::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
-pub type IdStream = Pin<Box<dyn Stream<Item = Result<PersistenceId>> + Send>>;
+pub type IdStream = ResultStream<PersistenceId>;
 
 /// The maximum size of a persistence id in bytes: a partition key has 2,048, and layouts add to it.
 pub const PERSISTENCE_ID_BYTES_MAX: usize = 2_000;

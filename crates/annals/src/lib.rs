@@ -192,6 +192,7 @@ mod facade;
 mod id;
 mod payload;
 mod random;
+mod stream;
 
 pub mod copy;
 #[cfg(feature = "embedded")]
@@ -219,6 +220,7 @@ pub use facade::Annals;
 pub use id::{IdStream, PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
 pub use payload::Payload;
 pub use random::Random;
+pub use stream::ResultStream;
 
 /// The README's example compiles.
 #[cfg(all(doctest, feature = "embedded"))]

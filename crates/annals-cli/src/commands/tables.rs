@@ -235,7 +235,7 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     }
     let mut hints = context.settings.layout().hints(&store, &tables).await?;
     if log {
-        hints.extend(annals::log::hints(&*store, &context.settings.log, &tables).await?);
+        hints.extend(annals::log::hints(&store, &context.settings.log, &tables).await?);
     }
     let (mut missing, mut differing, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for (spec, config) in specs.iter().zip(configs) {

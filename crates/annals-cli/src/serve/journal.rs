@@ -1,7 +1,7 @@
 //! The journal over HTTP: append, replay, tail, highest, ids, delete.
 
 use annals::journal::{Append, AppendError, Expected, Window};
-use annals::{Codec, Payload, PersistenceId, SequenceNumber};
+use annals::{Codec, IdStream, Payload, PersistenceId, SequenceNumber};
 use futures::{StreamExt, TryStreamExt};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -230,7 +230,7 @@ pub(super) async fn ids(call: Call) -> Answer {
             let ids =
                 ids.try_filter(move |id| std::future::ready(id.as_str().starts_with(&prefix)));
             let limit = limit.and_then(|limit| usize::try_from(limit).ok());
-            ids.take(limit.unwrap_or(usize::MAX)).boxed()
+            IdStream::new(ids.take(limit.unwrap_or(usize::MAX)))
         }
     };
     http::lines(ids.map_ok(|id| wire::line(&wire::Id::new(&id)))).await

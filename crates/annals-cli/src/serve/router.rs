@@ -3,12 +3,13 @@
 //! One table has every route with its method, path, handler and document. The matching of paths, the
 //! labels of the metrics and `/openapi.json` are made from it.
 //!
-//! Promises: a request passes the guard, the limits and the metrics before it reaches a handler;
+//! Guarantees: a request passes the guard, the limits and the metrics before it reaches a handler;
 //! every response is counted under the template of its path, so that ids never become labels; a
 //! handler that panics is answered with 500.
-//! Why no framework: one match on the operation calls all handlers, so that a request is one
-//! allocation for all of its futures, which is gone with its response; a router of boxed services
-//! takes a fifth more allocations for an append. A panic is caught by hand for the same reason.
+//! Why no framework: a request takes two allocations for its futures, one for the way to the handler
+//! and one for the handler. A router of boxed services takes a fifth more allocations for an append.
+//! A panic is caught by hand for the same reason. The handler has its own allocation because a future
+//! that can hold any handler is as large as the largest, and is copied for every request.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -16,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use annals::{Error, Result};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{ALLOW, HeaderMap, HeaderValue};
 use hyper::service::{HttpService, service_fn};
@@ -53,72 +55,61 @@ pub(super) struct Route {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) document: fn() -> openapi::Operation,
-    operation: Operation,
+    handler: Handler,
 }
 
-/// The table: operation, method, path, handler, document.
-macro_rules! routes {
-    ($($operation:ident $method:ident $path:literal $handler:path, $document:path;)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        enum Operation {
-            $($operation,)*
-        }
+type Handler = fn(Call) -> BoxFuture<'static, Answer>;
 
+/// The table: method, path, handler, document.
+macro_rules! routes {
+    ($($method:ident $path:literal $handler:path, $document:path;)*) => {
         /// Every route there is.
         pub(super) const ROUTES: &[Route] = &[$(Route {
             method: stringify!($method),
             path: $path,
             document: $document,
-            operation: Operation::$operation,
+            handler: |call| Box::pin($handler(call)),
         },)*];
-
-        impl Operation {
-            async fn call(self, call: Call) -> Answer {
-                match self {
-                    $(Self::$operation => $handler(call).await,)*
-                }
-            }
-        }
     };
 }
 
 routes! {
-    Live GET "/healthz" health::live, doc::live;
-    Ready GET "/readyz" health::ready, doc::ready;
-    Metrics GET "/metrics" health::metrics, doc::metrics;
-    OpenApi GET "/openapi.json" openapi::get, doc::openapi;
-    Ids GET "/v1/journal" journal::ids, doc::ids;
-    Purge DELETE "/v1/journal/{persistence_id}" journal::purge, doc::purge;
-    Replay GET "/v1/journal/{persistence_id}/events" journal::events, doc::replay;
-    Append POST "/v1/journal/{persistence_id}/events" journal::append, doc::append;
-    DeleteEvents DELETE "/v1/journal/{persistence_id}/events" journal::delete, doc::delete_events;
-    Highest GET "/v1/journal/{persistence_id}/highest" journal::highest, doc::highest;
-    RidingSnapshot GET "/v1/journal/{persistence_id}/snapshot" journal::last_snapshot, doc::riding_snapshot;
-    Verify GET "/v1/journal/{persistence_id}/findings" verify::findings, doc::verify;
-    Repair POST "/v1/journal/{persistence_id}/repair" verify::repair, doc::repair;
-    VerifyAll GET "/v1/findings" verify::all_findings, doc::verify_all;
-    RepairAll POST "/v1/repair" verify::repair_all, doc::repair_all;
-    ListSnapshots GET "/v1/snapshots/{persistence_id}" snapshots::list, doc::list_snapshots;
-    DeleteSnapshots DELETE "/v1/snapshots/{persistence_id}" snapshots::delete, doc::delete_snapshots;
-    LatestSnapshot GET "/v1/snapshots/{persistence_id}/latest" snapshots::latest, doc::latest_snapshot;
-    SaveSnapshot PUT "/v1/snapshots/{persistence_id}/{sequence_number}" snapshots::save, doc::save_snapshot;
-    GetSnapshot GET "/v1/snapshots/{persistence_id}/{sequence_number}" snapshots::at, doc::get_snapshot;
-    DeleteSnapshot DELETE "/v1/snapshots/{persistence_id}/{sequence_number}" snapshots::delete_at, doc::delete_snapshot;
-    GetState GET "/v1/state/{persistence_id}" state::get, doc::get_state;
-    PutState PUT "/v1/state/{persistence_id}" state::put, doc::put_state;
-    DeleteState DELETE "/v1/state/{persistence_id}" state::delete, doc::delete_state;
-    CheckTables GET "/v1/tables" tables::check, doc::check_tables;
-    CreateTables POST "/v1/tables" tables::create, doc::create_tables;
-    Track GET "/track.gif" ingest::track, doc::track;
-    Ingest POST "/events" ingest::ingest, doc::ingest;
-    LogStats GET "/v1/log" log::stats, doc::log_stats;
-    Sweep POST "/v1/log/sweep" log::sweep, doc::sweep;
-    Pump POST "/v1/log/pump" log::pump, doc::pump;
-    Link POST "/v1/log/link" log::link, doc::link;
-    SetBackHorizon POST "/v1/log/horizon" log::set_back, doc::set_back_horizon;
-    Playback GET "/v1/log/events" log::playback, doc::playback;
-    DeadLetters GET "/v1/log/dead-letters" log::dead_letters, doc::dead_letters;
-    ForgetDeadLetter DELETE "/v1/log/dead-letters/{name}" log::forget, doc::forget_dead_letter;
+    GET "/healthz" health::live, doc::live;
+    GET "/readyz" health::ready, doc::ready;
+    GET "/metrics" health::metrics, doc::metrics;
+    GET "/openapi.json" openapi::get, doc::openapi;
+    GET "/v1/journal" journal::ids, doc::ids;
+    DELETE "/v1/journal/{persistence_id}" journal::purge, doc::purge;
+    GET "/v1/journal/{persistence_id}/events" journal::events, doc::replay;
+    POST "/v1/journal/{persistence_id}/events" journal::append, doc::append;
+    DELETE "/v1/journal/{persistence_id}/events" journal::delete, doc::delete_events;
+    GET "/v1/journal/{persistence_id}/highest" journal::highest, doc::highest;
+    GET "/v1/journal/{persistence_id}/snapshot" journal::last_snapshot, doc::riding_snapshot;
+    GET "/v1/journal/{persistence_id}/findings" verify::findings, doc::verify;
+    POST "/v1/journal/{persistence_id}/repair" verify::repair, doc::repair;
+    GET "/v1/findings" verify::all_findings, doc::verify_all;
+    POST "/v1/repair" verify::repair_all, doc::repair_all;
+    GET "/v1/snapshots/{persistence_id}" snapshots::list, doc::list_snapshots;
+    DELETE "/v1/snapshots/{persistence_id}" snapshots::delete, doc::delete_snapshots;
+    GET "/v1/snapshots/{persistence_id}/latest" snapshots::latest, doc::latest_snapshot;
+    PUT "/v1/snapshots/{persistence_id}/{sequence_number}" snapshots::save, doc::save_snapshot;
+    GET "/v1/snapshots/{persistence_id}/{sequence_number}" snapshots::at, doc::get_snapshot;
+    DELETE "/v1/snapshots/{persistence_id}/{sequence_number}" snapshots::delete_at, doc::delete_snapshot;
+    GET "/v1/state/{persistence_id}" state::get, doc::get_state;
+    PUT "/v1/state/{persistence_id}" state::put, doc::put_state;
+    DELETE "/v1/state/{persistence_id}" state::delete, doc::delete_state;
+    GET "/v1/tables" tables::check, doc::check_tables;
+    POST "/v1/tables" tables::create, doc::create_tables;
+    GET "/track.gif" ingest::track, doc::track;
+    POST "/events" ingest::ingest, doc::ingest;
+    GET "/v1/log" log::stats, doc::log_stats;
+    POST "/v1/log/sweep" log::sweep, doc::sweep;
+    POST "/v1/log/pump" log::pump, doc::pump;
+    POST "/v1/log/link" log::link, doc::link;
+    POST "/v1/log/horizon" log::set_back, doc::set_back_horizon;
+    GET "/v1/log/events" log::playback, doc::playback;
+    GET "/v1/log/dead-letters" log::dead_letters, doc::dead_letters;
+    DELETE "/v1/log/dead-letters/{name}" log::forget, doc::forget_dead_letter;
 }
 
 /// Paths that were renamed, and are still served: the old one, and the one in the table.
@@ -195,11 +186,11 @@ impl Path {
         }
     }
 
-    /// The operation of a method. `HEAD` is `GET`, whose body hyper leaves out.
-    fn operation(&self, method: &str) -> Answer<Operation> {
+    /// The handler of a method. `HEAD` is `GET`, whose body hyper leaves out.
+    fn handler(&self, method: &str) -> Answer<Handler> {
         let wanted = if method == "HEAD" { "GET" } else { method };
         if let Some(route) = self.routes.iter().find(|it| it.method == wanted) {
-            return Ok(route.operation);
+            return Ok(route.handler);
         }
         if self.routes.is_empty() {
             return Err(Problem::absent("no such path; see /openapi.json"));
@@ -321,10 +312,10 @@ impl Router {
             _ => Some(self.permit(&request)?),
         };
         let answering = async {
-            let operation = path.operation(request.method().as_str())?;
+            let handler = path.handler(request.method().as_str())?;
             let (parts, body) = request.into_parts();
             let app = app.clone();
-            operation.call(Call { app, parts, body }).await
+            handler(Call { app, parts, body }).await
         };
         match permit {
             Some(permit) => permit.hold(answering).await,
@@ -381,4 +372,22 @@ fn body_bytes(request: &Request<Incoming>, limits: &Limits) -> usize {
     let declared = request.body().size_hint().upper();
     let declared = declared.and_then(|bytes| usize::try_from(bytes).ok());
     declared.map_or(limits.body_bytes, |bytes| bytes.min(limits.body_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the future that a function returns.
+    fn future_size<A, B, F: Future>(_: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// It is copied a few times for every request.
+    #[test]
+    fn the_future_of_a_request_does_not_hold_the_handlers() {
+        let answer = |router: &'static Router, request| router.answer(request);
+        let bytes = future_size(answer);
+        assert!(bytes <= 4096, "{bytes} bytes");
+    }
 }

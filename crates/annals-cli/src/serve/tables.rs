@@ -47,7 +47,7 @@ pub(super) async fn check(call: Call) -> Answer {
         let found: Vec<TableSpec> = checked.iter().filter_map(|it| it.found.clone()).collect();
         let hints = match which {
             Which::Layout => settings.layout().hints(store, &found).await?,
-            Which::Log => log::hints(&**store, &settings.log, &found).await?,
+            Which::Log => log::hints(store, &settings.log, &found).await?,
         };
         for table in checked {
             let is_of = |hint: &&Hint| hint.table == *table.spec.name();

@@ -3,7 +3,7 @@
 //! Promises: checks what `annals verify` checks. A repair that was begun is finished, also if the
 //! client disconnects.
 
-use annals::verify::{Finding, Verify};
+use annals::verify::{Finding, FindingStream, Verify};
 use annals::{PersistenceId, Result};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -13,7 +13,7 @@ use super::app::App;
 use super::http;
 use super::http::Call;
 use super::problem::Answer;
-use crate::findings::{Found, Sources};
+use crate::findings::Sources;
 use crate::wire;
 
 /// How many findings of a repair are queued for the client.
@@ -80,7 +80,7 @@ pub(super) async fn repair_all(call: Call) -> Answer {
     http::lines(lines.boxed()).await
 }
 
-fn finding_lines(found: Found) -> BoxStream<'static, Result<String>> {
+fn finding_lines(found: FindingStream) -> BoxStream<'static, Result<String>> {
     let each = found.map_ok(|findings| stream::iter(findings).map(Ok));
     let lines = each.try_flatten();
     let lines = lines.map_ok(|it| wire::line(&wire::Finding::new(&it)));
@@ -88,7 +88,7 @@ fn finding_lines(found: Found) -> BoxStream<'static, Result<String>> {
 }
 
 /// What is wrong, as it is found, in the tables that exist.
-async fn found(app: &App, id: Option<&PersistenceId>, how: Verify) -> Result<Found> {
+async fn found(app: &App, id: Option<&PersistenceId>, how: Verify) -> Result<FindingStream> {
     let annals = app.annals().await?;
     let tables = app.settings().tables()?;
     let snapshots = match app.has(&tables.snapshot).await? {

@@ -28,7 +28,7 @@ impl RowIds for AkkaRows {
                 Ok(id.filter(|id| id.as_str().starts_with(&prefix)))
             }
         });
-        Box::pin(ids)
+        IdStream::new(ids)
     }
 
     fn scan_entries(&self) -> BoxStream<'static, Result<ScannedEntry>> {

@@ -43,7 +43,7 @@ impl RowIds for J5ik2oRows {
             let id = id.filter(|id| id.as_str().starts_with(&prefix));
             std::future::ready(Ok(id.filter(|id| seen.insert(id.clone()))))
         });
-        Box::pin(ids)
+        IdStream::new(ids)
     }
 }
 

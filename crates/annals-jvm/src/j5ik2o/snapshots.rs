@@ -308,13 +308,13 @@ impl SnapshotLayout for J5ik2oSnapshots {
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
         let own = match self.on_table(id, &criteria) {
             Ok(own) => own.map(|query| self.newest(id, criteria, query)),
-            Err(error) => return Box::pin(stream::once(std::future::ready(Err(error)))),
+            Err(error) => return SnapshotStream::failed(error),
         };
         let index = self.on_index(id, &criteria);
         let index = index.map(|query| self.newest(id, criteria, query));
         match (own, index) {
-            (Some(own), Some(index)) => Box::pin(or_else(own, index)),
-            (own, index) => own.or(index).unwrap_or_else(|| Box::pin(stream::empty())),
+            (Some(own), Some(index)) => SnapshotStream::new(or_else(own, index)),
+            (own, index) => own.or(index).unwrap_or_else(SnapshotStream::empty),
         }
     }
 
@@ -335,7 +335,7 @@ impl SnapshotLayout for J5ik2oSnapshots {
                 let all = query.map(|query| self.store.query_all(&self.table, query));
                 self.checked(stream::iter(all).flatten())
             }
-            Err(error) => Box::pin(stream::once(std::future::ready(Err(error)))),
+            Err(error) => FindingStream::failed(error),
         }
     }
 
@@ -360,9 +360,9 @@ fn or_else(first: SnapshotStream, second: SnapshotStream) -> SnapshotStream {
     let chosen = stream::once(async move {
         let mut first = first.peekable();
         match Pin::new(&mut first).peek().await {
-            Some(_) => first.boxed(),
+            Some(_) => SnapshotStream::new(first),
             None => second,
         }
     });
-    Box::pin(chosen.flatten())
+    SnapshotStream::new(chosen.flatten())
 }

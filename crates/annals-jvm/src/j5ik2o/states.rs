@@ -428,10 +428,10 @@ impl StateLayout for J5ik2oStates {
         let states = self.clone();
         let Some(id) = whose else {
             let all = self.store.scan_all(&self.table, Scan::whole());
-            return Box::pin(all.map(move |item| states.check(&item?)));
+            return FindingStream::new(all.map(move |item| states.check(&item?)));
         };
         let id = id.clone();
-        Box::pin(stream::once(async move {
+        FindingStream::new(stream::once(async move {
             let location = states.location(&id)?;
             let keys = vec![location.key.clone(), location.tombstone.clone()];
             let found = states.read(&location, keys).await?.into_iter().flatten();
@@ -458,7 +458,7 @@ impl StateLayout for J5ik2oStates {
         let section = &self.settings.j5ik2o.dynamo_db_state;
         if section.table_name_resolver_class_name == TableNameKind::Prefix {
             let message = "values are in a table for each prefix of an id; pass the ids";
-            return Box::pin(stream::once(async move { Err(Error::invalid(message)) }));
+            return IdStream::failed(Error::invalid(message));
         }
         let (states, prefix) = (self.clone(), prefix.to_owned());
         let mut seen: HashSet<PersistenceId> = HashSet::new();
@@ -472,7 +472,7 @@ impl StateLayout for J5ik2oStates {
             states.check_location(&id, item)?;
             Ok(Some(id).filter(|id| seen.insert(id.clone())))
         };
-        Box::pin(items.try_filter_map(move |item| std::future::ready(listed(&item))))
+        IdStream::new(items.try_filter_map(move |item| std::future::ready(listed(&item))))
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn start<F: RowReplay>(format: F, id: PersistenceId, window: Window) 
         })
         .try_flatten()
     });
-    Box::pin(chunks.try_flatten().fuse())
+    EventStream::new(chunks.try_flatten().fuse())
 }
 
 impl<F: RowReplay> Replay<F> {

@@ -216,7 +216,11 @@ impl AnyLayout {
             found.iter().find(is_it)
         };
         if let Some(found) = find(&journal) {
-            hints.extend(self.journal_hints(store, found).await?);
+            hints.extend(match self.layout {
+                LayoutName::Annals => Vec::new(),
+                LayoutName::Akka => akka::hints(store, self, found).await?,
+                LayoutName::J5ik2o => j5ik2o::hints(store, self, found).await?,
+            });
         }
         if let Some(found) = state.as_ref().and_then(find)
             && self.layout == LayoutName::J5ik2o
@@ -293,14 +297,6 @@ impl Layout for AnyLayout {
                 let layout = j5ik2o::J5ik2oStates::open(store, self)?;
                 Ok(States::new(Arc::new(layout), store))
             }
-        }
-    }
-
-    async fn journal_hints(&self, store: &Store, found: &TableSpec) -> Result<Vec<Hint>> {
-        match self.layout {
-            LayoutName::Annals => Ok(Vec::new()),
-            LayoutName::Akka => akka::hints(store, self, found).await,
-            LayoutName::J5ik2o => j5ik2o::hints(store, self, found).await,
         }
     }
 }

@@ -23,7 +23,7 @@ impl ListedIds {
         let snapshots = snapshots.map(|snapshots| snapshots.ids(prefix));
         let all = journals.chain(stream::iter(snapshots).flatten());
         let listed = self.0.clone();
-        Box::pin(all.try_filter(move |id| {
+        IdStream::new(all.try_filter(move |id| {
             let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);
             std::future::ready(listed.insert(id.as_str().into()))
         }))
@@ -39,7 +39,7 @@ impl ListedIds {
                 true => refused(ids),
             }
         });
-        Box::pin(ids.flatten())
+        IdStream::new(ids.flatten())
     }
 
     fn is_empty(&self) -> bool {
@@ -49,7 +49,7 @@ impl ListedIds {
 }
 
 fn refused(ids: IdStream) -> IdStream {
-    Box::pin(ids.and_then(|id| async move {
+    IdStream::new(ids.and_then(|id| async move {
         Err(Error::invalid(
             "the source has no ids, so all ids of the target would be deleted; check the source, or purge the ids yourself",
         )

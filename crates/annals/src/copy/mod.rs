@@ -198,16 +198,16 @@ impl Copier {
         let target_only = self.each(target_only, Scope::TargetOnly);
         let values: IdStream = match (&self.source.states, &self.target.states) {
             (Some(states), Some(_)) => states.ids(prefix),
-            _ => Box::pin(stream::empty()),
+            _ => IdStream::empty(),
         };
         let values = self.each(values, Scope::State);
-        Box::pin(journals.chain(target_only).chain(values))
+        OutcomeStream::new(journals.chain(target_only).chain(values))
     }
 
     /// Copies the events, snapshots and values of these ids.
     pub fn ids(&self, ids: Vec<PersistenceId>) -> OutcomeStream {
         let ids = stream::iter(ids.into_iter().map(Ok));
-        self.each(Box::pin(ids), Scope::All)
+        self.each(IdStream::new(ids), Scope::All)
     }
 
     fn each(&self, ids: IdStream, scope: Scope) -> OutcomeStream {
@@ -216,7 +216,7 @@ impl Copier {
             let copier = copier.clone();
             async move { Ok(copier.copy(id, scope).await) }
         });
-        Box::pin(copying.try_buffer_unordered(self.concurrency))
+        OutcomeStream::new(copying.try_buffer_unordered(self.concurrency))
     }
 
     async fn copy(&self, id: PersistenceId, scope: Scope) -> Outcome {

@@ -1,11 +1,8 @@
 //! The result of a copy.
 
 use std::ops::AddAssign;
-use std::pin::Pin;
 
-use futures::Stream;
-
-use crate::{Error, PersistenceId, Result};
+use crate::{Error, PersistenceId, ResultStream};
 
 /// Counts of what was copied and what was already in the target.
 ///
@@ -81,4 +78,4 @@ pub struct Outcome {
 /// A stream of outcomes, in no order. An error ends it: the ids cannot be listed.
 ///
 /// See [`Copier`](super::Copier) for an example.
-pub type OutcomeStream = Pin<Box<dyn Stream<Item = Result<Outcome>> + Send>>;
+pub type OutcomeStream = ResultStream<Outcome>;

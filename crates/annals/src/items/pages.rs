@@ -3,16 +3,15 @@
 //! Guarantees: pages are read in order to the last one; the first error ends the stream. No other
 //! code follows a cursor.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
-use futures::stream::{self, Stream, TryStreamExt};
+use futures::stream::{self, TryStreamExt};
 
 use super::limits::PAGE_BYTES_MAX;
 use super::{
     Consistency, Cost, Cursor, Item, Items, KeySchema, Page, Query, Scan, TableSpec, item_size,
 };
-use crate::Result;
+use crate::{Result, ResultStream};
 
 /// A paged read.
 #[derive(Clone, Debug)]
@@ -49,11 +48,11 @@ impl Read {
 /// A stream of pages, in order. An error ends it.
 ///
 /// See [`Page`] for an example of a page.
-pub type PageStream = Pin<Box<dyn Stream<Item = Result<Page>> + Send>>;
+pub type PageStream = ResultStream<Page>;
 /// A stream of items, in order. An error ends it.
 ///
 /// See [`query_all`] for an example.
-pub type ItemStream = Pin<Box<dyn Stream<Item = Result<Item>> + Send>>;
+pub type ItemStream = ResultStream<Item>;
 
 fn pages(items: Arc<dyn Items>, table: Arc<TableSpec>, read: Read) -> PageStream {
     let stream = stream::try_unfold(Some(read), move |read| {
@@ -65,7 +64,7 @@ fn pages(items: Arc<dyn Items>, table: Arc<TableSpec>, read: Read) -> PageStream
             }
         }
     });
-    Box::pin(stream)
+    PageStream::new(stream)
 }
 
 /// Streams every page of a query. `next` is followed and always `None`.
@@ -112,7 +111,7 @@ pub fn scan_all(items: Arc<dyn Items>, table: Arc<TableSpec>, scan: Scan) -> Ite
 
 fn flatten(pages: PageStream) -> ItemStream {
     let items = pages.map_ok(|page| stream::iter(page.items.into_iter().map(Ok)));
-    Box::pin(items.try_flatten())
+    ItemStream::new(items.try_flatten())
 }
 
 /// A page under construction in a local store, limited by DynamoDB's rules.

@@ -47,6 +47,6 @@ impl Journal {
                 Ok(None)
             }
         });
-        Box::pin(followed)
+        EventStream::new(followed)
     }
 }

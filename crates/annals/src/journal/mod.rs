@@ -23,12 +23,11 @@ pub use skip::Skip;
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::stream::{self, Stream, TryStreamExt};
+use futures::stream::{self, TryStreamExt};
 
 use self::repeat::PendingAppends;
 use self::scanned::EventVerifier;
@@ -36,7 +35,7 @@ use crate::IdStream;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Repairs, Verify, confirm_all, confirm_one};
-use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
+use crate::{Error, Event, PersistenceId, Result, ResultStream, SequenceNumber, Token};
 
 /// A stream of events. It ends after an error.
 ///
@@ -65,7 +64,7 @@ use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
 /// # Ok(())
 /// # }
 /// ```
-pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
+pub type EventStream = ResultStream<Event>;
 /// A range of sequence numbers, and the maximum number of events to read.
 ///
 /// ```
@@ -255,14 +254,14 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
             ids.sort_unstable();
             Ok::<_, Error>(stream::iter(ids.into_iter().map(Ok)))
         };
-        Box::pin(stream::once(sorted).try_flatten())
+        IdStream::new(stream::once(sorted).try_flatten())
     }
 
     /// Checks the whole table once, including unlisted ids and stray items. Changes nothing. By
     /// default checks the listed ids.
     fn verify_all(self: Arc<Self>) -> FindingStream {
         let ids = self.persistence_ids("");
-        Box::pin(ids.and_then(move |id| {
+        FindingStream::new(ids.and_then(move |id| {
             let layout = self.clone();
             async move { layout.verify(&id, &Verify::Check.into()).await }
         }))
@@ -348,13 +347,13 @@ impl Journal {
         anchor: Option<SequenceNumber>,
     ) -> EventStream {
         if window.is_empty() {
-            return Box::pin(futures::stream::empty());
+            return EventStream::empty();
         }
         let events = match anchor {
             Some(anchor) => self.layout.replay_anchored(id, window, anchor),
             None => self.layout.replay(id, window),
         };
-        Box::pin(events.map_err(annotate("replay", id)))
+        EventStream::new(events.map_err(annotate("replay", id)))
     }
 
     /// The sequence number of the last event ever appended, deleted or not; `None` if there is none.

@@ -61,7 +61,7 @@ impl Journal {
         let events = match window {
             Some(window) if has_skipped => self.replay_whole(id, window, anchor).await?,
             Some(window) => self.replay_anchored(id, window, anchor),
-            None => Box::pin(stream::empty()),
+            None => EventStream::empty(),
         };
         Ok(Recovered { snapshot, events })
     }
@@ -91,7 +91,7 @@ impl Journal {
             }
             Ok(stream::iter(first.map(Ok)).chain(events))
         });
-        Ok(Box::pin(whole.try_flatten()))
+        Ok(EventStream::new(whole.try_flatten()))
     }
 
     /// The snapshot stored in the last append, if there is one. No events follow it.

@@ -18,7 +18,7 @@ pub fn verify_scanned<L: JournalLayout>(
     scanned: impl Stream<Item = Result<ScannedEntry>> + Send + 'static,
 ) -> FindingStream {
     let verifier = Arc::new(EventVerifier(Arc::new(layout)));
-    Box::pin(scanned.and_then(move |entry| {
+    FindingStream::new(scanned.and_then(move |entry| {
         let verifier = verifier.clone();
         async move {
             match entry {

@@ -187,13 +187,4 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// `Invalid` if the layout has none ([`Tables::state`]), or a setting does not fit.
     fn states(&self, store: &Store) -> Result<States>;
-
-    /// Hints about settings that do not fit the journal's table as `found` in the store.
-    ///
-    /// # Errors
-    /// Those of the store.
-    async fn journal_hints(&self, store: &Store, found: &TableSpec) -> Result<Vec<Hint>> {
-        let _ = (store, found);
-        Ok(Vec::new())
-    }
 }

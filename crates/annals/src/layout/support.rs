@@ -22,7 +22,7 @@ pub fn each_once(
     prefix: &str,
 ) -> IdStream {
     let (prefix, mut seen) = (prefix.to_owned(), HashSet::new());
-    Box::pin(ids.try_filter_map(move |id| {
+    IdStream::new(ids.try_filter_map(move |id| {
         let id = id.filter(|id| id.as_str().starts_with(&prefix));
         let id = id.filter(|id| seen.insert(Arc::<str>::from(id.as_str())));
         std::future::ready(Ok(id))

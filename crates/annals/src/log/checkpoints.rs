@@ -56,7 +56,7 @@ impl Checkpoints {
             .iter()
             .map(|name| tables::checkpoint_key(&self.pump, name));
         let table = &self.shared.tables.event;
-        let got = self.shared.items.get(table, keys.collect()).await?;
+        let got = self.shared.store.get(table, keys.collect()).await?;
         let position = |item: &Option<Item>| text_of(item.as_ref()?, tables::POSITION);
         Ok(got.items.iter().map(position).collect())
     }

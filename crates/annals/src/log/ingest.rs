@@ -137,7 +137,7 @@ impl Ingest {
         for record in records {
             plan.add(accept(buffer, &self.shared.format, record));
         }
-        match self.shared.items.get(buffer, plan.keys()).await {
+        match self.shared.store.get(buffer, plan.keys()).await {
             Err(error) => plan.settle(None, &error),
             Ok(got) => {
                 let puts = plan.missing(got.items);

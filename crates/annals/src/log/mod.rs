@@ -38,7 +38,6 @@ mod record;
 mod shared;
 mod slot;
 mod stats;
-mod stream;
 mod sweep;
 mod tables;
 mod time;
@@ -48,12 +47,11 @@ pub use data::{Data, RecordPayload};
 pub use index::link::LinkReport;
 pub use index::metadata::hints;
 pub use ingest::{IngestReport, Ingested};
-pub use playback::{Playback, Speed};
+pub use playback::{LogStream, Playback, Speed};
 pub use pump::{JournalPump, PumpReport};
 pub use record::{DeadLetter, EventId, LogEvent, LogPosition, Record};
 pub use slot::Slot;
 pub use stats::LogStats;
-pub use stream::LogStream;
 pub use sweep::SweepReport;
 pub use tables::LogTables;
 pub use time::{Span, Time};
@@ -70,7 +68,7 @@ use self::sweep::Sweep;
 use crate::items::{Query, TableSpec};
 use crate::settings::LogSettings;
 use crate::store::Store;
-use crate::{ErrorKind, Result};
+use crate::{ErrorKind, Result, ResultStream};
 
 /// The time-ordered log. Cheap to clone.
 ///
@@ -166,11 +164,11 @@ impl Log {
 
     /// Creates a table if it is missing. Returns whether it was.
     async fn create_table(&self, table: &TableSpec) -> Result<bool> {
-        let items = &self.shared.items;
-        if items.describe_table(table.name()).await?.is_some() {
+        let store = &self.shared.store;
+        if store.describe_table(table.name()).await?.is_some() {
             return Ok(false);
         }
-        match items.create_table(table, Default::default()).await {
+        match store.create_table(table, Default::default()).await {
             // Another process created it first.
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
             created => created.map(|()| true),
@@ -219,9 +217,9 @@ impl Log {
     }
 
     /// Lists the records that could not become events.
-    pub fn dead_letters(&self) -> LogStream<DeadLetter> {
+    pub fn dead_letters(&self) -> ResultStream<DeadLetter> {
         let items = self.shared.query(Query::of(tables::DEAD_LETTERS));
-        LogStream::new(items.map_ok(tables::dead_letter_of))
+        ResultStream::new(items.map_ok(tables::dead_letter_of))
     }
 
     /// Deletes a dead letter, if it exists.

@@ -1,5 +1,5 @@
-//! What every stage of the log shares: the store, the clock, the tables and the settings, with the
-//! few ways in which stages read and write.
+//! What every stage of the log shares: the store, the tables and the settings, with the few ways in
+//! which stages read and write.
 //!
 //! The store splits a batch into requests and bounds how many are in flight. One call for a whole
 //! batch lets the embedded store make it durable with one sync.
@@ -7,18 +7,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures::stream::Stream;
-
 use super::slot::TimeUnit;
 use super::tables::{self, SlotFormat};
 use super::{LogTables, Time};
 use crate::items::{
-    Condition, Item, Items, Key, Page, Query, Scan, TableSpec, Write, WriteError, query_all,
-    scan_pages,
+    Condition, Item, ItemStream, Key, PageStream, Query, Scan, TableSpec, Write, WriteError,
 };
 use crate::settings::LogSettings;
 use crate::store::Store;
-use crate::{Clock, Error, Result};
+use crate::{Error, Result};
 
 /// How often a conditional put is tried while other processes change the same item. Each attempt
 /// starts from the item that refused the one before it.
@@ -29,8 +26,7 @@ const PARTS_MAX: u32 = 100;
 /// What every stage of the log works on.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) items: Arc<dyn Items>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) store: Store,
     pub(super) tables: LogTables,
     pub(super) format: SlotFormat,
     pub(super) settings: LogSettings,
@@ -73,8 +69,7 @@ impl Shared {
             decodes: settings.decode_payload,
         };
         Ok(Self {
-            items: store.items().clone(),
-            clock: store.clock().clone(),
+            store: store.clone(),
             tables,
             format,
             settings: settings.clone(),
@@ -82,30 +77,23 @@ impl Shared {
     }
 
     pub(super) fn now(&self) -> Time {
-        Time::from_clock(self.clock.now_ms())
+        Time::from_clock(self.store.clock().now_ms())
     }
 
     /// One item of the event table.
     pub(super) async fn get(&self, key: Key) -> Result<Option<Item>> {
-        let got = self.items.get(&self.tables.event, vec![key]).await?;
+        let got = self.store.get(&self.tables.event, vec![key]).await?;
         Ok(got.items.into_iter().next().flatten())
     }
 
     /// The items of a partition of the event table.
-    pub(super) fn query(
-        &self,
-        query: Query,
-    ) -> impl Stream<Item = Result<Item>> + Send + Unpin + use<> {
-        query_all(self.items.clone(), self.tables.event.clone(), query)
+    pub(super) fn query(&self, query: Query) -> ItemStream {
+        self.store.query_all(&self.tables.event, query)
     }
 
     /// The pages of a table.
-    pub(super) fn scan(
-        &self,
-        table: &Arc<TableSpec>,
-        scan: Scan,
-    ) -> impl Stream<Item = Result<Page>> + Send + Unpin + use<> {
-        scan_pages(self.items.clone(), table.clone(), scan)
+    pub(super) fn scan(&self, table: &Arc<TableSpec>, scan: Scan) -> PageStream {
+        self.store.scan_pages(table, scan)
     }
 
     /// Puts an item if the condition holds.
@@ -115,7 +103,7 @@ impl Shared {
         item: Item,
         condition: Condition,
     ) -> Result<Put> {
-        match self.items.put(table, item, condition).await {
+        match self.store.put(table, item, condition).await {
             Ok(_) => Ok(Put::Stored),
             Err(WriteError::Refused { existing, .. }) => {
                 Ok(Put::Refused(existing.map(|existing| *existing)))
@@ -127,7 +115,7 @@ impl Shared {
     /// Deletes an item of the event table.
     pub(super) async fn delete(&self, key: Key) -> Result<()> {
         let deleted = self
-            .items
+            .store
             .delete(&self.tables.event, key, Condition::Always);
         deleted.await?;
         Ok(())
@@ -138,7 +126,7 @@ impl Shared {
         if writes.is_empty() {
             return Batch::default();
         }
-        let Err(error) = self.items.write(table, writes).await else {
+        let Err(error) = self.store.write(table, writes).await else {
             return Batch::default();
         };
         let key_of = |write: &Write| match write {

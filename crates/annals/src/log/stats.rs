@@ -89,13 +89,13 @@ async fn count(shared: &Shared, partition: &str) -> Result<u64> {
 async fn first_slot(shared: &Shared, days: Query) -> Result<Option<Slot>> {
     let direction = days.direction;
     let table = &shared.tables.event;
-    let page = shared.items.query(table, days.limit(1)).await?;
+    let page = shared.store.query(table, days.limit(1)).await?;
     let Some(day) = page.items.first() else {
         return Ok(None);
     };
     let mut slots = Query::of(tables::slots(tables::day_of(day)?)).limit(1);
     slots.direction = direction;
-    let page = shared.items.query(table, slots).await?;
+    let page = shared.store.query(table, slots).await?;
     let slot = page.items.first().map(tables::slot_of).transpose()?;
     Ok(slot.map(|(slot, _)| slot))
 }

@@ -11,17 +11,15 @@ pub use criteria::Criteria;
 pub use position::SnapshotPosition;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::Stream;
 
 use crate::IdStream;
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify, confirm_check};
-use crate::{Payload, PersistenceId, Result, SequenceNumber};
+use crate::{Payload, PersistenceId, Result, ResultStream, SequenceNumber};
 
 /// A stream of snapshots, newest first.
 ///
@@ -49,7 +47,7 @@ use crate::{Payload, PersistenceId, Result, SequenceNumber};
 /// # Ok(())
 /// # }
 /// ```
-pub type SnapshotStream = Pin<Box<dyn Stream<Item = Result<Snapshot>> + Send>>;
+pub type SnapshotStream = ResultStream<Snapshot>;
 
 /// An entity's state at a sequence number.
 ///
@@ -128,7 +126,7 @@ impl Snapshot {
 ///     }
 ///
 ///     fn find(&self, _: &PersistenceId, _: Criteria) -> SnapshotStream {
-///         Box::pin(futures::stream::empty())
+///         SnapshotStream::empty()
 ///     }
 ///
 ///     async fn delete(&self, _: &PersistenceId, _: Criteria) -> Result<()> {
@@ -164,7 +162,7 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     /// them lists none; a copy then skips the snapshots of ids without events.
     fn ids(&self, prefix: &str) -> IdStream {
         let _ = prefix;
-        Box::pin(futures::stream::empty())
+        IdStream::empty()
     }
 
     /// Finds orphaned chunks of large snapshots, and deletes them with [`Verify::Repair`]. For
@@ -178,7 +176,7 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     /// without checks finds nothing.
     fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
         let _ = id;
-        Box::pin(futures::stream::empty())
+        FindingStream::empty()
     }
 }
 
@@ -280,7 +278,7 @@ impl Snapshots {
     /// `Corrupt`, after which the stream continues.
     pub fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream {
         if criteria.is_empty() {
-            return Box::pin(futures::stream::empty());
+            return SnapshotStream::empty();
         }
         self.layout.find(id, criteria)
     }

@@ -1,13 +1,11 @@
 //! Following the changes of an entity's state.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures::Stream;
 use futures::stream;
 
 use super::{Revision, State, States};
-use crate::{PersistenceId, Result};
+use crate::{PersistenceId, ResultStream};
 
 /// A stream of states. An error ends it.
 ///
@@ -32,7 +30,7 @@ use crate::{PersistenceId, Result};
 /// # Ok(())
 /// # }
 /// ```
-pub type StateStream = Pin<Box<dyn Stream<Item = Result<State>> + Send>>;
+pub type StateStream = ResultStream<State>;
 
 /// The pause between reads: short after a change, longer without.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -59,6 +57,6 @@ impl States {
                 }
             }
         });
-        Box::pin(changes)
+        StateStream::new(changes)
     }
 }

@@ -276,7 +276,7 @@ pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     fn ids(&self, prefix: &str) -> IdStream {
         let refusal = Error::invalid("this layout cannot list values; name their ids");
         let refusal = refusal.fact("prefix", prefix);
-        Box::pin(futures::stream::once(async { Err(refusal) }))
+        IdStream::failed(refusal)
     }
 
     /// Finds orphaned chunks of large values, and deletes them with [`Verify::Repair`]. For layouts
@@ -290,7 +290,7 @@ pub trait StateLayout: fmt::Debug + Send + Sync + 'static {
     /// checks finds nothing.
     fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {
         let _ = id;
-        Box::pin(futures::stream::empty())
+        FindingStream::empty()
     }
 }
 

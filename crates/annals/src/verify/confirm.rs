@@ -96,7 +96,7 @@ pub(crate) fn confirm_all(
             Ok(stream::iter(reported.map(Ok)).chain(confirmed))
         }
     });
-    Box::pin(confirmed.try_flatten())
+    FindingStream::new(confirmed.try_flatten())
 }
 
 /// The confirmed findings of a read-only `check`, of one id or of all.

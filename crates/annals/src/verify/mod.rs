@@ -11,11 +11,7 @@ pub(crate) mod report;
 pub(crate) use confirm::{Verifier, confirm_all, confirm_check, confirm_one};
 pub use repairs::Repairs;
 
-use std::pin::Pin;
-
-use futures::Stream;
-
-use crate::{PersistenceId, Result, SequenceNumber};
+use crate::{PersistenceId, ResultStream, SequenceNumber};
 
 /// A stream of findings: a list for each id or stray item, empty if nothing is wrong. An error ends it.
 ///
@@ -35,7 +31,7 @@ use crate::{PersistenceId, Result, SequenceNumber};
 /// # Ok(())
 /// # }
 /// ```
-pub type FindingStream = Pin<Box<dyn Stream<Item = Result<Vec<Finding>>> + Send>>;
+pub type FindingStream = ResultStream<Vec<Finding>>;
 
 /// The kind of damage.
 ///

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use annals::Result;
 use annals::log::Time;
-use serde_json::json;
 
 use super::super::{Context, Purpose};
+use crate::wire;
 
 /// Print the time before which no more events arrive, except those reported as late.
 #[derive(Debug, clap::Args)]
@@ -24,9 +24,12 @@ impl Horizon {
             Some(time) => log.set_back_horizon(time).await?,
             None => false,
         };
-        let horizon = log.horizon().await?.map(|time| time.to_string());
-        let object = json!({"horizon": horizon, "is_set_back": is_set_back});
-        let text = horizon.unwrap_or_else(|| "none; run annals log sweep".to_owned());
+        let horizon = log.horizon().await?;
+        let text = match horizon {
+            Some(time) => time.to_string(),
+            None => "none; run annals log sweep".to_owned(),
+        };
+        let object = wire::Horizon::new(horizon, is_set_back);
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

@@ -62,7 +62,7 @@ pub(in crate::serve) fn ids() -> Operation {
     let text = |min: u32| json!({"type": "string", "minLength": min});
     Operation::new(
         "ids",
-        "List persistence ids, each once, in no order that means anything. With after or limit, page by page",
+        "List persistence ids, each once, in no order that means anything. With after or limit, page by page; on the tables of the JVM plugins each page reads the whole table",
     )
     .lines("A line for each id (schema Id)", &[])
     .parameters([

@@ -12,7 +12,7 @@ use super::body::Body;
 use super::chunks::ChunkedTable;
 use super::envelope::{Envelope, Kind, PAYLOAD_BYTES_MAX};
 use super::keys;
-use crate::items::{Item, Query, Scan, Value};
+use crate::items::{Item, ItemStream, Query, Scan, Value};
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::verify::report::{stray_item, unreadable_at};
@@ -97,11 +97,11 @@ pub(super) fn verify(
         (Some(id), Kind::State) => {
             let (table, key) = (table.clone(), keys::state(id));
             let found = stream::once(async move { table.get(key).await });
-            Box::pin(found.try_filter_map(|item| std::future::ready(Ok(item))))
+            ItemStream::new(found.try_filter_map(|item| std::future::ready(Ok(item))))
         }
     };
     let table = table.clone();
-    Box::pin(all.and_then(move |item| {
+    FindingStream::new(all.and_then(move |item| {
         let table = table.clone();
         async move { check(&table, kind, item).await }
     }))

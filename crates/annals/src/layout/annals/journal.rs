@@ -349,7 +349,7 @@ impl JournalLayout for AnnalsJournal {
         let prefix = prefix.to_owned();
         let ids = self.ids_in(Scan::whole());
         let ids = ids.try_filter(move |id| std::future::ready(id.as_str().starts_with(&prefix)));
-        Box::pin(ids)
+        IdStream::new(ids)
     }
 
     /// In the order of a scan, which the key of an id's first commit tells.

@@ -58,7 +58,7 @@ impl AnnalsJournal {
             };
             std::future::ready(Ok(id))
         });
-        Box::pin(ids)
+        IdStream::new(ids)
     }
 
     /// The events of a commit, with its chunks; `None` if they were deleted in the meantime.

@@ -7,9 +7,8 @@
 //! before a tombstone counts as deleted.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
 
-use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
@@ -19,7 +18,7 @@ use super::deletion::BATCH;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
 use crate::items::limits::PAGE_BYTES_MAX;
-use crate::items::{KeyPart, Page, Query, SortRange};
+use crate::items::{KeyPart, Page, PageStream, Query, SortRange};
 use crate::journal::{EventStream, Window};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
@@ -30,8 +29,6 @@ const AHEAD_MAX: u64 = 8;
 /// Buckets that must have been read per bucket of read-ahead, so that useless reads after the end stay
 /// a small share.
 const READ_FOR_ONE_AHEAD: u64 = 5;
-
-type Pages = Pin<Box<dyn Stream<Item = Result<Page>> + Send>>;
 
 /// The events of the window, read by a task of its own until the stream is dropped.
 pub(super) fn start(
@@ -66,7 +63,7 @@ pub(super) fn start(
         })
         .flatten()
     });
-    Box::pin(begin.flatten())
+    EventStream::new(begin.flatten())
 }
 
 /// Whether a tombstone may follow these first commits of a replay in their bucket. A deletion in
@@ -91,7 +88,7 @@ impl<T> Drop for AbortOnDrop<T> {
 /// A bucket whose first page was requested.
 struct Ahead {
     bucket: Bucket,
-    pages: AbortOnDrop<(Option<Result<Page>>, Pages)>,
+    pages: AbortOnDrop<(Option<Result<Page>>, PageStream)>,
 }
 
 struct Reader {
@@ -218,7 +215,7 @@ impl Reader {
                 let read = (&mut ahead.pages.0).await;
                 let (first, rest) = read
                     .map_err(|e| Error::unavailable("a read was aborted; try again").because(e))?;
-                Box::pin(stream::iter(first).chain(rest)) as Pages
+                PageStream::new(stream::iter(first).chain(rest))
             }
         };
         let mut held = Vec::new();
@@ -257,7 +254,7 @@ impl Reader {
     }
 
     /// The pages of a bucket, from a sequence number on.
-    fn pages_of(&self, from: SequenceNumber) -> Pages {
+    fn pages_of(&self, from: SequenceNumber) -> PageStream {
         let (from_key, to_key) = (from.get(), self.window.to.get());
         let range = SortRange::Between(KeyPart::from(from_key), KeyPart::from(to_key));
         let bucket = self.journal.span.bucket(from);

@@ -69,7 +69,7 @@ impl AnnalsSnapshots {
             let older = older.map(|older| snapshots.query_all(snapshots.query(&id, &older)));
             stream::iter([item]).chain(stream::iter(older).flatten())
         });
-        Box::pin(found.flatten())
+        ItemStream::new(found.flatten())
     }
 
     /// The snapshot of an item, if it matches, or the one that has replaced it in the meantime.
@@ -189,7 +189,7 @@ impl SnapshotLayout for AnnalsSnapshots {
             async move { snapshots.snapshot_in(&id, item?, &criteria).await }
         });
         let found = found.filter_map(|found| std::future::ready(found.transpose()));
-        Box::pin(found)
+        SnapshotStream::new(found)
     }
 
     async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {

@@ -150,7 +150,7 @@ impl StateLayout for AnnalsStates {
             let id = id.filter(|id| id.as_str().starts_with(&prefix));
             std::future::ready(Ok(id))
         });
-        Box::pin(ids)
+        IdStream::new(ids)
     }
 
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {

@@ -132,7 +132,7 @@ async fn link_slots(index: &Index, span: Span, report: &mut LinkReport) -> Resul
 
 async fn first_of(shared: &Shared, slot: Slot) -> Result<Option<Item>> {
     let query = Query::of(tables::slot_partition(slot)).limit(1);
-    let page = shared.items.query(&shared.tables.event, query).await?;
+    let page = shared.store.query(&shared.tables.event, query).await?;
     Ok(page.items.into_iter().next())
 }
 

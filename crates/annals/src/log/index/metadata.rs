@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use super::super::shared::Shared;
 use super::super::{LogTables, tables};
-use crate::items::{Item, Items, Number, TableSpec, Value};
+use crate::items::{Item, Number, TableSpec, Value};
 use crate::layout::Hint;
 use crate::settings::LogSettings;
+use crate::store::Store;
 use crate::{Error, Result};
 
 /// The metadata of the event table.
@@ -32,7 +33,7 @@ impl Metadata {
 
 pub(super) async fn read(shared: &Shared) -> Result<Metadata> {
     let keys = vec![tables::metadata_key(), tables::indexed_key()];
-    let got = shared.items.get(&shared.tables.event, keys).await?;
+    let got = shared.store.get(&shared.tables.event, keys).await?;
     let mut items = got.items.into_iter();
     let item = items.next().flatten();
     let parts = item.as_ref().map(|item| parts_of(shared, item));
@@ -82,15 +83,16 @@ pub(super) fn parts_of(shared: &Shared, item: &Item) -> Result<BTreeSet<u32>> {
 /// use annals::log::{LogTables, hints};
 /// use annals::memory::Memory;
 /// use annals::settings::LogSettings;
+/// use annals::store::Store;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> annals::Result<()> {
-/// let (items, settings) = (Memory::new(), LogSettings::default());
+/// let (store, settings) = (Store::new(Memory::new()), LogSettings::default());
 /// let tables: Vec<_> = LogTables::new(&settings)?.all().cloned().collect();
 /// for table in &tables {
-///     items.create_table(table, Default::default()).await?;
+///     store.create_table(table, Default::default()).await?;
 /// }
-/// assert_eq!(hints(&items, &settings, &tables).await?, []);
+/// assert_eq!(hints(&store, &settings, &tables).await?, []);
 /// # Ok(())
 /// # }
 /// ```
@@ -98,7 +100,7 @@ pub(super) fn parts_of(shared: &Shared, item: &Item) -> Result<BTreeSet<u32>> {
 /// # Errors
 /// As the store fails.
 pub async fn hints(
-    items: &dyn Items,
+    store: &Store,
     settings: &LogSettings,
     found: &[TableSpec],
 ) -> Result<Vec<Hint>> {
@@ -107,7 +109,7 @@ pub async fn hints(
     if !found.iter().any(is_same) {
         return Ok(Vec::new());
     }
-    let got = items.get(&table, vec![tables::metadata_key()]).await?;
+    let got = store.get(&table, vec![tables::metadata_key()]).await?;
     let metadata = got.items.into_iter().flatten().next();
     let unit = metadata.and_then(|item| item.get(tables::TIME_UNIT)?.as_u64());
     let want = settings.time_unit_ms;

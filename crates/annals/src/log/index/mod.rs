@@ -152,7 +152,7 @@ impl Index {
             return Ok(());
         }
         let scan = Scan::whole().limit(SAMPLE);
-        let page = self.shared.items.scan(&self.shared.tables.event, scan);
+        let page = self.shared.store.scan(&self.shared.tables.event, scan);
         for item in &page.await?.items {
             if let EventPartition::Slot(slot) = tables::event_partition(item) {
                 self.shared.format.check(slot)?;

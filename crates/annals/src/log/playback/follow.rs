@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::stream::{self, TryStreamExt};
 
 use super::super::index::horizon;
-use super::super::{LogStream, Span, Time};
-use super::{Playback, Player};
+use super::super::{Span, Time};
+use super::{LogStream, Playback, Player};
 use crate::{Error, Result};
 
 impl Player {
@@ -43,7 +43,7 @@ impl Player {
                 )));
             }
             let pause = Duration::from_millis(self.shared.settings.follow_poll_ms.max(1));
-            self.shared.clock.sleep(pause).await;
+            self.shared.store.clock().sleep(pause).await;
         }
         Ok(None)
     }

@@ -21,8 +21,13 @@ use self::pace::paced;
 use self::reader::SlotReader;
 use super::index::{Coverage, Index, IndexedSlot};
 use super::shared::Shared;
-use super::{LogEvent, LogPosition, LogStream, Span, Time};
-use crate::{Error, Result};
+use super::{LogEvent, LogPosition, Span, Time};
+use crate::{Error, Result, ResultStream};
+
+/// A stream of events of the log, page by page. An error ends it.
+///
+/// See [`Log`](super::Log) for an example.
+pub type LogStream = ResultStream<LogEvent>;
 
 /// What to play back.
 ///
@@ -130,13 +135,13 @@ impl Player {
             });
             futures::future::ok(is_played)
         });
-        paced(events, playback.speed, self.shared.clock.clone())
+        paced(events, playback.speed, self.shared.store.clock().clone())
     }
 
     /// The events of a span. If the index is not complete, slots from `latest` on are not read.
     fn events(&self, span: Span, latest: Time) -> LogStream {
         if span.is_empty() {
-            return LogStream::new(stream::empty());
+            return LogStream::empty();
         }
         let player = self.clone();
         let events = async move {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::stream::{Stream, StreamExt};
 
-use super::super::{LogEvent, LogStream, Time};
+use super::super::{LogEvent, Time};
+use super::LogStream;
 use crate::{Clock, Error, Result};
 
 /// The speed of a playback.

@@ -8,18 +8,18 @@
 use std::collections::VecDeque;
 
 use futures::future::try_join_all;
-use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use futures::stream::TryStreamExt;
 
 use super::super::index::IndexedSlot;
 use super::super::shared::Shared;
 use super::super::{LogEvent, Slot, Span, Time, tables};
 use super::Read;
-use crate::items::{KeyPart, Page, Query, SortRange, query_pages};
+use crate::items::{KeyPart, PageStream, Query, SortRange};
 use crate::{Error, Result};
 
 /// One part of a slot.
 struct Part {
-    pages: BoxStream<'static, Result<Page>>,
+    pages: PageStream,
     slot: Slot,
     end: Time,
     ahead: VecDeque<LogEvent>,
@@ -94,9 +94,8 @@ impl SlotReader {
             let query = Query::of(partition)
                 .on(tables::BY_TIME)
                 .within(range.clone());
-            let (items, table) = (shared.items.clone(), shared.tables.event.clone());
             let mut part = Part {
-                pages: query_pages(items, table, query).boxed(),
+                pages: shared.store.query_pages(&shared.tables.event, query),
                 slot,
                 end,
                 ahead: VecDeque::new(),

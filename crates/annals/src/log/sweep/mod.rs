@@ -186,7 +186,7 @@ impl Sweep {
         let claim = pass.claims.claim(events).await?;
         let keys = candidates.iter().flat_map(|event| event.keys(&pass.parts));
         let table = &self.shared.tables.event;
-        let mut found = self.shared.items.get(table, keys.collect()).await?.items;
+        let mut found = self.shared.store.get(table, keys.collect()).await?.items;
         let found = found.chunks_mut(pass.parts.len().max(1));
         let stored = found.map(|found| found.iter_mut().find_map(Option::take));
         Ok((claim, stored.collect()))
