@@ -1,7 +1,7 @@
-//! A store whose requests wait at a gate, to see which are made at once and to hold some of them
-//! back: a round ends when everything that is under way waits.
+//! A store whose requests wait at a gate, to count concurrent requests and to delay some of them. A
+//! round ends when every request in flight is waiting.
 //!
-//! Promises: no clocks; a test on one thread runs the same way every time.
+//! Guarantees: uses no clock; a test on one thread is deterministic.
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,
@@ -18,19 +18,19 @@ use tokio::sync::oneshot;
 
 use crate::hooked::{Answered, Call, Hook, Hooked};
 
-/// How often others get a turn before everything is taken to wait.
+/// After this many yields, every other task is assumed to be waiting.
 const TURNS: usize = 500;
 
-/// What waits at the gate.
+/// Which requests wait at the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// Nothing.
     Nothing,
     /// Every request.
     Everything,
-    /// The put of the event of this number, on the akka layout.
+    /// The put of the event with this number, on the akka layout.
     Put(u64),
-    /// Nothing, but that put is answered with an error when it has landed.
+    /// Nothing, but that put is stored and then fails.
     Answer(u64),
 }
 
@@ -45,7 +45,7 @@ pub struct GateHook {
 }
 
 impl Gate {
-    /// In front of a store; holds nothing yet.
+    /// A gate in front of a store; it holds nothing yet.
     pub fn new(inner: &Arc<dyn Items>) -> Arc<Self> {
         let gate = GateHook {
             hold: Mutex::new(Hold::Nothing),
@@ -61,7 +61,7 @@ impl GateHook {
         *self.hold.lock().unwrap() = hold;
     }
 
-    /// Lets everything go on that waits, and holds nothing more; answers how many requests that were.
+    /// Lets waiting requests continue, and holds no more; returns the number of waiting requests.
     pub fn lift(&self) -> usize {
         self.hold(Hold::Nothing);
         self.open()
@@ -76,7 +76,7 @@ impl GateHook {
         count
     }
 
-    /// Runs something to its end; answers how many requests it made at once, round by round.
+    /// Runs a task to its end; returns the number of concurrent requests of each round.
     pub async fn rounds(&self, run: impl Future<Output = ()> + Send + 'static) -> Vec<usize> {
         self.hold(Hold::Everything);
         let running = tokio::spawn(run);
@@ -106,7 +106,7 @@ impl GateHook {
     }
 }
 
-/// Lets everything run until it waits.
+/// Yields until all other tasks are waiting.
 pub async fn turns() {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;

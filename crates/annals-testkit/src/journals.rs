@@ -1,4 +1,4 @@
-//! Journals for tests: opened on any store, as a process that has just started opens them.
+//! Journals for tests, opened on any store as a new process opens them.
 #![allow(
     clippy::missing_panics_doc,
     clippy::unwrap_used,
@@ -26,12 +26,12 @@ pub fn number(n: u64) -> SequenceNumber {
     SequenceNumber::new(n).unwrap()
 }
 
-/// What a writer believes that has seen everything up to `n`.
+/// The expectation of a writer that has seen everything up to `n`.
 pub fn after(n: u64) -> Expected {
     SequenceNumber::new(n).map_or(Expected::Empty, Expected::Last)
 }
 
-/// A window; numbers past the last there can be mean that.
+/// A window; an invalid end means the largest sequence number.
 pub fn window(range: RangeInclusive<u64>, max: u64) -> Window {
     let to = SequenceNumber::new(*range.end()).unwrap_or(SequenceNumber::LAST);
     Window::from(number(*range.start())).to(to).limit(max)
@@ -52,7 +52,7 @@ pub async fn create(items: &dyn Items) {
         .unwrap();
 }
 
-/// A journal at a time and with a seed of the test's own.
+/// A journal with the test's own clock and seed.
 pub async fn open_at(items: Arc<dyn Items>, clock: Arc<dyn Clock>, seed: u64) -> Journal {
     let settings = AnyLayout::default();
     let store = store(items, clock, Random::seeded(seed));
@@ -62,7 +62,7 @@ pub async fn open_at(items: Arc<dyn Items>, clock: Arc<dyn Clock>, seed: u64) ->
     journal
 }
 
-/// A journal with these settings, at a time that stands still.
+/// A journal with these settings and a fixed time.
 pub async fn open_as(items: &Arc<dyn Items>, settings: &AnyLayout) -> Journal {
     let clock = Arc::new(ManualClock::at_ms(1_700_000_000_000));
     let random = Random::from_machine();
@@ -73,7 +73,7 @@ pub async fn open_as(items: &Arc<dyn Items>, settings: &AnyLayout) -> Journal {
     journal
 }
 
-/// A journal of the `annals` layout, at a time that stands still.
+/// A journal of the `annals` layout with a fixed time.
 pub async fn open(items: &Arc<dyn Items>) -> Journal {
     open_as(items, &AnyLayout::default()).await
 }

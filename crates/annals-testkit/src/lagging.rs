@@ -1,10 +1,10 @@
-//! A store whose global indexes answer late, as DynamoDB's do: a write shows in them some time
-//! after it shows in the table.
+//! A store whose global indexes lag, as DynamoDB's do: a write is visible in them some time after
+//! it is visible in the table.
 //!
-//! Promises: each write arrives at the indexes once, those of one item in their order; reads of the
-//! table, and of local indexes, are as fresh as the store's own.
-//! Never: measures time. What is late is late by so many later calls, drawn from a seed, or until
-//! it is told to catch up.
+//! Guarantees: each write reaches the indexes once, writes of one item in order; reads of the table
+//! and of local indexes are as consistent as in the inner store.
+//! Never: measures time. The lag is a number of later calls, drawn from a seed, or lasts until
+//! [`LagHook::catch_up`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use annals::memory::Memory;
 use annals::store::Verb;
 use annals::{Random, Result};
 
-/// How late indexes are.
+/// How long indexes lag.
 ///
 /// ```
 /// use annals::Random;
@@ -39,7 +39,7 @@ use annals::{Random, Result};
 /// for _ in 0..10 {
 ///     items.get(&table, vec![Key::new("1")]).await?;
 /// }
-/// // By now it has come, whatever was drawn.
+/// // The lag is at most ten calls.
 /// let found = items.query(&table, Query::of("Ann").on("by-name").eventually()).await?;
 /// assert_eq!(found.items.len(), 1);
 /// # Ok(())
@@ -47,25 +47,25 @@ use annals::{Random, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub enum Lag {
-    /// By up to so many later calls, by chance.
+    /// By up to this many later calls, at random.
     Calls(u64, Random),
     /// Until [`LagHook::catch_up`].
     Held,
 }
 
-/// Writes that have not arrived.
+/// Writes that the indexes do not have yet.
 #[derive(Debug, Default)]
 struct Late {
     calls: u64,
-    /// By the call that brings each, then in their order.
+    /// By the call at which each is due, then in order.
     writes: BTreeMap<(u64, u64), (Arc<TableSpec>, Write)>,
-    /// When the last write of each item arrives.
+    /// When the last write of each item is due.
     due: HashMap<(TableName, Key), u64>,
     specs: HashMap<TableName, Arc<TableSpec>>,
     count: u64,
 }
 
-/// A store whose global indexes answer late.
+/// A store whose global indexes lag.
 ///
 /// ```
 /// use annals::items::{
@@ -94,17 +94,17 @@ struct Late {
 /// ```
 pub type Lagging = Hooked<LagHook>;
 
-/// What makes the indexes of a [`Lagging`] store late.
+/// Delays the indexes of a [`Lagging`] store.
 #[derive(Debug)]
 pub struct LagHook {
-    /// What the indexes know.
+    /// The content of the indexes.
     past: Memory,
     lag: Lag,
     late: Mutex<Late>,
 }
 
 impl Lagging {
-    /// Over a store that has no tables yet.
+    /// The store `inner`, which must have no tables yet.
     pub fn new(inner: Arc<dyn Items>, lag: Lag) -> Self {
         let hook = LagHook {
             past: Memory::new(),
@@ -120,15 +120,15 @@ impl LagHook {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets every write arrive.
+    /// Applies all pending writes to the indexes.
     ///
     /// # Errors
-    /// As the store fails.
+    /// If the store fails.
     pub async fn catch_up(&self) -> Result<()> {
         self.arrive(u64::MAX).await
     }
 
-    /// Notes a write that landed.
+    /// Records a write to the table.
     fn note(&self, table: &TableSpec, write: Write) -> Result<()> {
         let key = match &write {
             Write::Put(item) => table.key_of(item)?,
@@ -157,7 +157,7 @@ impl LagHook {
         Ok(())
     }
 
-    /// A call: what is due by it arrives.
+    /// Counts a call, and applies the writes that are due.
     async fn tick(&self) -> Result<()> {
         let now = {
             let mut late = self.late();
@@ -185,7 +185,7 @@ impl LagHook {
         Ok(())
     }
 
-    /// Forgets the late writes of a table that is gone.
+    /// Drops the pending writes of a dropped table.
     fn forget(&self, name: &TableName) {
         let mut late = self.late();
         late.writes.retain(|_, (table, _)| table.name() != name);
@@ -223,7 +223,7 @@ impl Hook for LagHook {
     }
 }
 
-/// Whether a query asks a global index.
+/// Whether a query reads a global index.
 fn asks_late(table: &TableSpec, query: &Query) -> bool {
     let index = query.index.as_ref();
     let index = index.and_then(|name| table.index(name).ok());

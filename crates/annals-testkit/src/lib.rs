@@ -6,9 +6,9 @@
 //! tck           what journals, snapshots, state and the log must do on every layout and store
 //! hooked        a decorator: every call goes through a hook that a test writes
 //! faulty        a decorator: faults by seed or by script
-//! lagging       a decorator: global indexes that answer late
-//! gate          a decorator: calls wait until the test lets them go on
-//! journals      journals for tests, opened as a process that has just started does
+//! lagging       a decorator: global indexes that lag
+//! gate          a decorator: calls wait until the test releases them
+//! journals      journals for tests, opened as a new process opens them
 //! ```
 //!
 //! Tests of an application's own entities need none of this: see `annals::entity::testkit`.

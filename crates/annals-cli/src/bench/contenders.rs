@@ -1,6 +1,6 @@
-//! Who is measured: a plain file, the bare engine with and without groups, and the store.
+//! The contenders: a plain file, the bare engine with and without group commit, and the store.
 //!
-//! The first three exist only to be compared with; they keep no promise but the sync.
+//! The first three are only baselines; they guarantee nothing except the sync.
 
 use std::fs::OpenOptions;
 use std::future::Future;
@@ -27,7 +27,7 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// A contender from how it puts.
+    /// A contender from its put function.
     pub(crate) fn new<F>(put: impl Fn(u64, Vec<u8>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -44,22 +44,22 @@ impl std::fmt::Debug for Contender {
     }
 }
 
-/// What is put, and from how many writers.
+/// The size of payloads, and the number of writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// How many writers put at once.
+    /// The number of concurrent writers.
     pub(crate) writers: usize,
-    /// How many bytes each payload has.
+    /// The size of each payload.
     pub(crate) bytes: usize,
 }
 
 impl Payload {
-    /// Payloads of so many bytes from so many writers.
+    /// Payloads of this many bytes from this many writers.
     pub(crate) fn new(writers: usize, bytes: usize) -> Self {
         Self { writers, bytes }
     }
 
-    /// The payload of a number: bytes that do not compress.
+    /// The payload of a put: incompressible bytes, seeded with its number.
     pub(super) fn of(self, number: u64) -> Vec<u8> {
         let random = Random::seeded(number);
         let words = std::iter::repeat_with(|| random.bits()).flat_map(u64::to_le_bytes);
@@ -67,12 +67,12 @@ impl Payload {
     }
 }
 
-/// The most a group of the bare contenders holds: as many as ever wait here.
+/// The maximum size of a group of the baselines: more than there are writers.
 const GROUP_MAX: usize = 1024;
 
-/// A thread that takes all that waits, makes it durable with one call and answers everybody.
+/// Group commit: a thread takes all queued puts, makes them durable with one call, and replies.
 ///
-/// `prepare` runs on the writers' side, as encoding does in the store.
+/// `prepare` runs in the writers' tasks, as encoding does in the store.
 fn grouped<T: Send + 'static>(
     prepare: impl Fn(u64, Vec<u8>) -> T + Send + Sync + 'static,
     mut commit: impl FnMut(Vec<T>) -> std::result::Result<(), String> + Send + 'static,
@@ -129,7 +129,7 @@ fn engine_keyspace(path: &Path) -> Result<(Database, fjall::Keyspace)> {
     open().map_err(|cause| Error::invalid("cannot open the bare engine").because(cause))
 }
 
-/// The engine alone, in groups: one batch, one sync.
+/// The bare engine with group commit: one batch, one sync.
 pub(super) fn engine(path: &Path) -> Result<Contender> {
     let (db, keyspace) = engine_keyspace(path)?;
     let prepare =
@@ -143,7 +143,7 @@ pub(super) fn engine(path: &Path) -> Result<Contender> {
     }))
 }
 
-/// The engine alone, each put with a sync of its own.
+/// The bare engine, each put with its own sync.
 pub(super) fn engine_ungrouped(path: &Path) -> Result<Contender> {
     let (db, keyspace) = engine_keyspace(path)?;
     Ok(Contender::new(move |number, payload| {
@@ -157,7 +157,7 @@ pub(super) fn engine_ungrouped(path: &Path) -> Result<Contender> {
     }))
 }
 
-/// The embedded store: an item put where there is none.
+/// The embedded store: conditional puts of new items.
 pub(super) async fn ours(path: &Path, settings: &EmbeddedSettings) -> Result<Contender> {
     let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
     let table = Arc::new(TableSpec::new("bench".parse()?, key)?);

@@ -1,5 +1,5 @@
 //! Our DynamoDB client against the bare SDK: both put the same items into the same table of the same
-//! server, in turns.
+//! server, alternately.
 //!
 //! Guarantees: every put is conditional and of a new key, as an append makes it. The table is dropped
 //! afterwards.

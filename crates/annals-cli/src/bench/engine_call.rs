@@ -1,4 +1,4 @@
-//! Calls of the bare engine, and its errors as ours.
+//! Calls to the bare engine, with its errors as ours.
 
 use annals::{Error, Result};
 
@@ -6,7 +6,7 @@ pub(super) fn broken(cause: fjall::Error) -> Error {
     Error::unavailable("the bare engine failed").because(cause)
 }
 
-/// The engine may wait for the disk, so its calls leave the caller's thread.
+/// Runs a call on a blocking thread: the engine may wait for the disk.
 pub(super) async fn off_thread<T: Send + 'static>(
     call: impl FnOnce() -> fjall::Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,5 +1,5 @@
-//! Entities in memory on the embedded store: commands against the bare journal's appends, the
-//! memory of idle ones, and recoveries against bare replays of the same events.
+//! Entities on the embedded store: commands compared with appends to the bare journal, the memory
+//! of idle entities, and recoveries compared with bare replays of the same events.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -17,21 +17,21 @@ use annals::entity::{
 use annals::journal::{Expected, Window};
 use annals::{Annals, Clock, Codec, Error, NewEvent, Payload, Result, SequenceNumber};
 
-/// Ids that writers go round: a multiple of the writers, so that nobody meets anybody (`race`).
+/// The number of ids: a multiple of the writers, so that no two use one at the same time (`race`).
 const IDS: u64 = 1_024;
-/// How many entities recover at once, and how many replays run at once beside them.
+/// Concurrent recoveries, and concurrent replays to compare them with.
 const AT_ONCE: usize = 32;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntitiesPlan {
-    /// Of commands and appends.
+    /// For commands and appends.
     pub(crate) commands: StorePlan,
-    /// How many entities are brought into memory.
+    /// The number of entities to load.
     pub(crate) entities: usize,
-    /// How many events each of them has.
+    /// The number of events of each entity.
     pub(crate) events: usize,
-    /// The bytes this process has taken; what the system tells of it where nobody counts.
+    /// The memory in use, in bytes; by default the process's resident memory.
     pub(crate) heap_bytes: fn() -> Option<u64>,
 }
 
@@ -47,51 +47,45 @@ impl Default for EntitiesPlan {
 }
 
 /// One line of the result.
-///
-/// See [`EntitiesPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EntitiesRow {
-    /// Commands, one line for each number of askers.
+    /// Commands, one line for each number of clients.
     Commands(CommandsRow),
-    /// Entities brought into memory, the last line.
+    /// Loaded entities, the last line.
     Resident(ResidentRow),
 }
 
-/// Commands a second, and how they compare.
-///
-/// See [`EntitiesPlan`] for an example.
+/// Commands per second, and the ratio to appends.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CommandsRow {
-    /// How many ask at once, each another entity.
+    /// The number of concurrent clients, each with its own entity at a time.
     pub(crate) askers: usize,
     /// The bare journal: durable appends of one event of 200 B.
     pub(crate) journal: f64,
     /// The region: commands that persist one event of 200 B.
     pub(crate) region: f64,
-    /// The region against the journal: the median of the laps. The rates are those of that lap.
+    /// Ratio of region to journal: the median of the laps. The rates are from that lap.
     pub(crate) region_to_journal: f64,
 }
 
-/// Entities brought into memory.
-///
-/// See [`EntitiesPlan`] for an example.
+/// Loaded entities.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ResidentRow {
     /// How many.
     pub(crate) entities: usize,
     /// How many events each has.
     pub(crate) events: usize,
-    /// The bytes an idle one takes, if that is known.
+    /// The memory of an idle entity, in bytes, if known.
     pub(crate) bytes_each: Option<f64>,
-    /// How many are recovered in a second.
+    /// Recoveries per second.
     pub(crate) recoveries: f64,
-    /// How many of the same ids the bare journal replays in a second.
+    /// Replays of the same ids per second by the bare journal.
     pub(crate) replays: f64,
-    /// Recoveries against replays.
+    /// Ratio of recoveries to replays.
     pub(crate) recoveries_to_replays: f64,
 }
 
-/// What a command adds; the state is how many bytes there were.
+/// The state: the total size of the added bytes.
 #[derive(Debug, Default)]
 struct Tally(u64);
 
@@ -142,11 +136,10 @@ impl Handle<Add> for Tally {
     }
 }
 
-/// Measures entities in `folder` (which it makes and removes), calling `report` with each line as it
-/// is known.
+/// Measures entities in `folder` (which it creates and removes); calls `report` with each line.
 ///
 /// # Errors
-/// As [`Annals::embedded`] and [`Region::ask`], and `Invalid` where the folder exists.
+/// As [`Annals::embedded`] and [`Region::ask`], and `Invalid` if the folder exists.
 pub(crate) async fn measure_entities(
     folder: &Path,
     plan: EntitiesPlan,
@@ -192,7 +185,7 @@ async fn measure_commands(
     })
 }
 
-/// The bare journal: whoever appends knows what is last, as an entity does.
+/// The bare journal: each append expects the last sequence number, as an entity does.
 fn appends(annals: &Annals) -> Result<Contender> {
     let ids = (0..IDS).map(|n| Ok((format!("Tally|{n}").parse()?, AtomicU64::new(0))));
     let ids: Arc<Vec<_>> = Arc::new(ids.collect::<Result<_>>()?);
@@ -247,7 +240,7 @@ async fn measure_resident(
     }
     let replays = {
         let annals = Annals::embedded(&folder).await?;
-        // The first one warms up whatever the system keeps of the files.
+        // The first one warms up the system's file cache.
         replay_all(&annals, plan).await?;
         rate(clock, plan.entities, replay_all(&annals, plan)).await?
     };
@@ -273,7 +266,7 @@ async fn measure_resident(
     })
 }
 
-/// How many of so many were done in a second.
+/// The rate per second of `count` operations.
 async fn rate(
     clock: &dyn Clock,
     count: usize,

@@ -1,5 +1,5 @@
-//! The journal on the embedded store against the bare engine: appends that write as many bytes,
-//! and a replay.
+//! The journal on the embedded store compared with the bare engine: appends of equal size, and a
+//! replay.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,21 +15,19 @@ use annals::settings::EmbeddedSettings;
 use annals::store::Store;
 use annals::{Clock, Codec, NewEvent, Result};
 
-/// The bytes of one event's payload.
+/// The size of an event's payload.
 pub(super) const EVENT_BYTES: usize = 200;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JournalPlan {
-    /// Of appends.
+    /// For appends.
     pub(crate) appends: StorePlan,
-    /// Of the replay.
+    /// For the replay.
     pub(crate) replay: ReplayPlan,
 }
 
 /// One line of the result.
-///
-/// See [`JournalPlan`] for an example.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JournalRow {
     /// Appends, one line for each number of writers and events.
@@ -38,28 +36,27 @@ pub(crate) enum JournalRow {
     Replay(ReplayRow),
 }
 
-/// Appends a second, and how ours compares.
-///
-/// See [`JournalPlan`] for an example.
+/// Appends per second, and our ratio to the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AppendsRow {
-    /// How many writers append at once, each to an id of its own.
+    /// The number of concurrent writers, each with its own id.
     pub(crate) writers: usize,
-    /// How many events of 200 B an append has.
+    /// Events of 200 B per append.
     pub(crate) events: usize,
-    /// The engine alone, in groups: a value of as many bytes.
+    /// The bare engine with group commit: a value of equal size.
     pub(crate) engine: f64,
     /// The journal, each append durable before it is acknowledged.
     pub(crate) ours: f64,
-    /// Ours against the engine: the median of the laps. The rates are those of that lap.
+    /// Our ratio to the engine: the median of the laps. The rates are from that lap.
     pub(crate) ours_to_engine: f64,
 }
 
-/// Measures durable appends and a long replay in `folder` (which it makes and removes), calling
-/// `report` with each line as it is known.
+/// Measures durable appends and a long replay in `folder` (which it creates and removes); calls
+/// `report` with each line.
 ///
 /// # Errors
-/// As [`Embedded::open`] and [`Journal::append`](annals::journal::Journal::append), and `Invalid` where the folder exists.
+/// As [`Embedded::open`] and [`Journal::append`](annals::journal::Journal::append), and `Invalid`
+/// if the folder exists.
 pub(crate) async fn measure_journal(
     folder: &Path,
     plan: JournalPlan,
@@ -107,7 +104,7 @@ async fn measure_appends(
     })
 }
 
-/// The journal: each payload is cut into events and appended to an id that is new.
+/// The journal: each payload is split into events and appended to a new id.
 async fn ours(folder: &Path, events: usize, clock: Arc<dyn Clock>) -> Result<Contender> {
     let layout = AnnalsLayout::default();
     let items = Embedded::open(folder, &EmbeddedSettings::default())?;

@@ -1,5 +1,5 @@
-//! Appends as a server gets them, made in one process: what is left of them over HTTP is told
-//! against this (`scripts/load`).
+//! Appends in one process, with the load that `scripts/load` sends to a server: the baseline for
+//! throughput over HTTP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use annals::settings::EmbeddedSettings;
 use annals::store::Store;
 use annals::{Clock, Codec, NewEvent, Result};
 
-/// Who appends, and where. Each append has one event of JSON, expects nothing and is durable when
-/// it is answered.
+/// The load. Each append has one JSON event and no expectation, and is durable when it is
+/// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoadPlan {
-    /// How many append at once.
+    /// The number of concurrent writers.
     pub(crate) writers: usize,
-    /// To how many ids, one behind the other.
+    /// The number of ids, which writers use in rotation.
     pub(crate) ids: u64,
-    /// The bytes of an event's payload.
+    /// The size of an event's payload.
     pub(crate) payload_bytes: usize,
-    /// For how long; as long again to warm up.
+    /// The duration; the warm-up takes as long again.
     pub(crate) time: Duration,
 }
 
@@ -39,10 +39,11 @@ impl Default for LoadPlan {
     }
 }
 
-/// Appends a second in `folder`, which it makes and removes.
+/// Appends per second in `folder`, which it creates and removes.
 ///
 /// # Errors
-/// As [`Embedded::open`] and [`annals::journal::Journal::append`], and `Invalid` where the folder exists.
+/// As [`Embedded::open`] and [`annals::journal::Journal::append`], and `Invalid` if the folder
+/// exists.
 pub(crate) async fn measure_load(
     folder: &Path,
     plan: LoadPlan,
@@ -56,7 +57,7 @@ pub(crate) async fn measure_load(
             lap_time: plan.time,
             clock,
         };
-        // The payload is the same for all, and is made by the contender.
+        // All appends have the same payload, which the contender creates.
         let payload = Payload::new(plan.writers, 0);
         let laps = race::race(&race, payload, &contenders).await?;
         rate = race::rate(&race::median_lap(laps, 0, 0), 0);

@@ -1,12 +1,11 @@
-//! The log on the embedded store against the bare engine: ingest, sweep and playback of the events of
-//! an hour, and the memory that the playback takes.
+//! The log on the embedded store compared with the bare engine: ingest, sweep and playback of the
+//! events of an hour, and the memory of the playback.
 //!
-//! The bare engine does no more than what the tables ask of whatever keeps them, in batches of a
-//! thousand with a sync each: it inserts values of as many bytes under the keys that records have in
-//! the buffer; moves each under the key of its event, with an entry in a second keyspace for the index
-//! by time, and removes it; and walks the index, getting each event. It looks for nothing that may be
-//! there already, checks, encodes and decodes nothing, and hands nothing from thread to thread.
-//! Making up records, and reading ours for the engine's sake, is not measured.
+//! The bare engine only does the necessary reads and writes, in batches of a thousand with a sync
+//! each: it inserts values of equal size under the buffer keys of the records; moves each to the
+//! key of its event, with an entry in the keyspace of the time index; then scans the index and gets
+//! each event. It does not look for existing items, validate, encode, decode, or pass data between
+//! threads. Creating records, and reading ours to fill the engine, is not measured.
 
 use annals::store::Store;
 use std::path::Path;
@@ -26,20 +25,18 @@ use annals::log::{Log, Record, Span, Time};
 use annals::settings::{EmbeddedSettings, LogSettings};
 use annals::{Clock, Error, Result};
 
-/// The bytes of one event's text.
+/// The size of an event's text.
 const TEXT_BYTES: usize = 200;
-/// How many records are ingested at once, and values written at once.
+/// Records per ingest, and values per batch.
 const BATCH: u64 = 1_000;
-/// When the hour begins.
+/// The start of the hour.
 const START_MS: u64 = 1_521_230_400_000;
 const HOUR_MS: u64 = 3_600_000;
 
 /// How much is measured.
-///
-/// See [`measure_log`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlan {
-    /// How many events the hour has, spread evenly over its 3,600 slots.
+    /// The number of events in the hour, spread evenly over its 3,600 slots.
     pub(crate) events: u64,
 }
 
@@ -49,30 +46,27 @@ impl Default for LogPlan {
     }
 }
 
-/// One step: events a second, and how ours compares.
-///
-/// See [`measure_log`] for an example.
+/// One step: events per second, and our ratio to the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LogRow {
     /// `ingest`, `sweep` or `playback`.
     pub(crate) step: &'static str,
-    /// How many events.
+    /// The number of events.
     pub(crate) events: u64,
-    /// Events a second of the log.
+    /// Events per second of the log.
     pub(crate) ours: f64,
-    /// Values a second of the engine alone.
+    /// Values per second of the bare engine.
     pub(crate) engine: f64,
-    /// Ours against the engine.
+    /// Our ratio to the engine.
     pub(crate) ours_to_engine: f64,
-    /// The most memory that the step added to what the process had when it began, the engine's cache
-    /// included, in MiB, where the system tells.
+    /// Peak memory above the start of the step, including the engine's cache, in MiB, if known.
     pub(crate) peak_mib_added: Option<u64>,
 }
 
-/// Measures the three steps in `folder` (which it makes and removes), calling `report` with each.
+/// Measures the three steps in `folder` (which it creates and removes); calls `report` with each.
 ///
 /// # Errors
-/// As [`Embedded::open`] and the log's steps, and `Invalid` where the folder exists.
+/// As [`Embedded::open`] and the log's steps, and `Invalid` if the folder exists.
 pub(crate) async fn measure_log(
     folder: &Path,
     plan: LogPlan,
@@ -108,7 +102,7 @@ pub(crate) async fn measure_log(
     in_folder(folder, measure).await
 }
 
-/// How long a step took, and what memory.
+/// The time and memory that a step took.
 #[derive(Clone, Copy)]
 struct Took {
     time: Duration,
@@ -125,7 +119,7 @@ impl Took {
         }
     }
 
-    /// One of the pieces that count.
+    /// Runs and times a measured part of the step.
     async fn add(
         &mut self,
         clock: &dyn Clock,
@@ -210,7 +204,7 @@ async fn playback(log: &Log, events: u64) -> Result<()> {
     expect(count, events)
 }
 
-/// A measurement of something else is none.
+/// Fails unless exactly the wanted events were processed.
 fn expect(found: u64, wanted: u64) -> Result<()> {
     if found == wanted {
         return Ok(());
@@ -220,8 +214,8 @@ fn expect(found: u64, wanted: u64) -> Result<()> {
         .fact("found", found))
 }
 
-/// What the engine keeps of a record: its key in the buffer, and a value of as many bytes as ours has,
-/// which begins with the key that its event has, and the key of that one's entry in the index.
+/// A record in the bare engine: its buffer key, and a value of the same size as ours that begins
+/// with the key of its event and the key of its index entry.
 fn entry_of(item: &Item) -> Option<(Vec<u8>, Vec<u8>)> {
     let text = |name: &str| item.get(name).and_then(Value::as_str);
     let time = item.get("event_time_stamp").and_then(Value::as_u64)?;
@@ -238,7 +232,7 @@ fn entry_of(item: &Item) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((text("partition_key")?.as_bytes().to_vec(), value))
 }
 
-/// The two keys that a value begins with.
+/// The two keys at the start of a value.
 fn keys_of(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = value.split_first()?;
     let (event, rest) = rest.split_at_checked(usize::from(*len))?;
@@ -246,7 +240,7 @@ fn keys_of(value: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((event, rest.get(..usize::from(*len))?))
 }
 
-/// The engine alone, with the keyspaces that two tables and an index are.
+/// The bare engine, with a keyspace for each table and the index.
 #[derive(Clone)]
 struct Bare {
     db: Database,
@@ -272,7 +266,7 @@ impl Bare {
         open().map_err(broken)
     }
 
-    /// Inserts what the log's buffer has.
+    /// Inserts the records of the log's buffer.
     async fn insert(&self, log: &Log, items: &Arc<dyn Items>, timer: &Timer<'_>) -> Result<Took> {
         let mut took = Took::begin();
         let scan = Scan::whole().limit(BATCH as u32);
@@ -292,7 +286,7 @@ impl Bare {
         Ok(took.end())
     }
 
-    /// Reads every value and writes it elsewhere, then removes it.
+    /// Moves every value to the key of its event.
     async fn move_all(&self) -> Result<()> {
         let bare = self.clone();
         off_thread(move || {

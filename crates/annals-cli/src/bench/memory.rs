@@ -1,14 +1,14 @@
-//! The memory of this process at its highest, as Linux tells it.
+//! The memory of this process, from Linux's `/proc`.
 //!
-//! Promises: where the system does not tell, or does not let the peak be forgotten, it is unknown,
-//! and nothing fails.
+//! Guarantees: if the system does not report the peak, or cannot reset it, it is unknown; nothing
+//! fails.
 
-/// The most memory this process had since it began, or since the peak was forgotten.
+/// The peak memory of this process since its start, or since the last reset.
 pub(super) fn peak_kib() -> Option<u64> {
     status_kib("VmHWM")
 }
 
-/// The memory this process has now, in bytes.
+/// The resident memory of this process, in bytes.
 pub(super) fn resident_bytes() -> Option<u64> {
     status_kib("VmRSS").map(|kib| kib * 1_024)
 }
@@ -19,22 +19,22 @@ fn status_kib(name: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A stretch of work, and the memory that the process had when it began.
+/// A period of work, with the memory at its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
     began_kib: u64,
 }
 
 impl Stretch {
-    /// Begins one: the peak so far is forgotten, so that it does not hide a smaller one.
+    /// Begins a period: resets the peak, which would hide a smaller one.
     pub(super) fn begin() -> Option<Self> {
-        // 5 is what the kernel forgets the peak for.
+        // The kernel resets the peak when 5 is written.
         std::fs::write("/proc/self/clear_refs", "5").ok()?;
         let began_kib = peak_kib()?;
         Some(Self { began_kib })
     }
 
-    /// How much more the process has had since, at its highest.
+    /// The peak since then, above the memory at the start.
     pub(super) fn added_kib(self) -> Option<u64> {
         Some(peak_kib()?.saturating_sub(self.began_kib))
     }

@@ -1,10 +1,9 @@
-//! What this machine's disk can do, what the bare engine makes of it, and what the embedded
-//! store, the journal, the log and entities make of that: durable puts, appends, replays, sweeps,
-//! playbacks, commands and recoveries, in one run, as ratios.
+//! Benchmarks of the disk, the bare engine, the embedded store, the journal, the log and entities:
+//! durable puts, appends, replays, sweeps, playbacks, commands and recoveries, as ratios.
 //!
-//! Promises: every contender syncs before it acknowledges, writes the same payloads from the same
-//! number of writers, and takes turns with the others, so that a noisy machine disturbs all alike.
-//! Never: is a test. Nothing passes or fails by a time.
+//! Guarantees: every contender syncs before it acknowledges, and writes the same payloads from the
+//! same number of writers. Contenders alternate, so that noise on the machine affects all of them.
+//! Never: is a test. Nothing passes or fails by its speed.
 
 mod contenders;
 mod dynamodb;
@@ -36,26 +35,24 @@ use std::time::Duration;
 use annals::settings::EmbeddedSettings;
 use annals::{Clock, Error, Result};
 
-/// One line of the result: durable puts a second of each contender, and how ours compares.
-///
-/// See [`StorePlan`] for an example.
+/// One line of the result: durable puts per second of each contender, and our ratios.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoreRow {
-    /// How many writers put at once.
+    /// The number of concurrent writers.
     pub(crate) writers: usize,
-    /// How many bytes each payload has.
+    /// The size of each payload.
     pub(crate) payload_bytes: usize,
-    /// Append and sync to a plain file, in groups: the limit.
+    /// Append and sync to a plain file, with group commit: the limit.
     pub(crate) raw: f64,
-    /// The engine alone, in groups: keys and bytes, no conditions.
+    /// The bare engine with group commit: keys and bytes, no conditions.
     pub(crate) engine: f64,
-    /// The engine alone, each writer syncing for itself.
+    /// The bare engine, each put with its own sync.
     pub(crate) engine_ungrouped: f64,
-    /// The embedded store: items, put where absent.
+    /// The embedded store: conditional puts of new items.
     pub(crate) ours: f64,
-    /// Ours against the engine in groups: the median of the laps. All else is of that lap.
+    /// Our ratio to the engine with group commit: the median lap, which all figures are from.
     pub(crate) ours_to_engine: f64,
-    /// Ours against the limit, in that lap.
+    /// Our ratio to the limit, in that lap.
     pub(crate) ours_to_raw: f64,
 }
 
@@ -64,7 +61,7 @@ pub(crate) struct StoreRow {
 pub(crate) struct StorePlan {
     /// How many laps each contender runs.
     pub(crate) laps: usize,
-    /// How long a lap lasts at the most.
+    /// The time limit of a lap.
     pub(crate) lap_time: Duration,
 }
 
@@ -77,11 +74,10 @@ impl Default for StorePlan {
     }
 }
 
-/// Measures durable puts in `folder` (which it makes and removes), calling `report` with each
-/// line as it is known.
+/// Measures durable puts in `folder` (which it creates and removes); calls `report` with each line.
 ///
 /// # Errors
-/// As [`Embedded::open`](annals::embedded::Embedded::open), and `Invalid` where the folder exists.
+/// As [`Embedded::open`](annals::embedded::Embedded::open), and `Invalid` if the folder exists.
 pub(crate) async fn measure_store(
     folder: &Path,
     plan: StorePlan,
@@ -105,7 +101,7 @@ fn make(folder: &Path) -> Result<()> {
     })
 }
 
-/// Measures in a folder that is made before and removed afterwards.
+/// Creates a folder, measures in it, and removes it.
 async fn in_folder(folder: &Path, measure: impl Future<Output = Result<()>>) -> Result<()> {
     make(folder)?;
     let outcome = measure.await;

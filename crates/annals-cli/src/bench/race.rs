@@ -1,4 +1,4 @@
-//! Contenders taking turns: laps of bounded time, and the medians of what they did.
+//! Runs contenders alternately in laps of limited time, and finds the median lap.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,16 @@ use annals::{Clock, Error, Result};
 pub(crate) struct Race {
     /// How many laps each contender runs.
     pub(crate) laps: usize,
-    /// How long a lap lasts at the most.
+    /// The time limit of a lap.
     pub(crate) lap_time: Duration,
-    /// What laps are timed by.
+    /// Times the laps.
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What each contender did in one lap, in puts a second, in the order of the contenders.
-///
-/// See [`Race`] for an example.
+/// The puts per second of each contender in one lap, in the order of the contenders.
 pub(crate) type Lap = Vec<f64>;
 
-/// Lets the contenders run their laps in turn. The first lap warms up and does not count.
+/// Runs the laps of the contenders alternately. The first lap is a warm-up and does not count.
 ///
 /// # Errors
 /// The first put that fails ends the race.
@@ -57,11 +55,11 @@ pub(crate) async fn race(
     Ok(laps)
 }
 
-/// One lap, of puts that are numbered from `first` on, without gaps but at its end: the puts a
-/// second, and which number the next lap begins with.
+/// Runs one lap, with puts numbered from `first`; numbers are skipped only at its end. Returns the
+/// puts per second, and the first number of the next lap.
 ///
-/// Every writer has numbers of its own, as many apart as there are writers: whoever goes round ids
-/// by them, as many as a multiple of the writers, meets nobody, however long a put takes.
+/// Writer `w` of `n` uses the numbers `first + w`, `first + w + n` and so on. So if the id of a put
+/// is its number modulo a multiple of `n`, no two writers use an id at the same time.
 async fn run_lap(
     race: &Race,
     payload: Payload,
@@ -93,18 +91,18 @@ async fn run_lap(
     Ok((puts as f64 / seconds, first + most * writers))
 }
 
-/// One contender's rate against another's in a lap.
+/// The ratio of one contender's rate to another's in a lap.
 pub(super) fn ratio(lap: &[f64], contender: usize, to: usize) -> f64 {
     rate(lap, contender) / rate(lap, to)
 }
 
-/// What a contender did in a lap.
+/// The rate of a contender in a lap.
 pub(super) fn rate(lap: &[f64], contender: usize) -> f64 {
     lap.get(contender).copied().unwrap_or(f64::NAN)
 }
 
-/// The lap in which one contender's rate against another's is the median. All that is told comes
-/// from this one lap, so that its figures agree with each other.
+/// The lap with the median ratio of one contender's rate to another's. All reported figures are
+/// from this lap, so that they are consistent.
 pub(super) fn median_lap(mut laps: Vec<Lap>, contender: usize, to: usize) -> Lap {
     laps.sort_by(|a, b| f64::total_cmp(&ratio(a, contender, to), &ratio(b, contender, to)));
     laps.get(laps.len() / 2).cloned().unwrap_or_default()
@@ -129,9 +127,9 @@ mod tests {
                 let (seen, clock, under_way) = (seen.clone(), clock.clone(), under_way.clone());
                 async move {
                     let id = number % IDS;
-                    assert!(under_way.lock().unwrap().insert(id), "two at id {id}");
+                    assert!(under_way.lock().unwrap().insert(id), "two use id {id}");
                     seen.lock().unwrap().push(number);
-                    // The first writer stands by while the others go round.
+                    // The first writer is slower than the others.
                     for _ in 0..if number % WRITERS == 0 { 8 } else { 0 } {
                         tokio::task::yield_now().await;
                     }
@@ -152,7 +150,7 @@ mod tests {
         let count = numbers.len();
         let firsts = numbers.iter().filter(|number| **number % WRITERS == 0);
         let firsts = firsts.count();
-        assert!(firsts < count / 4, "it did stand by: {firsts} of {count}");
+        assert!(firsts < count / 4, "it was slower: {firsts} of {count}");
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), count, "no number is used twice");

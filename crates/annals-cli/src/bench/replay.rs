@@ -1,5 +1,5 @@
-//! The replay of a long journal on the embedded store against a scan of the bare engine that
-//! reads the same bytes.
+//! The replay of a long journal on the embedded store, compared with a scan of the same bytes in
+//! the bare engine.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,18 +23,18 @@ use annals::settings::EmbeddedSettings;
 use annals::store::Store;
 use annals::{Clock, Codec, Error, NewEvent, PersistenceId, Result};
 
-/// How many events an append of the long journal has.
+/// Events per append of the long journal.
 const EVENTS_AN_APPEND: u64 = 10;
-/// How many items are written at once while the journal is filled.
+/// Items per batch while the journal is filled.
 const ITEMS_A_BATCH: usize = 1_000;
 const MIB: u64 = 1024 * 1024;
 
 /// How much is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplayPlan {
-    /// How many events the journal has, appended by ten.
+    /// The number of events in the journal, ten per append.
     pub(crate) events: u64,
-    /// How often it is replayed, and scanned.
+    /// The number of replays and of scans.
     pub(crate) laps: usize,
 }
 
@@ -47,33 +47,29 @@ impl Default for ReplayPlan {
     }
 }
 
-/// The result: events a second, and how ours compares.
-///
-/// See [`JournalPlan`](super::JournalPlan) for an example.
+/// The result: events per second, and the ratio of replay to scan.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReplayRow {
-    /// How many events of 200 B were replayed.
+    /// The number of replayed events of 200 B.
     pub(crate) events: u64,
-    /// How many items their table has: the engine alone has as many values.
+    /// The number of items in their table, and of values in the bare engine.
     pub(crate) items: u64,
-    /// How many bytes those items have in the engine: the values are the same.
+    /// The size of these items in the engine; the values of the bare engine are the same.
     pub(crate) bytes: u64,
-    /// Events a second that come out of a replay.
+    /// Events per second of a replay.
     pub(crate) replay: f64,
-    /// Events a second whose items come out of a scan of the engine alone, as bytes.
+    /// Events per second whose items a scan of the bare engine returns, as bytes.
     pub(crate) scan: f64,
-    /// The replay against the scan: the median of the laps. The rates are those of that lap.
+    /// Ratio of replay to scan: the median of the laps. The rates are from that lap.
     pub(crate) replay_to_scan: f64,
-    /// The most memory the process had before the replays and after them, in MiB, where the
-    /// system tells.
+    /// The peak memory of the process before and after the replays, in MiB, if known.
     pub(crate) peak_mib: Option<(u64, u64)>,
-    /// The most memory that one of the replays added to what the process had when it began, the
-    /// engine's cache included, in MiB; `None` where the system does not tell or does not let the
-    /// peak of the filling be forgotten.
+    /// The highest peak memory of a replay above its start, including the engine's cache, in MiB;
+    /// `None` if the system does not report the peak or cannot reset it.
     pub(crate) peak_mib_added: Option<u64>,
 }
 
-/// Fills a journal and a bare engine in `folder`, and reads both in turns.
+/// Fills a journal and a bare engine in `folder`, and reads both alternately.
 pub(super) async fn measure(
     folder: &Path,
     plan: ReplayPlan,
@@ -112,13 +108,13 @@ pub(super) async fn measure(
         replay: race::rate(&lap, 0),
         scan: race::rate(&lap, 1),
         replay_to_scan: race::ratio(&lap, 0, 1),
-        // A peak that was forgotten counts as well.
+        // Includes the peak before it was reset.
         peak_mib: before.map(|before| (before / 1024, memory.peak_kib.max(before) / 1024)),
         peak_mib_added: memory.added_kib.map(|kib| kib.div_ceil(1024)),
     })
 }
 
-/// What the replays took.
+/// The memory of the replays.
 #[derive(Default)]
 struct Memory {
     peak_kib: u64,
@@ -148,7 +144,7 @@ async fn replay(journal: &Journal, id: &PersistenceId, events: u64) -> Result<()
     expect("events of the journal", count, events)
 }
 
-/// A measurement of something else is none.
+/// Fails unless exactly the wanted amount was read.
 fn expect(what: &str, found: u64, wanted: u64) -> Result<()> {
     if found == wanted {
         return Ok(());
@@ -184,7 +180,7 @@ async fn fill(
     Ok(())
 }
 
-/// A store that writes what is put in batches, for a writer that is alone and reads nothing.
+/// A store that collects puts into batches, for a single writer that reads nothing.
 #[derive(Debug)]
 struct Gathering {
     inner: Arc<dyn Items>,
@@ -196,7 +192,7 @@ impl Gathering {
         std::mem::take(&mut self.gathered.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds an item; answers what is to be written, as soon as that is enough.
+    /// Adds an item; returns the batch when it is full.
     fn gather(&self, item: Item) -> Vec<Write> {
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         gathered.push(Write::Put(item));
@@ -254,9 +250,9 @@ impl Items for Gathering {
     }
 }
 
-/// The engine alone, with the values that a table has in it.
+/// The bare engine, with the same values as a table.
 struct Bare {
-    /// Held open.
+    /// Keeps the database open.
     db: Database,
     keyspace: Keyspace,
     values: u64,

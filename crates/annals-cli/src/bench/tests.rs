@@ -36,7 +36,7 @@ async fn the_bench_of_the_journal_scans_what_it_replays() {
     assert_eq!(rows.len(), 4);
     let is_appends = |row: &JournalRow| matches!(row, JournalRow::Appends(row) if row.ours > 0.0);
     assert!(rows.iter().all(is_appends), "{rows:?}");
-    // Ten events to an item, the last five, and what the table says of itself.
+    // Ten events per item, an item of five, and the metadata of the table.
     assert_eq!((replay.events, replay.items), (events, 1_003));
     let payload = events * 200;
     assert!(
@@ -46,7 +46,7 @@ async fn the_bench_of_the_journal_scans_what_it_replays() {
     assert!(replay.replay_to_scan > 0.0, "{replay:?}");
     let ratio = replay.replay / replay.scan;
     assert!((replay.replay_to_scan - ratio).abs() < 1e-9, "{replay:?}");
-    // Where the peak cannot be forgotten it is not known, rather than none.
+    // If the peak cannot be reset, it is unknown, not zero.
     let is_writable = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     assert_eq!(replay.peak_mib_added.is_some(), is_writable, "{replay:?}");
     assert!(!folder.exists(), "the folder is removed");
@@ -54,7 +54,7 @@ async fn the_bench_of_the_journal_scans_what_it_replays() {
     std::fs::create_dir(&folder).unwrap();
     let refused = measure_journal(&folder, plan, clock, |_| ()).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
-    assert!(folder.exists(), "a folder of somebody else stays");
+    assert!(folder.exists(), "an existing folder stays");
 }
 
 #[tokio::test]

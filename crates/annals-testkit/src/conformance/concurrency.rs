@@ -1,11 +1,11 @@
-//! Writers that race.
+//! Concurrent writers.
 
 use std::sync::Arc;
 
 use super::scratch::{Scratch, assert_refused, item, sorted, unsorted};
 use annals::items::{Condition, Item, Items, Key, KeyType, Value, WriteError};
 
-/// Twenty tasks, one key: one put goes through, and all others see its item.
+/// Twenty tasks, one key: one put succeeds, and all others get its item.
 pub(crate) async fn one_of_many_creators_wins_and_the_others_are_shown_it(items: Arc<dyn Items>) {
     let table = Arc::new(Scratch::new(&items, sorted(KeyType::N)).await);
     let offered = |n: u64| item("a", 1u64).with("by", n);
@@ -24,7 +24,7 @@ pub(crate) async fn one_of_many_creators_wins_and_the_others_are_shown_it(items:
         }
     }
     let [winner] = winners[..] else {
-        panic!("one put goes through, not those of {winners:?}");
+        panic!("exactly one put must succeed, not {winners:?}");
     };
     let stored = table.get(Key::new("a").sorted(1u64)).await;
     assert_eq!(stored, Some(offered(winner)));
@@ -37,9 +37,9 @@ async fn drop_shared(table: Arc<Scratch>) {
     table.drop().await;
 }
 
-/// Adds one to the counter, again and again until nobody came between.
+/// Adds one to the counter; retries after concurrent updates.
 async fn increment(table: &Scratch, mut seen: u64) -> u64 {
-    // Every refusal means that another went through, and there are forty in all.
+    // Every refusal means that another increment succeeded, and there are forty in all.
     for _ in 0..=40 {
         let next = Item::new().with("p", "counter").with("n", seen + 1);
         let condition = Condition::Equals("n".to_owned(), seen.into());
@@ -53,10 +53,10 @@ async fn increment(table: &Scratch, mut seen: u64) -> u64 {
             Err(error) => panic!("put: {error:?}"),
         }
     }
-    panic!("refused more often than others can have gone through");
+    panic!("more refusals than increments");
 }
 
-/// Four tasks, ten increments each, decided by what a refusal shows.
+/// Four tasks, ten increments each, based on the item that a refusal returns.
 pub(crate) async fn a_counter_loses_no_increment(items: Arc<dyn Items>) {
     let table = Arc::new(Scratch::new(&items, unsorted()).await);
     table

@@ -1,8 +1,8 @@
-//! What operations cost, exactly: requests and capacity units as DynamoDB counts them.
+//! The exact cost of operations: requests and capacity units as DynamoDB counts them.
 //!
-//! The figures are those of DynamoDB's documentation and of measurements in a region; a store
-//! that sends no requests answers the ones that a client of DynamoDB would have made. Sizes keep
-//! clear of the hundred bytes by which emulators disagree about an index entry.
+//! The figures are from DynamoDB's documentation and from measurements in a region. A store that
+//! sends no requests reports those that a DynamoDB client would have sent. Emulators disagree by a
+//! hundred bytes about the size of an index entry; the sizes here do not depend on that.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn sized(bytes: usize) -> Item {
     filled(Item::new().with("p", "a"), bytes)
 }
 
-/// A unit for every KB begun; before and after count, whichever is larger.
+/// A unit per started KB of the larger item, the old or the new one.
 pub(crate) async fn a_put_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for (bytes, units, what) in [
@@ -50,7 +50,7 @@ pub(crate) async fn a_put_costs_the_larger_of_both_items(items: Arc<dyn Items>) 
 
 const ITEM_OF_400_KB: usize = 400 * 1024;
 
-/// And one unit where there is none.
+/// One unit if there is no item.
 pub(crate) async fn a_delete_costs_the_item_it_removes(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(sized(2049)).await;
@@ -60,7 +60,7 @@ pub(crate) async fn a_delete_costs_the_item_it_removes(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Being told no is not free, and no index is charged.
+/// A refused write is not free, but it costs nothing in indexes.
 pub(crate) async fn a_refused_write_costs_the_larger_of_both_items(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, unsorted(), [by_g(Projection::All)]).await;
     table.put(sized(1500).with("g", "x")).await;
@@ -89,7 +89,7 @@ pub(super) fn by_l(projection: Projection) -> IndexSpec {
     IndexSpec::local(index_name("by-l"), key).projecting(projection)
 }
 
-/// An index is charged for the change to what it holds: its projection, not the item.
+/// An index costs units for changes to its projection, not to the item.
 pub(crate) async fn indexes_cost_what_changes_in_them(items: Arc<dyn Items>) {
     let indexes = [by_l(Projection::All), by_g(Projection::KeysOnly)];
     let table = Scratch::indexed(&items, sorted(KeyType::S), indexes).await;
@@ -117,7 +117,7 @@ pub(crate) async fn indexes_cost_what_changes_in_them(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Out of the old place and into the new, each rounded up by itself.
+/// A removal and an insertion, each rounded up separately.
 pub(crate) async fn a_local_index_entry_that_moves_costs_twice(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [by_l(Projection::All)]).await;
     let at = |l: &str, bytes| filled(item("a", "1").with("l", l), bytes);
@@ -127,7 +127,7 @@ pub(crate) async fn a_local_index_entry_that_moves_costs_twice(items: Arc<dyn It
     table.drop().await;
 }
 
-/// A read unit, two halves, for every 4 KB begun.
+/// A read unit, two half units, per started 4 KB.
 pub(crate) async fn gets_cost_each_item_by_itself(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = |id: &str, bytes| filled(Item::new().with("p", id), bytes);
@@ -147,7 +147,7 @@ pub(crate) async fn gets_cost_each_item_by_itself(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// 100 in one, 101 in two.
+/// 100 keys in one request, 101 in two.
 pub(crate) async fn gets_take_a_request_for_every_hundred_keys(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let puts = (0..101u64).map(|n| Write::Put(Item::new().with("p", n.to_string())));
@@ -161,7 +161,7 @@ pub(crate) async fn gets_take_a_request_for_every_hundred_keys(items: Arc<dyn It
     table.drop().await;
 }
 
-/// 25 writes a request; the units of each write by itself.
+/// 25 writes per request; units are counted for each write.
 pub(crate) async fn a_batch_costs_what_its_writes_cost(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [by_g(Projection::KeysOnly)]).await;
     let stored = |n: u32| filled(item("a", n.to_string()), 1500);
@@ -177,7 +177,7 @@ pub(crate) async fn a_batch_costs_what_its_writes_cost(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Sizes are added up before they are rounded; an eventual read is half.
+/// Sizes are added up before rounding; an eventually consistent read costs half.
 pub(crate) async fn a_query_costs_the_sum_of_its_page(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let puts = (1..=10u64).map(|n| Write::Put(filled(item("a", n), 1000)));
@@ -194,14 +194,14 @@ pub(crate) async fn a_query_costs_the_sum_of_its_page(items: Arc<dyn Items>) {
     ] {
         assert_eq!(table.page(query).await.cost, reads(1, halves), "{what}");
     }
-    // What an eventual read sees may lag; what it saw costs half.
+    // An eventually consistent read may miss items; the returned ones cost half.
     let page = table.page(Query::of("a").eventually()).await;
     let seen = (page.items.len() as u64 * 1000).div_ceil(4096).max(1);
     assert_eq!(page.cost, reads(1, seen), "all, eventually");
     table.drop().await;
 }
 
-/// A local index at the price of its freshness, a global one always at half.
+/// The cost of a local index depends on the consistency; a global one always costs half.
 pub(crate) async fn a_query_on_an_index_costs_what_the_index_holds(items: Arc<dyn Items>) {
     let indexes = [by_l(Projection::KeysOnly), by_g(Projection::All)];
     let table = Scratch::indexed(&items, sorted(KeyType::S), indexes).await;
@@ -222,8 +222,8 @@ pub(crate) async fn a_query_on_an_index_costs_what_the_index_holds(items: Arc<dy
     table.drop().await;
 }
 
-/// DynamoDB rounds up once for each place it looks into, and into how many it divides a table it
-/// does not say: so this is the least, and one request.
+/// DynamoDB rounds up once per physical partition, and does not report their number: so this is a
+/// lower bound, in one request.
 pub(crate) async fn a_scan_costs_at_least_what_it_reads(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let puts = (1..=10u64).map(|n| Write::Put(filled(item("a", n), 1000)));

@@ -1,7 +1,7 @@
 //! What DynamoDB charges for finding nothing.
 //!
 //! These are DynamoDB's figures, as documented and as measured in a region. DynamoDB Local
-//! answers others for some of them, so a runner against it leaves this subject out.
+//! reports other figures for some of them, so runs against it skip this subject.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::cost::{by_g, by_l, reads, writes};
 use super::scratch::{Scratch, item, sorted};
 use annals::items::{Items, Key, KeyType, Projection, Query, Write};
 
-/// Alone and among others, as much as a small item.
+/// As much as a small item, alone or among others.
 pub(crate) async fn a_get_of_nothing_costs_a_read(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1")).await;
@@ -25,7 +25,7 @@ pub(crate) async fn a_get_of_nothing_costs_a_read(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Of a table, a local and a global index.
+/// On a table, a local and a global index.
 pub(crate) async fn an_empty_page_costs_a_read(items: Arc<dyn Items>) {
     let indexes = [by_l(Projection::All), by_g(Projection::All)];
     let table = Scratch::indexed(&items, sorted(KeyType::S), indexes).await;
@@ -43,7 +43,7 @@ pub(crate) async fn an_empty_page_costs_a_read(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// As a delete by itself does.
+/// Like a single delete.
 pub(crate) async fn a_batch_delete_of_nothing_costs_a_write(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [by_g(Projection::All)]).await;
     let deletes = ["1", "2"].map(|sort| Write::Delete(Key::new("a").sorted(sort)));

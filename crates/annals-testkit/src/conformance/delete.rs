@@ -1,4 +1,4 @@
-//! Deletes, and the conditions they may have.
+//! Deletes, with and without conditions.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) async fn a_delete_removes_that_item_alone(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// In an empty table, and the second time.
+/// In an empty table, and when it is repeated.
 pub(crate) async fn deleting_nothing_is_fine(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.delete(Key::new("a")).await;
@@ -50,7 +50,7 @@ pub(crate) async fn a_conditional_delete_is_refused_with_what_is_there(items: Ar
     table.drop().await;
 }
 
-/// `Equals` of what is there; `Absent` of what is not.
+/// `Equals` with the stored value; `Absent` without an item.
 pub(crate) async fn a_conditional_delete_goes_through_where_its_condition_holds(
     items: Arc<dyn Items>,
 ) {
@@ -65,7 +65,7 @@ pub(crate) async fn a_conditional_delete_goes_through_where_its_condition_holds(
     table.drop().await;
 }
 
-/// A delete leaves no trace that `Absent` could see.
+/// `Absent` holds for a deleted item.
 pub(crate) async fn a_deleted_item_can_be_created_again(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     for round in 0..3u64 {
@@ -78,7 +78,7 @@ pub(crate) async fn a_deleted_item_can_be_created_again(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// No delete takes a whole partition along.
+/// No delete removes a whole partition.
 pub(crate) async fn a_delete_by_half_a_key_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1")).await;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::scratch::{Scratch, assert_invalid, item, sorted, unsorted};
 use annals::items::{Cost, Got, Item, Items, Key, KeyPart, KeyType, Write};
 
-/// And cost nothing: the store is not asked, so the table may as well be missing.
+/// And cost nothing: no request is sent, so the table may even be missing.
 pub(crate) async fn no_keys_bring_nothing(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let spec = table.spec.clone();
@@ -38,7 +38,7 @@ pub(crate) async fn many_keys_are_answered_in_their_order(items: Arc<dyn Items>)
     let puts = puts.map(|n| Write::Put(stored(n))).collect();
     items.write(&table.spec, puts).await.expect("write");
 
-    // 37 and 200 have no common factor: every number comes up, the first fifty twice.
+    // 37 and 200 have no common factor: every number occurs, the first fifty twice.
     let asked: Vec<u64> = (0..250).map(|i| i * 37 % 200).collect();
     let keys = asked.iter().map(|n| key(*n)).collect();
     let got = items.get(&table.spec, keys).await.expect("get");
@@ -63,7 +63,7 @@ pub(crate) async fn a_get_sees_what_was_just_written(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// A part too few, too many or of another type, also as the last of many.
+/// An attribute is missing, extra or of another type, even in the last of many keys.
 pub(crate) async fn a_key_that_does_not_fit_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let fitting = Key::new("a").sorted(1u64);

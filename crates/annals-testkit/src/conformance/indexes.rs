@@ -1,7 +1,7 @@
-//! Local and global indexes: what they hold, in which order, and how soon.
+//! Local and global indexes: their content, order and consistency.
 //!
-//! A global index follows its table after a moment, so reads of one are repeated until they show
-//! what is waited for. Among equal sort keys a global index has no order, so none is asserted.
+//! A global index lags, so reads of one are repeated until it has caught up. Among equal sort keys
+//! a global index has no order, so none is asserted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn on_global(partition: &str) -> Query {
     Query::of(partition).on("global")
 }
 
-/// The sort keys in the table of what a global index holds, once it holds as many as `want`.
+/// The table sort keys of the items in a global index, once it has as many as `want`.
 async fn settled_sorts(table: &Scratch, query: &Query, want: &[&str]) -> Vec<String> {
     let mut want = want.to_vec();
     want.sort_unstable();
@@ -52,7 +52,7 @@ async fn settled_sorts(table: &Scratch, query: &Query, want: &[&str]) -> Vec<Str
     texts(&items, "s")
 }
 
-/// An item without it, or with half of it, is in the table alone.
+/// An item without it, or with half of it, is only in the table.
 pub(crate) async fn an_index_holds_only_items_that_have_its_key(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let full = |sort| item("a", sort).with("l", 1u64).with("g", "x");
@@ -69,7 +69,7 @@ pub(crate) async fn an_index_holds_only_items_that_have_its_key(items: Arc<dyn I
     table.drop().await;
 }
 
-/// The keys of the index and of the table always; the rest as asked.
+/// The keys of the index and of the table, and the requested attributes.
 pub(crate) async fn projections_carry_what_they_say(items: Arc<dyn Items>) {
     let some = Projection::Include(vec!["one".to_owned()]);
     let keys = item("a", "1")
@@ -100,7 +100,7 @@ pub(crate) async fn projections_carry_what_they_say(items: Arc<dyn Items>) {
     }
 }
 
-/// Into another partition of a global index, and to another place in a local one.
+/// Into another partition of a global index, and to another position in a local one.
 pub(crate) async fn an_item_moves_within_its_indexes(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let at = |l: u64, g: &str| item("a", "1").with("l", l).with("g", g).with("h", l);
@@ -181,7 +181,7 @@ pub(crate) async fn a_global_index_orders_by_its_own_key(items: Arc<dyn Items>) 
     table.drop().await;
 }
 
-/// In no order that could be relied on, each once.
+/// In no guaranteed order, each once.
 pub(crate) async fn a_global_index_without_sort_key_groups_items(items: Arc<dyn Items>) {
     let key = KeySchema::new(KeyAttribute::text("g"));
     let index = IndexSpec::global(index_name("global"), key);
@@ -200,7 +200,7 @@ pub(crate) async fn a_global_index_without_sort_key_groups_items(items: Arc<dyn 
     table.drop().await;
 }
 
-/// Page by page, in both directions, although the cursor's key names several items.
+/// Page by page, in both directions, although several items have the cursor's index key.
 pub(crate) async fn equal_index_keys_are_walked_once_each(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let mut want = BTreeSet::new();
@@ -225,7 +225,7 @@ pub(crate) async fn equal_index_keys_are_walked_once_each(items: Arc<dyn Items>)
     table.drop().await;
 }
 
-/// Nor the other way round: it has attributes that the other does not know, or lacks some.
+/// Nor the reverse: it has unknown attributes, or lacks some.
 pub(crate) async fn a_cursor_of_an_index_does_not_fit_the_table(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), [local(Projection::All)]).await;
     for (sort, l) in [("1", 1u64), ("2", 2)] {
@@ -241,7 +241,7 @@ pub(crate) async fn a_cursor_of_an_index_does_not_fit_the_table(items: Arc<dyn I
     table.drop().await;
 }
 
-/// Of another type, or empty: the table refuses the item though its own key is right.
+/// Of another type, or empty: the table refuses the item even if the table's own key is valid.
 pub(crate) async fn a_wrong_index_key_is_invalid_and_nothing_is_written(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     for (name, value) in [
@@ -261,7 +261,7 @@ pub(crate) async fn a_wrong_index_key_is_invalid_and_nothing_is_written(items: A
     table.drop().await;
 }
 
-/// A caller may know less of a table than there is; the table keeps its rules, and its items.
+/// Even if the caller's spec omits the index, its key is checked, and stored items stay.
 pub(crate) async fn an_index_the_caller_does_not_name_guards_its_key(items: Arc<dyn Items>) {
     let table = both(&items, Projection::All).await;
     let spec = TableSpec::new(table.spec.name().clone(), sorted(KeyType::S)).expect("a table");
@@ -270,7 +270,7 @@ pub(crate) async fn an_index_the_caller_does_not_name_guards_its_key(items: Arc<
     put.expect("put");
     assert_eq!(table.all(on_local("a")).await, vec![kept.clone()]);
 
-    // One index would take the second item, and must not keep what the other refused.
+    // The second item is valid for one index, which must not keep it: the other refuses it.
     let first = item("a", "1").with("l", "text");
     let second = item("a", "1").with("l", 2u64).with("g", 1u64);
     for wrong in [first, second] {
@@ -284,7 +284,7 @@ pub(crate) async fn an_index_the_caller_does_not_name_guards_its_key(items: Arc<
         table.get(Key::new("a").sorted("1")).await,
         Some(kept.clone())
     );
-    // Asked by its place, so that an entry at another does not stand in for it.
+    // Queried by its key, so that an entry under another key is not mistaken for it.
     let there = on_local("a").within(SortRange::Equal(1u64.into()));
     assert_eq!(table.all(there).await, vec![kept]);
     table.drop().await;

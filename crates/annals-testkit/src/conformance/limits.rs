@@ -1,4 +1,4 @@
-//! The limits DynamoDB has, to the byte, on every store.
+//! DynamoDB's limits, to the byte, on every store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use annals::items::{
     Condition, IndexSpec, Item, Items, Key, KeyAttribute, KeyPart, KeySchema, KeyType, Value, Write,
 };
 
-// Written out, so that a wrong constant does not agree with itself.
+// Literals, so that a wrong constant of the library is detected.
 const ITEM_BYTES_MAX: usize = 409_600;
 const PARTITION_BYTES_MAX: usize = 2_048;
 const SORT_BYTES_MAX: usize = 1_024;
 const NESTING_MAX: usize = 32;
 
-/// 409,600 bytes of names and values. By `put` and by `write`; what was there stays.
+/// 409,600 bytes of names and values. By `put` and by `write`; the stored item stays.
 pub(crate) async fn the_largest_item_is_taken_and_one_byte_more_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let largest = filled(Item::new().with("p", "a"), ITEM_BYTES_MAX);
@@ -35,8 +35,8 @@ pub(crate) async fn the_largest_item_is_taken_and_one_byte_more_is_invalid(items
 }
 
 /// Item and entries together have 409,600 bytes. An item without an index's key has no entry
-/// there. Where an index does not carry everything, DynamoDB Local leaves the table's own sort key
-/// out of the entry's size, so that edge is not asked about.
+/// there. If an index does not project everything, DynamoDB Local leaves the table's own sort key
+/// out of the entry's size, so that case is not tested.
 pub(crate) async fn local_indexes_share_the_limit_of_their_item(items: Arc<dyn Items>) {
     for entries in [1, 2] {
         let indexes = (0..entries).map(|n| {
@@ -59,7 +59,7 @@ pub(crate) async fn local_indexes_share_the_limit_of_their_item(items: Arc<dyn I
     }
 }
 
-/// 2,048 bytes of partition and 1,024 of sort key, whatever the verb.
+/// 2,048 bytes of partition key and 1,024 of sort key, for every verb.
 pub(crate) async fn the_longest_keys_are_taken_and_one_byte_more_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let partition = "p".repeat(PARTITION_BYTES_MAX);
@@ -86,7 +86,7 @@ pub(crate) async fn the_longest_keys_are_taken_and_one_byte_more_is_invalid(item
     table.drop().await;
 }
 
-/// Of text and of bytes, either part.
+/// Text and bytes, as partition or sort key.
 pub(crate) async fn empty_keys_are_invalid(items: Arc<dyn Items>) {
     let parts: [(KeyType, KeyPart, KeyPart); 2] = [
         (KeyType::S, "".into(), "x".into()),
@@ -115,12 +115,12 @@ pub(crate) async fn empty_keys_are_invalid(items: Arc<dyn Items>) {
     }
 }
 
-/// A value that is `levels` deep: the attribute's own is the first, the text the last.
+/// A value that is `levels` deep, including the attribute's own level and the text's.
 fn nested(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
     (1..levels).fold("deep".into(), |value, _| wrap(value))
 }
 
-/// In lists and in maps. The innermost value counts as a level, whatever it is.
+/// In lists and in maps. The innermost value counts as a level.
 pub(crate) async fn values_nest_32_levels_and_no_deeper(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let in_list = |value| Value::L(vec![value]);
@@ -140,7 +140,7 @@ pub(crate) async fn values_nest_32_levels_and_no_deeper(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// At any depth; a set of nothing is no attribute, and no attribute of a map goes without a name.
+/// At any depth: sets must have a member, and attributes of maps a name.
 pub(crate) async fn empty_sets_and_names_are_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let empty = || Value::Ss(BTreeSet::new());

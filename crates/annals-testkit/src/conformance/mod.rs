@@ -1,10 +1,10 @@
-//! What every store of items must do, as checks that run against any [`Items`].
+//! The conformance suite for stores: checks that run against any [`Items`].
 //!
-//! Promises: each check makes tables of its own, under names nobody else has, and drops them at
-//! its end; a failure panics and says which check it was. Asserts only what DynamoDB does, so
-//! that a store that passes can stand in for it.
-//! Trusts: that the store may create tables.
-//! Never: measures time, or asserts where DynamoDB leaves a choice. The comments say where.
+//! Guarantees: each check creates its own tables, under unique names, and drops them; a failure is
+//! a panic that names the check. Asserts only what DynamoDB does, so that a store that passes can
+//! replace it.
+//! Relies on: the store may create tables.
+//! Never: measures time, or asserts what DynamoDB leaves open. Comments mention these cases.
 //!
 //! ```
 //! use annals_testkit::conformance;
@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! A runner that wants a line for each check walks [`CHECKS`] itself.
+//! To print a line for each check, iterate over [`CHECKS`].
 #![allow(
     clippy::indexing_slicing,
     reason = "a test suite: a panic is how a check fails"
@@ -51,20 +51,20 @@ use futures::future::BoxFuture;
 use annals::items::Items;
 use annals::store::Store;
 
-/// One thing a store must do, by name.
+/// One requirement for stores, by name.
 ///
 /// See [`Check::outcome`] for an example.
 #[derive(Clone, Copy)]
 pub struct Check {
-    /// What it is about: the module it lives in.
+    /// Its subject: the name of its module.
     pub subject: &'static str,
-    /// The sentence that must be true, with underscores.
+    /// The requirement as a sentence, with underscores.
     pub name: &'static str,
     act: fn(Arc<dyn Items>) -> BoxFuture<'static, ()>,
 }
 
 impl Check {
-    /// Runs this check; answers what went wrong, if anything.
+    /// Runs this check.
     ///
     /// ```
     /// use annals_testkit::conformance::CHECKS;
@@ -81,9 +81,9 @@ impl Check {
     /// ```
     ///
     /// # Errors
-    /// The message of the panic the check ended with.
+    /// The name of the check and the message of its panic, if it fails.
     pub async fn outcome(&self, items: Arc<dyn Items>) -> Result<(), String> {
-        // As everybody uses it: through the handle, which adds context to errors.
+        // Through the handle, which adds context to errors.
         let items = Store::from_items(items).items().clone();
         let ended = AssertUnwindSafe((self.act)(items)).catch_unwind().await;
         ended.map_err(|panic| format!("{self}: {}", message_of(&*panic)))
@@ -111,12 +111,12 @@ pub(crate) fn message_of(panic: &(dyn Any + Send)) -> &str {
 /// Runs every check, one after another.
 ///
 /// # Panics
-/// Where one or more fail, when all have run: with a line for each that failed.
+/// If any check fails, after all have run, with a line for each failure.
 pub async fn run(items: Arc<dyn Items>) {
     run_where(items, |_| true).await;
 }
 
-/// Runs the checks that are wanted, one after another.
+/// Runs the checks that match, one after another.
 ///
 /// ```
 /// use annals_testkit::conformance;
@@ -131,7 +131,7 @@ pub async fn run(items: Arc<dyn Items>) {
 /// ```
 ///
 /// # Panics
-/// Where one or more fail, when all have run: with a line for each that failed.
+/// If any check fails, after all have run, with a line for each failure.
 pub async fn run_where(items: Arc<dyn Items>, is_wanted: impl Fn(&Check) -> bool) {
     let mut failures = Vec::new();
     for check in CHECKS.iter().filter(|check| is_wanted(check)) {
@@ -157,7 +157,7 @@ macro_rules! checks {
     };
 }
 
-/// Every check, in the order in which [`run`] runs them.
+/// Every check, in the order of [`run`].
 pub const CHECKS: &[Check] = checks! {
     tables {
         a_table_is_described_as_it_was_created,

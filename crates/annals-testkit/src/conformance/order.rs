@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::scratch::{Scratch, column, item, sorted};
 use annals::items::{Items, KeyType, Number, Query, Value, Write};
 
-/// Writes the keys in another order than they are given, and expects them as given.
+/// Writes the keys in another order, and expects to read them in the given one.
 async fn assert_order(items: Arc<dyn Items>, key_type: KeyType, ascending: Vec<Value>) {
     let table = Scratch::new(&items, sorted(key_type)).await;
     let mut shuffled = ascending.clone();
@@ -26,7 +26,7 @@ async fn assert_order(items: Arc<dyn Items>, key_type: KeyType, ascending: Vec<V
     table.drop().await;
 }
 
-/// Negative, fractions, tiny, huge, and digits that text would order otherwise.
+/// Negative, fractions, tiny, huge, and numbers that sort differently as text.
 pub(crate) async fn number_keys_order_by_value(items: Arc<dyn Items>) {
     let ascending = [
         "-9e125",
@@ -59,7 +59,7 @@ pub(crate) async fn number_keys_order_by_value(items: Arc<dyn Items>) {
     assert_order(items, KeyType::N, numbers.to_vec()).await;
 }
 
-/// The last two are the other way round in UTF-16, where the last is a surrogate pair.
+/// The last two are in reverse order in UTF-16, where the last is a surrogate pair.
 pub(crate) async fn text_keys_order_by_their_utf8_bytes(items: Arc<dyn Items>) {
     let ascending = [
         " ", "0", "10", "2", "A", "Z", "Za", "a", "aa", "ab", "b", "~", "é", "日本", "\u{e000}",
@@ -69,7 +69,7 @@ pub(crate) async fn text_keys_order_by_their_utf8_bytes(items: Arc<dyn Items>) {
     assert_order(items, KeyType::S, texts.to_vec()).await;
 }
 
-/// 0x80 comes after 0x7f, and a prefix before what it begins.
+/// 0x80 comes after 0x7f, and a prefix before longer keys.
 pub(crate) async fn byte_keys_order_unsigned(items: Arc<dyn Items>) {
     let ascending: [&'static [u8]; 8] = [
         &[0],

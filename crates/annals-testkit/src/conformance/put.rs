@@ -1,4 +1,4 @@
-//! Puts, and the conditions they may have.
+//! Puts, with and without conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn equals(name: &str, value: impl Into<Value>) -> Condition {
     Condition::Equals(name.to_owned(), value.into())
 }
 
-/// What the new item lacks is gone.
+/// Attributes that the new item lacks are gone.
 pub(crate) async fn a_put_replaces_the_whole_item(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1").with("old", 1u64)).await;
@@ -23,7 +23,7 @@ pub(crate) async fn a_put_replaces_the_whole_item(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// The first put creates, the second is refused and shown exactly what is there.
+/// The first put creates the item; the second is refused and gets exactly that item.
 pub(crate) async fn absent_lets_one_put_through_and_shows_its_item_to_the_next(
     items: Arc<dyn Items>,
 ) {
@@ -38,7 +38,7 @@ pub(crate) async fn absent_lets_one_put_through_and_shows_its_item_to_the_next(
     table.drop().await;
 }
 
-/// Neighbours in the partition, or with the same sort key elsewhere, do not count.
+/// Items that have only the partition key or only the sort key in common do not count.
 pub(crate) async fn absent_looks_at_the_whole_key(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for (partition, sort) in [("a", 1u64), ("a", 2), ("b", 1)] {
@@ -49,7 +49,7 @@ pub(crate) async fn absent_looks_at_the_whole_key(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Another value, another type and a missing attribute all refuse, with the item.
+/// Another value, another type or no attribute: refused, with the stored item.
 pub(crate) async fn equals_holds_for_the_same_value_only(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a").with("revision", 7u64);
@@ -70,7 +70,7 @@ pub(crate) async fn equals_holds_for_the_same_value_only(items: Arc<dyn Items>) 
     table.drop().await;
 }
 
-/// Nested values and sets are compared whole.
+/// Nested values and sets are compared completely.
 pub(crate) async fn equals_compares_values_of_every_type(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let nested = Value::M(BTreeMap::from([(
@@ -103,7 +103,7 @@ pub(crate) async fn equals_compares_values_of_every_type(items: Arc<dyn Items>) 
     table.drop().await;
 }
 
-/// There is no item to show then.
+/// There is no item to return.
 pub(crate) async fn equals_is_refused_where_nothing_is_there(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let new = Item::new().with("p", "a").with("revision", 1u64);
@@ -114,7 +114,7 @@ pub(crate) async fn equals_is_refused_where_nothing_is_there(items: Arc<dyn Item
     table.drop().await;
 }
 
-/// Neither the item that is there nor another.
+/// Neither the stored item nor another.
 pub(crate) async fn a_refused_put_changes_nothing(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let texts: BTreeSet<String> = ["x".to_owned(), "y".to_owned()].into();
@@ -131,7 +131,7 @@ pub(crate) async fn a_refused_put_changes_nothing(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Whoever uses `?` learns to reload and decide again.
+/// With `?` a caller gets `Conflict`: reload and decide again.
 pub(crate) async fn a_refusal_is_a_conflict(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let one = Item::new().with("p", "a");
@@ -142,7 +142,7 @@ pub(crate) async fn a_refusal_is_a_conflict(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Either part of it.
+/// Without the partition key or without the sort key.
 pub(crate) async fn an_item_without_its_key_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     for half in [
@@ -168,7 +168,7 @@ pub(crate) async fn a_key_attribute_of_another_type_is_invalid(items: Arc<dyn It
     table.drop().await;
 }
 
-/// An empty set, for one: DynamoDB refuses the call, not the write.
+/// Such as an empty set: the request is invalid, so the condition is not evaluated.
 pub(crate) async fn a_condition_on_what_no_attribute_can_be_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a");

@@ -1,4 +1,4 @@
-//! Queries: ranges, directions, limits and the pages they come in.
+//! Queries: ranges, directions, limits and pages.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ async fn filled_table(items: &Arc<dyn Items>, key_type: KeyType, sorts: &[KeyPar
     table
 }
 
-/// Whether a range brings these sort keys, in both directions and at any freshness.
+/// Asserts that a range returns these sort keys, in both directions.
 async fn assert_range(table: &Scratch, range: SortRange, want: &[KeyPart]) {
     let query = Query::of("a").within(range.clone());
     let mut want: Vec<Value> = want.iter().cloned().map(Value::from).collect();
@@ -50,7 +50,7 @@ async fn assert_ranges(table: &Scratch, sorts: &[KeyPart]) {
     assert_range(table, SortRange::Between(a.clone(), c.clone()), &sorts[..3]).await;
 }
 
-/// Neighbours whose partition begins or ends alike are not in it.
+/// Without partitions whose keys are similar.
 pub(crate) async fn a_partition_is_seen_whole_and_alone(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     for partition in ["a", "ab", "b", "A", "a "] {
@@ -60,7 +60,7 @@ pub(crate) async fn a_partition_is_seen_whole_and_alone(items: Arc<dyn Items>) {
     }
     for partition in ["a", "ab", "b", "A", "a "] {
         for query in [Query::of(partition), Query::of(partition).eventually()] {
-            // An eventual read may lag on DynamoDB, but it never shows a neighbour.
+            // An eventually consistent read may lag, but never returns items of another partition.
             let is_strong = query.consistency == Consistency::Strong;
             let seen = table.all(query).await;
             assert!(texts(&seen, "p").iter().all(|p| p == partition), "{seen:?}");
@@ -72,7 +72,7 @@ pub(crate) async fn a_partition_is_seen_whole_and_alone(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// It has no items; the store may take a page or two to say so.
+/// There may be empty pages.
 pub(crate) async fn an_empty_partition_is_empty(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     table.put(item("a", "1")).await;
@@ -84,7 +84,7 @@ pub(crate) async fn an_empty_partition_is_empty(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Every comparison, and the beginnings of texts.
+/// Every comparison, and prefixes.
 pub(crate) async fn text_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     let sorts = ["a", "ab", "abc", "b", "é"].map(KeyPart::from);
     let table = filled_table(&items, KeyType::S, &sorts).await;
@@ -95,12 +95,12 @@ pub(crate) async fn text_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     assert_range(&table, begins("abc"), &sorts[2..3]).await;
     assert_range(&table, begins("abcd"), &[]).await;
     assert_range(&table, begins("é"), &sorts[4..]).await;
-    // Bounds need not be there.
+    // Bounds need not exist.
     assert_range(&table, SortRange::Above("aa".into()), &sorts[1..]).await;
     table.drop().await;
 }
 
-/// By value: 10 is above 9.
+/// By value: 10 is greater than 9.
 pub(crate) async fn number_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     let number = |text: &str| KeyPart::N(text.parse::<Number>().expect("a number"));
     let sorts = ["-10", "-9.5", "0", "9", "10"].map(number);
@@ -111,7 +111,7 @@ pub(crate) async fn number_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Every comparison, and the beginnings of byte strings, also past 0xff.
+/// Every comparison, and prefixes, even those that end with 0xff.
 pub(crate) async fn byte_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     let bytes = |b: &'static [u8]| KeyPart::B(Bytes::from_static(b));
     let sorts = [
@@ -130,8 +130,8 @@ pub(crate) async fn byte_ranges_bring_what_they_say(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// One item or none. Whether its page has a cursor is left open: DynamoDB gives one where the
-/// page was limited, and emulators differ in what comes after it.
+/// One item or none. Whether its page has a cursor is not checked: DynamoDB returns one if the page
+/// was limited, and emulators differ in what follows it.
 pub(crate) async fn a_table_without_sort_key_is_queried_by_its_partition(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let stored = Item::new().with("p", "a").with("v", 1u64);
@@ -147,7 +147,7 @@ pub(crate) async fn a_table_without_sort_key_is_queried_by_its_partition(items: 
 async fn walk(table: &Scratch, query: Query, limit: u32) -> Vec<Item> {
     let mut seen = Vec::new();
     let mut next = Some(query.limit(limit));
-    // The walk ends: every page but the last few brings items.
+    // This ends: every page except the last few has items.
     for _ in 0..100 {
         let Some(query) = next.take() else {
             return seen;
@@ -160,7 +160,7 @@ async fn walk(table: &Scratch, query: Query, limit: u32) -> Vec<Item> {
     panic!("a hundred pages and no end: {seen:?}");
 }
 
-/// By pages of 1, 3, 7, 10 and 11 of ten items. After the exact last item there may or may not
+/// With pages of 1, 3, 7, 10 and 11 of ten items. After the exact last item there may or may not
 /// be one more page, which is then empty.
 pub(crate) async fn cursors_walk_everything_once_in_both_directions(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=10u64).map(KeyPart::from).collect();
@@ -176,7 +176,7 @@ pub(crate) async fn cursors_walk_everything_once_in_both_directions(items: Arc<d
     table.drop().await;
 }
 
-/// A cursor keeps to the range it came from.
+/// A cursor stays within its range.
 pub(crate) async fn cursors_walk_a_range_once(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=10u64).map(KeyPart::from).collect();
     let table = filled_table(&items, KeyType::N, &sorts).await;
@@ -194,8 +194,8 @@ pub(crate) async fn cursors_walk_a_range_once(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Four items of 390 KB do not fit one page. DynamoDB's own emulator lets the last item of a page
-/// go past the megabyte, others stop before it, so the last one does not count.
+/// Four items of 390 KB do not fit into one page. DynamoDB's own emulator ends a page after the
+/// item that exceeds 1 MB, others before it, so the last item does not count.
 pub(crate) async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for n in 1..=4u64 {
@@ -222,7 +222,7 @@ pub(crate) async fn partitions_larger_than_a_page_come_in_pages(items: Arc<dyn I
     table.drop().await;
 }
 
-/// It is a place, not an item.
+/// It is a position, not an item.
 pub(crate) async fn a_cursor_outlives_its_item(items: Arc<dyn Items>) {
     let sorts: Vec<KeyPart> = (1..=5u64).map(KeyPart::from).collect();
     let table = filled_table(&items, KeyType::N, &sorts).await;
@@ -236,7 +236,7 @@ pub(crate) async fn a_cursor_outlives_its_item(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Unless asked otherwise.
+/// By default.
 pub(crate) async fn a_query_sees_what_was_just_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     for n in 1..=10u64 {
@@ -249,8 +249,7 @@ pub(crate) async fn a_query_sees_what_was_just_written(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// A limit of nothing, a range that ends before it begins, parts of another type, an index that
-/// is not there.
+/// A limit of zero, a reversed range, keys of another type, an unknown index.
 pub(crate) async fn what_cannot_be_asked_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let of = |range| Query::of("a").within(range);
@@ -270,7 +269,7 @@ pub(crate) async fn what_cannot_be_asked_is_invalid(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Whichever range.
+/// Any range.
 pub(crate) async fn a_range_without_sort_key_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for range in [

@@ -9,7 +9,7 @@ use super::scratch::{
 };
 use annals::items::{Items, KeyType, Scan, Segment, Write};
 
-/// 60 items in 20 partitions, each with a name of its own in `id`.
+/// 60 items in 20 partitions, each with a unique `id`.
 async fn scattered(items: &Arc<dyn Items>) -> (Scratch, BTreeSet<String>) {
     let table = Scratch::new(items, sorted(KeyType::N)).await;
     let puts = (0..60u64).map(|n| {
@@ -32,7 +32,7 @@ pub(crate) async fn an_empty_table_has_nothing_to_scan(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Every item is in exactly one of 1, 4 and 7; how many each has is the store's affair.
+/// Every item is in exactly one of 1, 4 or 7 segments, which may differ in size.
 pub(crate) async fn segments_divide_the_table(items: Arc<dyn Items>) {
     let (table, want) = scattered(&items).await;
     for of in [1, 4, 7] {
@@ -63,7 +63,7 @@ pub(crate) async fn limited_pages_bring_everything_once(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Four items of 390 KB do not fit one page.
+/// Four items of 390 KB do not fit into one page.
 pub(crate) async fn tables_larger_than_a_page_come_in_pages(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let partitions = ["a", "b", "c", "d"];
@@ -85,7 +85,7 @@ pub(crate) async fn tables_larger_than_a_page_come_in_pages(items: Arc<dyn Items
     table.drop().await;
 }
 
-/// A segment that is not there, no segments at all, a limit of nothing.
+/// A segment out of range, zero segments, a limit of zero.
 pub(crate) async fn what_cannot_be_scanned_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     for scan in [

@@ -1,4 +1,4 @@
-//! A table of a check's own, and short ways to use it.
+//! A check's own table, with shorthands to use it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,10 +17,10 @@ use annals::items::{
 use annals::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 
 /// How often a read of a global index is repeated until it has caught up, and the pause between.
-/// A store that is up to date at once never waits.
+/// A store without lag never waits.
 const TRIES_MAX: usize = 250;
 const PAUSE: Duration = Duration::from_millis(20);
-/// No check reads as many pages as this; a store whose cursors run in circles does.
+/// More pages than any check reads; a store whose cursors loop reaches this.
 const PAGES_MAX: usize = 200;
 
 /// A name that no other check, run or process uses.
@@ -133,12 +133,12 @@ impl Scratch {
         page.expect("query")
     }
 
-    /// Everything a query brings, over all pages.
+    /// All items of a query, from all pages.
     pub(super) async fn all(&self, query: Query) -> Vec<Item> {
         collect(query_pages(self.items.clone(), self.spec.clone(), query)).await
     }
 
-    /// Everything a scan brings, over all pages.
+    /// All items of a scan, from all pages.
     pub(super) async fn scanned(&self, scan: Scan) -> Vec<Item> {
         collect(scan_pages(self.items.clone(), self.spec.clone(), scan)).await
     }
@@ -148,7 +148,7 @@ impl Scratch {
         self.scanned(Scan::whole()).await
     }
 
-    /// The items a global index holds once it has caught up with what `is_settled` waits for.
+    /// The items in a global index, once `is_settled` accepts them or the attempts run out.
     pub(super) async fn settled(
         &self,
         query: &Query,
@@ -195,7 +195,7 @@ pub(super) fn texts(items: &[Item], name: &str) -> Vec<String> {
         .unwrap_or_else(|| panic!("`{name}` is text: {items:?}"))
 }
 
-/// Whether every item comes once.
+/// Asserts that every item was read once.
 #[track_caller]
 pub(super) fn assert_once_each(seen: &[String], want: &BTreeSet<String>) {
     let different: BTreeSet<String> = seen.iter().cloned().collect();
@@ -203,36 +203,36 @@ pub(super) fn assert_once_each(seen: &[String], want: &BTreeSet<String>) {
     assert_eq!(seen.len(), want.len(), "nothing is seen twice: {seen:?}");
 }
 
-/// Whether a page is no larger than pages are: its last item may go past the limit, none after.
+/// Asserts that a page is within the size limit, which only its last item may exceed.
 #[track_caller]
 pub(super) fn assert_page_size(items: &[Item]) {
     let (_, others) = items.split_last().unzip();
     let bytes: usize = others.unwrap_or_default().iter().map(item_size).sum();
     assert!(
         bytes <= PAGE_BYTES_MAX,
-        "a page went on after {bytes} bytes"
+        "a page continued after {bytes} bytes"
     );
 }
 
-/// Whether a call was refused as wrong; answers the error.
+/// Asserts that a call failed with `Invalid`; returns the error.
 #[track_caller]
 pub(super) fn assert_invalid<T: fmt::Debug, E: Into<Error>>(
     result: Result<T, E>,
     what: &str,
 ) -> Error {
     let error: Error = match result {
-        Ok(answer) => panic!("{what}: must be refused as invalid, was answered {answer:?}"),
+        Ok(answer) => panic!("{what}: must be refused as invalid, but returned {answer:?}"),
         Err(error) => error.into(),
     };
     assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error:?}");
     error
 }
 
-/// Whether a condition did not hold; answers the item that is there and what finding out cost.
+/// Asserts that a condition was refused; returns the stored item and the cost.
 #[track_caller]
 pub(super) fn assert_refused(result: Result<Cost, WriteError>, what: &str) -> (Option<Item>, Cost) {
     match result {
         Err(WriteError::Refused { existing, cost }) => (existing.map(|item| *item), cost),
-        other => panic!("{what}: the condition does not hold, yet it ended in {other:?}"),
+        other => panic!("{what}: the condition does not hold, but the call returned {other:?}"),
     }
 }

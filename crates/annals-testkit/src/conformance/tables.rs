@@ -1,4 +1,4 @@
-//! Creating, describing and dropping tables, and using them when they are not there.
+//! Creating, describing and dropping tables, and calls to missing ones.
 
 use std::sync::Arc;
 
@@ -32,20 +32,20 @@ fn wide_indexes() -> Vec<IndexSpec> {
 async fn assert_described(items: &Arc<dyn Items>, spec: &TableSpec) {
     let found = items.describe_table(spec.name()).await;
     let found = found.expect("describe_table").expect("a table");
-    // Indexes and projected names come back in any order, so equality would ask too much.
+    // Indexes and projected names are in any order, so equality would be too strict.
     assert_eq!(found.name(), spec.name());
     assert_eq!(spec.differences(&found), Vec::<String>::new());
     assert_eq!(found.differences(spec), Vec::<String>::new());
 }
 
-/// The key, the indexes of either scope and all projections come back.
+/// The key, the indexes of both scopes and all projections.
 pub(crate) async fn a_table_is_described_as_it_was_created(items: Arc<dyn Items>) {
     let table = Scratch::indexed(&items, sorted(KeyType::S), wide_indexes()).await;
     assert_described(&items, &table.spec).await;
     table.drop().await;
 }
 
-/// Also where there is no sort attribute, and capacity is reserved.
+/// Without a sort key, and with provisioned capacity.
 pub(crate) async fn a_table_of_one_key_attribute_is_described_as_it_was_created(
     items: Arc<dyn Items>,
 ) {
@@ -60,7 +60,7 @@ pub(crate) async fn a_table_of_one_key_attribute_is_described_as_it_was_created(
     assert!(items.drop_table(spec.name()).await.expect("drop_table"));
 }
 
-/// Absence is no error.
+/// A missing table is not an error.
 pub(crate) async fn a_name_without_a_table_is_described_as_none(items: Arc<dyn Items>) {
     let found = items.describe_table(&unused_name()).await;
     assert_eq!(found.expect("describe_table"), None);
@@ -80,7 +80,7 @@ pub(crate) async fn creating_a_table_twice_is_a_conflict_and_keeps_its_items(
     table.drop().await;
 }
 
-/// `true` where there was one, `false` the next time, never an error.
+/// `true` if there was one, `false` the next time, never an error.
 pub(crate) async fn dropping_answers_whether_there_was_a_table(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let name = table.spec.name().clone();
@@ -90,7 +90,7 @@ pub(crate) async fn dropping_answers_whether_there_was_a_table(items: Arc<dyn It
     assert_eq!(found, None);
 }
 
-/// A table takes its items along when it is dropped.
+/// Dropping a table deletes its items.
 pub(crate) async fn a_table_made_again_is_empty(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(Item::new().with("p", "gone")).await;
@@ -103,7 +103,7 @@ pub(crate) async fn a_table_made_again_is_empty(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// All six verbs, with the name in what the error says, and what was asked.
+/// All six verbs. The error names the table and the request.
 pub(crate) async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items: Arc<dyn Items>) {
     let spec = TableSpec::new(unused_name(), sorted(KeyType::S)).expect("a table");
     let key = || Key::new("a").sorted("b");
@@ -135,7 +135,7 @@ pub(crate) async fn every_verb_on_a_missing_table_is_invalid_and_names_it(items:
     }
 }
 
-/// The table decides what type its key has, not the caller.
+/// The table determines the type of its key, not the caller.
 pub(crate) async fn a_spec_of_another_key_type_is_invalid(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let other = TableSpec::new(table.spec.name().clone(), sorted(KeyType::N)).expect("a table");

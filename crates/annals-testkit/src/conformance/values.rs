@@ -46,7 +46,7 @@ fn every_type() -> Item {
         .with("select", "a word of the query language")
 }
 
-/// All ten, nested, with names and texts that are hard to carry; by get, query and scan.
+/// All ten, nested, with unusual names and texts; by get, query and scan.
 pub(crate) async fn every_type_reads_back_as_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let written = every_type().with("p", "a");
@@ -58,7 +58,7 @@ pub(crate) async fn every_type_reads_back_as_written(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Where they are no key.
+/// If they are not keys.
 pub(crate) async fn empty_text_and_bytes_are_values(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let inside = Value::L(vec!["".into(), Value::B(Bytes::new())]);
@@ -72,7 +72,7 @@ pub(crate) async fn empty_text_and_bytes_are_values(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Up to 38 digits, tiny and huge, whatever text they came from.
+/// Up to 38 digits, tiny and huge, in any notation.
 pub(crate) async fn numbers_are_exact_and_equal_numbers_are_one(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     let numbers = [
@@ -103,7 +103,7 @@ pub(crate) async fn numbers_are_exact_and_equal_numbers_are_one(items: Arc<dyn I
     table.drop().await;
 }
 
-/// 2^53 and 2^53 + 1 are one double and two numbers, as values and as keys.
+/// 2^53 and 2^53 + 1 are the same double but different numbers, as values and as keys.
 pub(crate) async fn numbers_beyond_doubles_are_told_apart(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::N)).await;
     let close = [(1u64 << 53), (1 << 53) + 1, u64::MAX - 1, u64::MAX];
@@ -117,7 +117,7 @@ pub(crate) async fn numbers_beyond_doubles_are_told_apart(items: Arc<dyn Items>)
     table.drop().await;
 }
 
-/// As partition and as sort key; a number in whatever notation.
+/// As partition and as sort key; a number in any notation.
 pub(crate) async fn keys_of_every_type_name_items(items: Arc<dyn Items>) {
     let bytes = |b: &'static [u8]| KeyPart::B(Bytes::from_static(b));
     let cases: [(KeyType, KeyPart, KeyPart, KeyPart); 3] = [

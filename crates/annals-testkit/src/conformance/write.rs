@@ -29,7 +29,7 @@ pub(crate) async fn nothing_to_write_is_fine(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Over what was there, unconditionally.
+/// It overwrites unconditionally.
 pub(crate) async fn one_write_is_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     table.put(numbered(0).with("old", 1u64)).await;
@@ -38,7 +38,7 @@ pub(crate) async fn one_write_is_written(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// 60 are more than two requests.
+/// 60 writes take more than two requests.
 pub(crate) async fn many_writes_are_all_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     items.write(&table.spec, puts(60)).await.expect("write");
@@ -47,7 +47,7 @@ pub(crate) async fn many_writes_are_all_written(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// Deletes of what is there and of what is not, puts over and beside.
+/// Deletes of existing and missing items, puts of existing and new ones.
 pub(crate) async fn puts_and_deletes_mix(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, unsorted()).await;
     items.write(&table.spec, puts(40)).await.expect("write");
@@ -65,7 +65,7 @@ pub(crate) async fn puts_and_deletes_mix(items: Arc<dyn Items>) {
     table.drop().await;
 }
 
-/// There is no order within a batch that could decide.
+/// A batch has no order that could decide.
 pub(crate) async fn one_key_twice_is_invalid_and_nothing_is_written(items: Arc<dyn Items>) {
     let table = Scratch::new(&items, sorted(KeyType::S)).await;
     let key = || Key::new("a").sorted("1");
@@ -88,7 +88,7 @@ pub(crate) async fn one_key_twice_is_invalid_and_nothing_is_written(items: Arc<d
     table.drop().await;
 }
 
-/// Wherever it stands, also beyond the first request.
+/// At any position, even after the first request.
 pub(crate) async fn an_invalid_item_among_valid_ones_keeps_all_from_being_written(
     items: Arc<dyn Items>,
 ) {

@@ -1,12 +1,11 @@
-//! Any store, failing by seed or by script: what a network, a neighbour or a power cut does, on
-//! purpose.
+//! Injects faults into any store, by seed or by script: failed requests, lost responses,
+//! throttling, crashes.
 //!
-//! Promises: the same seed and the same schedule of tasks bring the same faults; with
-//! [`Faults::none`] nothing is to be noticed. Every fault that is drawn is one that callers must
-//! expect of [`Items`] anyway, and is answered as `Unavailable`; what a script says is answered as
-//! it says.
-//! Trusts: that calls come from one thread where the same end is wanted twice.
-//! Never: waits for time to pass. A delay gives way to other tasks.
+//! Guarantees: the same seed and the same schedule of tasks give the same faults; [`Faults::none`]
+//! changes nothing. Random faults are `Unavailable`, as callers of [`Items`] must expect anyway;
+//! scripted ones have the kind that the script sets.
+//! Relies on: all calls come from one thread, if a run must be reproducible.
+//! Never: waits for time to pass. A delay yields to other tasks.
 
 mod plan;
 mod script;
@@ -26,7 +25,7 @@ use script::Script;
 
 pub use plan::Faults;
 
-/// Any store, failing by seed.
+/// Any store, with faults from a seed or a script.
 ///
 /// ```
 /// use annals_testkit::faulty::{Faults, Faulty};
@@ -45,19 +44,19 @@ pub use plan::Faults;
 /// let items = Faulty::new(memory.clone(), Random::seeded(7), always);
 /// let put = items.put(&table, Item::new().with("id", "a"), Condition::Absent).await;
 /// assert_eq!(annals::Error::from(put.unwrap_err()).kind(), ErrorKind::Unavailable);
-/// // The caller cannot know, but the item is there.
+/// // The caller cannot know it, but the item is stored.
 /// assert!(memory.get(&table, vec![Key::new("a")]).await?.items[0].is_some());
 /// # Ok(())
 /// # }
 /// ```
 pub type Faulty = Hooked<FaultHook>;
 
-/// What befalls the calls of a [`Faulty`] store.
+/// Injects the faults of a [`Faulty`] store.
 #[derive(Debug)]
 pub struct FaultHook {
     random: Random,
     faults: Faults,
-    /// Counts lives and deaths: even while alive, odd while crashed.
+    /// Counts crashes and revivals: even while it is up, odd while it is crashed.
     life: AtomicU64,
     is_frozen: watch::Sender<bool>,
     script: Script,
@@ -78,17 +77,17 @@ impl Faulty {
 }
 
 impl FaultHook {
-    /// Crashes now: calls under way lose their answers, later ones fail, until [`revive`].
+    /// Crashes now: calls in flight lose their answers, later ones fail, until [`revive`].
     ///
     /// [`revive`]: Self::revive
     pub fn crash(&self) {
         self.life.fetch_or(1, Ordering::SeqCst);
     }
 
-    /// Comes back from a crash, with everything that was written before it.
+    /// Recovers from a crash, with everything that was written before it.
     pub fn revive(&self) {
         let up = |life: u64| (life % 2 == 1).then_some(life + 1);
-        // An error means that it was alive.
+        // An error means that it was not crashed.
         let _ = self
             .life
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, up);
@@ -99,18 +98,18 @@ impl FaultHook {
         self.life.load(Ordering::SeqCst) % 2 == 1
     }
 
-    /// From now on calls on items wait, each before or after what it asks for has happened as
-    /// the seed decides, until [`thaw`](Self::thaw).
+    /// From now on calls on items wait until [`thaw`](Self::thaw), each before or after it takes
+    /// effect, by seed.
     pub fn freeze(&self) {
         self.is_frozen.send_replace(true);
     }
 
-    /// Lets the calls that wait go on.
+    /// Lets waiting calls continue.
     pub fn thaw(&self) {
         self.is_frozen.send_replace(false);
     }
 
-    /// The present life.
+    /// The current life; an error while it is crashed.
     fn alive(&self) -> Result<u64> {
         let life = self.life.load(Ordering::SeqCst);
         if life % 2 == 1 {
@@ -119,7 +118,7 @@ impl FaultHook {
         Ok(life)
     }
 
-    /// Whether it is still the life in which a call began: one from before a crash is gone.
+    /// An error if it has crashed since the call began, even if it was revived.
     fn still(&self, life: u64) -> Result<()> {
         if self.life.load(Ordering::SeqCst) != life {
             return Err(crashed());
@@ -127,7 +126,7 @@ impl FaultHook {
         Ok(())
     }
 
-    /// The delays and waits of one side of a call.
+    /// Delays and waits before or after a call.
     async fn dawdle(&self, plan: &Plan, side: Side) {
         if plan.yields_at == side {
             for _ in 0..plan.yields {
@@ -136,12 +135,12 @@ impl FaultHook {
         }
         if plan.freezes_at == Some(side) && *self.is_frozen.borrow() {
             let mut is_frozen = self.is_frozen.subscribe();
-            // An error would mean that the sender is gone, which is `self`.
+            // Cannot fail: `self` owns the sender.
             let _ = is_frozen.wait_for(|is_frozen| !is_frozen).await;
         }
     }
 
-    /// Begins a call: what befalls it, and in which life.
+    /// Begins a call; returns its faults and the current life.
     async fn before(&self, verb: Verb) -> Result<(Plan, u64)> {
         let life = self.alive()?;
         let mut plan = match verb {
@@ -166,7 +165,7 @@ impl FaultHook {
         }
     }
 
-    /// Ends a call whose inner one has ended.
+    /// Ends a call after the inner store has responded.
     async fn after(&self, verb: Verb, plan: Plan, life: u64) -> Result<()> {
         if plan.fault == Some(Fault::Crash(Side::After)) {
             self.still(life)?;
@@ -208,7 +207,7 @@ impl Hook for FaultHook {
         let verb = call.verb();
         let (plan, life) = self.before(verb).await?;
         let left = match &mut call {
-            // A batch that the store refuses must be refused whole, so it is not divided.
+            // An invalid batch must be refused completely, so it is not divided.
             Call::Write(table, writes)
                 if plan.is_unprocessed
                     && !writes.is_empty()

@@ -1,8 +1,8 @@
-//! What befalls one call, drawn from the seed before the call begins.
+//! The faults of one call, drawn from the seed before the call begins.
 
 use annals::{ErrorKind, Random};
 
-/// How often things go wrong, each in thousandths of the calls.
+/// The rate of each fault, in thousandths of the calls.
 ///
 /// ```
 /// use annals_testkit::faulty::Faults;
@@ -12,22 +12,22 @@ use annals::{ErrorKind, Random};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// The call fails before anything happened.
+    /// The call fails without an effect.
     pub error: u32,
-    /// The store has no capacity left: the call fails before anything happened.
+    /// The store is out of capacity: the call fails without an effect.
     pub throttled: u32,
-    /// What was asked happened, and the answer is lost.
+    /// The call takes effect, and its answer is lost.
     pub lost_answer: u32,
-    /// Of a batch, some writes happen and the others are handed back.
+    /// Some writes of a batch are stored, and the others are returned as unprocessed.
     pub unprocessed: u32,
-    /// The call gives way to others a few times, before or after what was asked happened.
+    /// The call yields to other tasks a few times, before or after it takes effect.
     pub delay: u32,
-    /// The call and all later ones fail, before or after what was asked happened.
+    /// The call, before or after it takes effect, and all later calls fail.
     pub crash: u32,
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const fn none() -> Self {
         Self {
             error: 0,
@@ -39,7 +39,7 @@ impl Faults {
         }
     }
 
-    /// A bad day: everything but a crash happens, about one call in seven fails.
+    /// Every fault except a crash; about one call in seven fails.
     pub const fn bad_day() -> Self {
         Self {
             error: 50,
@@ -52,41 +52,41 @@ impl Faults {
     }
 }
 
-/// On which side of what was asked something befalls a call.
+/// Whether something happens before or after a call takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Before,
     After,
 }
 
-/// What makes a call fail.
+/// Why a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Error,
     Throttled,
     LostAnswer,
     Crash(Side),
-    /// What a test says it fails with.
+    /// A scripted error of this kind.
     Said(ErrorKind),
 }
 
-/// What befalls one call.
+/// The faults of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) fault: Option<Fault>,
     pub(super) is_unprocessed: bool,
     pub(super) yields: u64,
-    /// Where it gives way.
+    /// Whether it yields before or after.
     pub(super) yields_at: Side,
-    /// Where it waits while the store is frozen.
+    /// Whether it waits before or after, while the store is frozen.
     pub(super) freezes_at: Option<Side>,
 }
 
-/// The most often a delayed call gives way.
+/// The maximum number of yields of a delayed call.
 const YIELDS_MAX: u64 = 8;
 
 impl Plan {
-    /// Of a call about tables, for which nothing is drawn.
+    /// For calls about tables, which have no random faults.
     pub(super) const NONE: Self = Self {
         fault: None,
         is_unprocessed: false,
@@ -95,8 +95,8 @@ impl Plan {
         freezes_at: None,
     };
 
-    /// Draws a plan. Always the same number of draws, whatever the rates, so that another rate
-    /// does not change what else a seed brings.
+    /// Draws a plan. The number of draws is always the same, so that changing one rate does not
+    /// change the other faults of a seed.
     pub(super) fn draw(faults: Faults, random: &Random) -> Self {
         let side = || match random.below(2) {
             0 => Side::Before,

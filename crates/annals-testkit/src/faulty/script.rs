@@ -1,7 +1,7 @@
-//! What goes wrong because a test says so: which verb, how often, and how.
+//! Scripted faults: which verb fails, how often, and how.
 //!
-//! Promises: what is said for a verb befalls its calls in the order in which they begin, instead of
-//! what the seed draws for them; a call that is held has begun.
+//! Guarantees: the entries for a verb apply to its calls in the order in which these begin, and
+//! override the faults of the seed; a held call has begun.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use annals::items::Items;
 use annals::store::Verb;
 use annals::{ErrorKind, Random};
 
-/// What is said of one call: its fault, or that it has none.
+/// The script entry for one call: a fault, or none.
 pub(super) type Said = Option<Fault>;
 
-/// Calls of a verb wait, since this hold was put on.
+/// Makes calls of a verb wait. Numbered, so that a later hold is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
     side: Side,
@@ -30,7 +30,7 @@ struct Holds {
     count: u64,
 }
 
-/// What a test says.
+/// The script of a test.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     next: Mutex<HashMap<Verb, VecDeque<Said>>>,
@@ -38,7 +38,7 @@ pub(super) struct Script {
     n_held: watch::Sender<usize>,
 }
 
-/// One call that is held, for as long as it is.
+/// Counts a call as held until it is dropped.
 struct Held<'a>(&'a watch::Sender<usize>);
 
 impl<'a> Held<'a> {
@@ -69,13 +69,13 @@ impl Script {
         });
     }
 
-    /// What was said of a call that begins now.
+    /// The entry for a call that begins now.
     pub(super) fn next(&self, verb: Verb) -> Option<Said> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.get_mut(&verb).and_then(VecDeque::pop_front)
     }
 
-    /// Waits while calls of the verb are held on this side.
+    /// Waits while calls of the verb are held at this point.
     pub(super) async fn pass(&self, verb: Verb, side: Side) {
         let mut holds = self.holds.subscribe();
         let own = holds.borrow().of.get(&verb).copied();
@@ -84,12 +84,12 @@ impl Script {
         };
         let _held = Held::new(&self.n_held);
         let is_over = |holds: &Holds| holds.of.get(&verb) != Some(&own);
-        // An error would mean that the sender is gone, which is `self`.
+        // Cannot fail: `self` owns the sender.
         let _ = holds.wait_for(is_over).await;
     }
 }
 
-/// What a test says goes wrong, whatever the seed.
+/// Scripted faults, independent of the seed.
 ///
 /// ```
 /// use annals::store::Verb;
@@ -110,8 +110,8 @@ impl Script {
 /// items.lose_next(Verb::Put, 1);
 /// assert_eq!(Error::from(put("a").await.unwrap_err()).kind(), ErrorKind::Corrupt);
 /// assert_eq!(Error::from(put("b").await.unwrap_err()).kind(), ErrorKind::Unavailable);
-/// assert!(put("a").await.is_ok(), "the first did not land");
-/// assert!(put("b").await.is_err(), "the second did");
+/// assert!(put("a").await.is_ok(), "the first was not stored");
+/// assert!(put("b").await.is_err(), "the second was stored");
 ///
 /// items.hold(Verb::Put);
 /// let (landed, ()) = tokio::join!(put("c"), async {
@@ -123,44 +123,43 @@ impl Script {
 /// # }
 /// ```
 impl Faulty {
-    /// The store `inner`, in which nothing goes wrong but what is said.
+    /// The store `inner` with only scripted faults.
     pub fn scripted(inner: Arc<dyn Items>) -> Self {
         Self::new(inner, Random::seeded(0), Faults::none())
     }
 
-    /// The next `n` calls of a verb, behind those of which something was said already, fail with an
-    /// error of this kind before anything happens.
+    /// The next `n` calls of a verb without a script entry fail with an error of this kind, without
+    /// an effect.
     pub fn fail_next(&self, verb: Verb, n: usize, kind: ErrorKind) {
         self.script.say(verb, n, Some(Fault::Said(kind)));
     }
 
-    /// The next `n` calls of a verb, behind those of which something was said already, do what they
-    /// are asked, and their answers are lost.
+    /// The next `n` calls of a verb without a script entry take effect, and their answers are lost.
     pub fn lose_next(&self, verb: Verb, n: usize) {
         self.script.say(verb, n, Some(Fault::LostAnswer));
     }
 
-    /// The next `n` calls of a verb, behind those of which something was said already, are left
-    /// alone: so what is said next befalls a later one.
+    /// The next `n` calls of a verb without a script entry have no fault, so that the next entry
+    /// applies to a later call.
     pub fn spare_next(&self, verb: Verb, n: usize) {
         self.script.say(verb, n, None);
     }
 
-    /// From now on calls of a verb wait before anything happens, until [`release`].
+    /// From now on calls of a verb wait before they take effect, until [`release`].
     ///
     /// [`release`]: Self::release
     pub fn hold(&self, verb: Verb) {
         self.script.hold(verb, Side::Before);
     }
 
-    /// From now on calls of a verb wait when what they ask for has happened, until [`release`].
+    /// From now on calls of a verb wait after they took effect, until [`release`].
     ///
     /// [`release`]: Self::release
     pub fn hold_answers(&self, verb: Verb) {
         self.script.hold(verb, Side::After);
     }
 
-    /// Lets the calls of a verb that are held go on, and later ones pass.
+    /// Lets held calls of a verb continue, and later ones pass.
     pub fn release(&self, verb: Verb) {
         self.script.holds.send_modify(|holds| {
             holds.of.remove(&verb);
@@ -172,10 +171,10 @@ impl Faulty {
         *self.script.n_held.borrow()
     }
 
-    /// Waits until so many calls are held.
+    /// Waits until this many calls are held.
     pub async fn until_held(&self, n: usize) {
         let mut n_held = self.script.n_held.subscribe();
-        // An error would mean that the sender is gone, which is `self`.
+        // Cannot fail: `self` owns the sender.
         let _ = n_held.wait_for(|n_held| *n_held >= n).await;
     }
 }

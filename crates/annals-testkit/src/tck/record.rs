@@ -255,7 +255,7 @@ impl Record {
             };
             if let Some(between) = self.seen_between(id, expected, first) {
                 wrong.push(format!(
-                    "id {id}: append {attempt} believed {expected} last, stands at {first}, and {between} is between"
+                    "id {id}: append {attempt} expected {expected} as the last, is stored at {first}, and {between} is between"
                 ));
             }
         }
@@ -313,5 +313,5 @@ fn problem_of(attempt: Attempt, found: &[(u64, u64)], left: (u64, u64)) -> Optio
     if first + count - 1 > highest {
         return Some(format!("acknowledged past the highest, {highest}"));
     }
-    (want != found).then(|| format!("{outcome:?}, and stands at {found:?}"))
+    (want != found).then(|| format!("{outcome:?}, and is stored at {found:?}"))
 }

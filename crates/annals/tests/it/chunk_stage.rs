@@ -1,7 +1,7 @@
 //! A store on which writes too large for an item are interrupted at the worst moments.
 //!
-//! Guarantees: nothing goes wrong but what a test asks for.
-//! Relies on every put being one of an item that chunks may belong to: a commit, a snapshot or a state.
+//! Guarantees: only the faults that a test sets.
+//! Relies on: every put is of an item that may have chunks: a commit, a snapshot or a state.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,9 +38,9 @@ impl Interlude {
 pub(crate) struct Stage {
     pub(crate) memory: Arc<Memory>,
     pub(crate) clock: Arc<ManualClock>,
-    /// Items that chunks belong to are not stored.
+    /// Puts fail, and store nothing.
     pub(crate) loses_items: AtomicBool,
-    /// They are stored, and the answers are lost.
+    /// Puts succeed, and their responses are lost.
     pub(crate) loses_answers: AtomicBool,
     /// Chunks cannot be deleted.
     pub(crate) loses_deletes: AtomicBool,
@@ -51,7 +51,7 @@ pub(crate) struct Stage {
     pub(crate) is_slow: AtomicBool,
     /// Runs before the next put.
     pub(crate) before_put: Interlude,
-    /// Runs after the next put, whose answer is lost, and before the client repeats it.
+    /// Runs after the next put, whose response is lost, and before the client repeats it.
     pub(crate) between_puts: Interlude,
 }
 
@@ -71,7 +71,7 @@ fn cut_off() -> Answered {
     Err(Error::unavailable("cut off").into())
 }
 
-/// So many words that do not compress.
+/// This many incompressible words of 8 bytes.
 pub(crate) fn noise(random: &Random, words: usize) -> Vec<u8> {
     let words = (0..words).flat_map(|_| random.bits().to_le_bytes());
     words.collect()
@@ -131,7 +131,7 @@ impl Stage {
     }
 }
 
-/// As clients answer that repeated a put.
+/// The result of a client that repeated a put.
 fn two_requests(answer: Answered) -> Answered {
     let two = |cost: Cost| Cost {
         requests: 2,

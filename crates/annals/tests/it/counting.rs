@@ -172,7 +172,7 @@ async fn an_incomplete_batch_counts_the_confirmed_writes() {
     check(items.counts(), Verb::Write, half);
 }
 
-/// A recorder that keeps counters by name and labels.
+/// A recorder that stores counters by name and labels.
 #[derive(Default)]
 struct Recorder(Mutex<BTreeMap<String, Arc<Cell>>>);
 

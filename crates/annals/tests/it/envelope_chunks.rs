@@ -19,7 +19,7 @@ use futures::TryStreamExt;
 
 use crate::chunk_stage::{HOUR, Stage, is_set, noise, set};
 
-/// Opens both, as one process.
+/// Opens snapshots and states, as one process.
 fn open(stage: &Stage, items: Arc<dyn Items>, seed: u64) -> Both {
     let (settings, clock) = (AnyLayout::default(), stage.clock.clone());
     let store = |items| store(items, clock.clone(), Random::seeded(seed));
@@ -36,7 +36,7 @@ async fn stage() -> (Arc<Hooked<Stage>>, Both) {
     (stage, both)
 }
 
-/// Another process, which nothing befalls.
+/// Another process, without faults.
 fn others(stage: &Stage) -> Both {
     open(stage, stage.memory.clone(), 1_000)
 }
@@ -59,7 +59,7 @@ impl Both {
         self.snapshots.save(&id(), number(7), payload).await
     }
 
-    /// Writes it, as a revision where it is a value.
+    /// Saves a snapshot, or writes a value with a revision.
     async fn write(&self, kind: Kind, revision: u64, payload: Payload) -> annals::Result<()> {
         match kind {
             Kind::Snapshot => self.save(payload).await,
@@ -91,12 +91,12 @@ impl Both {
     }
 }
 
-/// Two parts that do not compress.
+/// Two incompressible chunks.
 fn large(seed: u64) -> Payload {
     Payload::new(Codec::Bytes, noise(&Random::seeded(seed), 60_000))
 }
 
-/// Sweeps; answers how many parts were orphans. Looking first finds as many.
+/// Sweeps; returns the number of orphaned chunks. A check before it finds as many.
 async fn swept(both: &Both) -> usize {
     let mut count = 0;
     for verify in [Verify::Check, Verify::Repair] {
@@ -129,7 +129,7 @@ async fn old_chunks_of_incomplete_writes_are_swept() {
         stage.clock.advance(HOUR);
         assert_eq!(swept(&both).await, 0);
         stage.clock.advance(Duration::from_millis(1));
-        // What has landed meanwhile keeps its own.
+        // A write that was completed meanwhile keeps its chunks.
         both.write(kind, 1, large(2)).await.unwrap();
         stage.clock.advance(2 * HOUR);
         assert_eq!(swept(&both).await, 2);
@@ -231,7 +231,7 @@ async fn meet(stage: Arc<Hooked<Stage>>, is_replaced: bool) {
     assert_eq!(stage.chunks().await, left);
 }
 
-/// Its parts went with what others took for it, or are about to.
+/// Even if another process deletes the chunks of the first put, before or after the second one.
 #[tokio::test]
 async fn a_snapshot_that_its_client_puts_twice_is_complete() {
     for (is_replaced, is_held) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -252,7 +252,7 @@ async fn a_snapshot_that_its_client_puts_twice_is_complete() {
     }
 }
 
-/// Whoever comes last, what is there is whole, and what a sweep leaves is its own.
+/// Whichever is last, the stored snapshot is complete, and a sweep leaves only its chunks.
 #[tokio::test]
 async fn concurrent_saves_of_one_number_leave_one_complete_snapshot() {
     let mut left = 0;
@@ -279,5 +279,5 @@ async fn concurrent_saves_of_one_number_leave_one_complete_snapshot() {
         let found = others.read(Kind::Snapshot).await.unwrap().unwrap();
         assert!((0..3).any(|n| found == large(n)), "seed {seed}");
     }
-    assert!(left > 0, "no seed has left any");
+    assert!(left > 0, "no seed left orphans");
 }

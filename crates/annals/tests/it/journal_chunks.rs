@@ -15,7 +15,7 @@ use futures::TryStreamExt;
 
 use crate::chunk_stage::{HOUR, Stage, noise, set};
 
-/// Sweeps; answers how many parts were orphans. Looking first finds as many.
+/// Sweeps; returns the number of orphaned chunks. A check before it finds as many.
 async fn swept(journal: &Journal) -> usize {
     let seen = journal.orphans(HOUR, Verify::Check).await.unwrap();
     let swept = journal.orphans(HOUR, Verify::Repair).await.unwrap();
@@ -29,7 +29,7 @@ async fn stage() -> (Arc<Hooked<Stage>>, Journal) {
     (stage, journal)
 }
 
-/// An append of two parts.
+/// An append of two chunks.
 fn large(seed: u64) -> Append {
     let random = Random::seeded(seed);
     let noise = noise(&random, 70_000);
@@ -43,7 +43,7 @@ async fn check_whole(journal: &Journal, append: &Append) {
     assert_eq!(found, append.events);
 }
 
-/// Leaves the parts of an append whose commit does not land.
+/// Leaves the chunks of an append whose commit is not stored.
 async fn interrupt(stage: &Stage, journal: &Journal, append: &Append) {
     set(&stage.loses_items, true);
     let outcome = journal.append(&id(), Expected::Empty, append.clone()).await;
@@ -72,7 +72,7 @@ async fn an_append_in_flight_keeps_its_chunks() {
     let append = large(1);
     interrupt(&stage, &journal, &append).await;
     stage.clock.advance(2 * HOUR);
-    // Written again, they are young again.
+    // Rewritten chunks are young again.
     interrupt(&stage, &journal, &append).await;
     assert_eq!(swept(&journal).await, 0);
     let landed = journal.append(&id(), Expected::Empty, append.clone()).await;
@@ -91,7 +91,7 @@ async fn chunks_whose_commit_key_is_taken_are_swept_at_once() {
     assert_eq!(stage.chunks().await, 0);
 }
 
-/// Though others have appended since, and this very journal knows it.
+/// Even after later appends of the same journal.
 #[tokio::test]
 async fn an_append_of_expected_any_whose_response_was_lost_is_not_repeated() {
     let (stage, journal) = stage().await;
@@ -110,7 +110,7 @@ async fn an_append_of_expected_any_whose_response_was_lost_is_not_repeated() {
     assert_eq!(replay(&journal, Window::ALL).await.unwrap().len(), 5);
 }
 
-/// What is known of a try belongs to its id: elsewhere it would tear a gap.
+/// An interrupted append is remembered for its id: on another id it would leave a gap.
 #[tokio::test]
 async fn a_token_used_on_one_id_appends_after_the_last_event_of_another() {
     let (stage, journal) = stage().await;
@@ -230,7 +230,7 @@ async fn a_deletion_interrupted_before_the_chunks_leaves_orphans_and_no_damage()
     append(&journal, 4, vec![text("left")]).await;
     set(&stage.loses_deletes, true);
     for to in [1, 3, 4, 4] {
-        // The first commit goes before the second, and each leaves its parts behind.
+        // The first commit is deleted before the second, and the chunks of both stay.
         let _ = journal.delete_to(&id(), number(to)).await;
         replay(&journal, Window::ALL).await.unwrap();
     }
@@ -244,7 +244,7 @@ async fn a_deletion_interrupted_before_the_chunks_leaves_orphans_and_no_damage()
     assert_eq!(journal.highest(&id()).await.unwrap(), Some(number(5)));
 }
 
-/// A mark of one commit that takes all numbers up to `last`: see `docs/format.md`.
+/// The tombstone of one commit with all numbers up to `last`: see `docs/format.md`.
 fn endless(last: u64) -> Item {
     let partition = format!("0:{}", id());
     let mut blob = vec![1, 3, 0x83, 0x1b];

@@ -1,4 +1,4 @@
-//! The house rules, executed: over every Rust file of every crate of the workspace.
+//! Checks the house rules in every Rust file of the workspace.
 
 use std::path::{Path, PathBuf};
 

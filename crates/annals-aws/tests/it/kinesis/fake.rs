@@ -325,8 +325,7 @@ impl Fake {
 }
 
 impl State {
-    /// As the server answers when nothing is wrong, but for the records of a request that are
-    /// refused, by their place.
+    /// Puts the records of a request, except those that are refused, by their index.
     pub(crate) fn put_some(&mut self, body: &Json, is_refused: impl Fn(usize) -> bool) -> Act {
         let stream = body["StreamName"].as_str().unwrap();
         let records = body["Records"].as_array().unwrap().iter().enumerate();

@@ -1,5 +1,5 @@
 //! Kinesis: streams pumped into the log, and the log played back to streams, on a small server in this
-//! process that can be told to fail. Tests without faults are in `tests/optional/streams`.
+//! process that can be made to fail. Tests without faults are in `tests/optional/streams`.
 
 pub(crate) mod fake;
 #[allow(dead_code, reason = "other tests need more of it")]

@@ -96,7 +96,7 @@ async fn a_failed_playback_reports_where_to_resume() {
     let events = filled(&place, 50).await;
     let to = replay();
     place.create_named(&to, 1).await;
-    // The key of every fifth record is never taken; the others are.
+    // Every fifth record has this key, which is always refused.
     place.fake().fault(|seen, state| {
         let records = seen.body["Records"].as_array()?.clone();
         let is_refused = move |n: usize| records[n]["PartitionKey"] == "key-3";
@@ -107,22 +107,22 @@ async fn a_failed_playback_reports_where_to_resume() {
         .kinesis
         .play(&to, events, |played| told.push(played.last.clone()));
     let played = play.await;
-    let failure = played.failure.expect("nothing more is taken");
+    let failure = played.failure.expect("the server refuses a key");
     assert_eq!(failure.kind(), ErrorKind::Unavailable);
     let message = failure.to_string();
     assert!(
         message.starts_with("Kinesis throttles; send less"),
         "{message}"
     );
-    // Records 0, 1 and 2 are in; the fourth is the first that is not.
-    let last = played.last.expect("three are in");
+    // Records 0, 1 and 2 are stored; the fourth is the first that is not.
+    let last = played.last.expect("three are stored");
     assert_eq!(told.last().unwrap().as_ref(), Some(&last));
     let log = place.log().await;
     place.fake().heal();
     let rest = log.playback(Playback::since(Time::FIRST).after(last));
     let played = place.kinesis.play(&to, rest, |_| ()).await;
     assert_eq!((played.events, played.failure.is_none()), (47, true));
-    // Held back, the fourth key came once and in order; what was ahead of it came twice.
+    // The refused key arrived once and in order; later records of other keys arrived twice.
     let (found, want) = (by_key(&place, &to), want(&place));
     assert_eq!(found["key-3"], want["key-3"]);
     for (key, want) in &want {
@@ -193,7 +193,7 @@ async fn events_of_other_sources_use_their_persistence_id_or_event_id() {
     assert_eq!(keys.len(), 4);
     assert!(keys.contains(&"a") && keys.contains(&"Cart|1") && keys.contains(&"d"));
     assert!(keys.iter().any(|key| key.len() == 64), "{keys:?}");
-    // The bytes as they came, and not what a parser made of them.
+    // The original bytes, not parsed and printed again.
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(&found["d"][0]);
     assert_eq!(bytes.unwrap(), b"18446744073709551616.0");

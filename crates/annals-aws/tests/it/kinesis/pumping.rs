@@ -158,7 +158,7 @@ async fn a_pump_from_latest_that_stops_before_the_first_record_misses_nothing() 
 
 #[tokio::test]
 async fn replaces_an_expired_iterator() {
-    // One that reads from the latest on has its iterator from the beginning.
+    // A pump that starts at the latest record gets its iterator when it is opened.
     for (begin, old) in [(Begin::TrimHorizon, 0), (Begin::Latest, 1)] {
         let place = Place::here().await;
         place.create(1).await;

@@ -111,5 +111,5 @@ async fn reports_a_shard_that_expired_between_two_pumps() {
     assert_eq!(done.dropped.len(), 1, "{done:?}");
     assert_eq!(done.dropped[0].as_str(), parent);
     let mut pump = place.pump(Begin::TrimHorizon).await;
-    assert!(drain(&mut pump).await.dropped.is_empty(), "told once");
+    assert!(drain(&mut pump).await.dropped.is_empty(), "reported once");
 }

@@ -42,7 +42,7 @@ pub(super) enum Report {
         id: usize,
         read: Vec<(u64, String)>,
     },
-    /// Events up to here were asked for and not there.
+    /// A read did not find the events up to here.
     PassedOver {
         id: usize,
         to: u64,

@@ -138,7 +138,7 @@ async fn ask_on(region: &Region<Account>, is_over: &AtomicBool, name: &str) {
 struct Host {
     process: Child,
     said: Receiver<String>,
-    /// Commands by account: asked, and acknowledged.
+    /// Commands by account: sent, and acknowledged.
     asked: BTreeSet<(String, String)>,
     acknowledged: BTreeSet<(String, String)>,
 }

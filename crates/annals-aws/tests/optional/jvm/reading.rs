@@ -67,7 +67,7 @@ pub(crate) async fn events_read_from_the_jvm_can_be_written_back() {
         let found: Vec<_> = found.into_iter().map(|event| event.data).collect();
         let journal = both.journal().await;
         we_append(&journal, &copy, after(0), found).await;
-        // As the JVM shows its own: one plugin unpacks what is tagged, others do not.
+        // As the JVM replays the original: one plugin unwraps tagged events, the others do not.
         let every = both.they_show(&theirs);
         both.they_recover(&copy, &every);
         both.agree(&copy, &[]).await;

@@ -102,7 +102,7 @@ fn theirs_of_j5ik2o(ours: &AnyLayout) -> Json {
             *class = json!(format!("{CLASSES}.{kind}.{key}KeyResolver${short}"));
         }
     }
-    // The module for states is not among what the program is built of; it only makes the table.
+    // The program is built without the module for states; it only creates the table.
     let state = sections["dynamo-db-state"]["table-name"].take();
     sections["dynamo-db-state"] = json!({"table-name": state});
     let mut paths = json!({});

@@ -13,12 +13,12 @@ use futures::TryStreamExt;
 use super::both::{Both, after, events, id, number, we_append, we_append_each, with_each_plugin};
 use super::texts;
 
-/// Events before the batch, so that it goes over a boundary: 95 to 105.
+/// Events before the batch, so that it crosses a boundary: 95 to 105.
 const BEFORE: usize = 94;
 const BATCH: usize = 11;
 
-/// Writes a history that ends in some members of a batch, by their places. They are put in the
-/// order of these, the first one first.
+/// Writes a history that ends in some members of a batch, given by their indexes in the order of
+/// their puts.
 pub(super) async fn leave_torn(
     both: &Both,
     id: &PersistenceId,

@@ -5,8 +5,7 @@ use annals::journal::Expected;
 use super::both::{after, events, id, number, we_append, with_every_layout};
 use super::texts;
 
-/// How many events each turn appends, together: such that a batch of ours goes over 100, and one
-/// of theirs over 200.
+/// The size of each batch: one of ours crosses 100, and one of theirs crosses 200.
 const COUNTS: [usize; 5] = [2, 9, 12, 1, 12];
 const ROUNDS: usize = 30;
 

@@ -150,7 +150,7 @@ pub(crate) async fn the_read_journal_lists_and_reads_our_events() {
 }
 
 fn check_query(both: &mut Both) {
-    // All of them are of one batch, so a part of it is nothing to the plugin.
+    // All events are of one batch, and the plugin drops an incomplete one.
     for (from, to, want) in [(0, 120, 120), (1, 200, 120), (2, 120, 0), (1, 119, 0)] {
         let request = json!({"do": "query", "from": from, "to": to});
         let found = both.ask(&id("Cart|2-b"), request);

@@ -58,7 +58,7 @@ async fn pumps_every_record_of_every_shard_once(place: Place) {
     assert_eq!((done.records, done.stored, done.present), (60, 60, 0));
     assert!(done.problems.is_empty() && done.dropped.is_empty());
     assert_eq!(place.texts().await, texts_of(&records));
-    // What is there is not brought again.
+    // Pumped records are not pumped again.
     assert_eq!(drain(&mut pump).await.records, 0);
 }
 
@@ -72,7 +72,7 @@ async fn a_restarted_pump_loses_and_repeats_nothing(place: Place) {
     drop(pump);
     let second = numbered("second", 40);
     place.put(second.clone()).await;
-    // The beginning is for pumps that have no checkpoints.
+    // `Begin` applies only to pumps without checkpoints.
     let mut pump = place.pump(Begin::Latest).await;
     let done = drain(&mut pump).await;
     assert_eq!(step.records + done.records, 80);
@@ -94,14 +94,14 @@ async fn a_time_stamp_starts_with_the_records_since_then(place: Place) {
     place.create(1).await;
     let records = numbered("a", 20);
     place.put(records[..10].to_vec()).await;
-    // Until the server's clock shows another millisecond.
+    // Wait for the next millisecond of the server's clock.
     let log = place.log().await;
     let before = log.now().ms();
     while place.fake.is_none() && log.now().ms() <= before + 1 {
         tokio::task::yield_now().await;
     }
     let at = match &place.fake {
-        // The stream was made at 1, the first ten records at 2 to 11.
+        // The stream was created at 1, the first ten records at 2 to 11.
         Some(_) => Time::from_ms(FIRST_MS + 12).unwrap(),
         None => log.now(),
     };
@@ -198,7 +198,7 @@ async fn playback_reproduces_the_pumped_stream(place: Place) {
     assert_eq!((played.events, played.resent), (1_200, 0));
     assert_eq!(played.requests, requests);
 
-    // Back again, into a log of its own.
+    // Pump it back into another log.
     let back = Place {
         stream: to,
         items: std::sync::Arc::new(annals::memory::Memory::new()),
@@ -209,7 +209,7 @@ async fn playback_reproduces_the_pumped_stream(place: Place) {
     assert_eq!(events.len(), 1_200);
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     let mut by_id = events.clone();
-    // In a shard, sequence numbers have the order.
+    // In a shard, sequence numbers are in order.
     by_id.sort_by(|a, b| a.event_id.cmp(&b.event_id));
     for event in &by_id {
         let text = text_of(event);

@@ -54,7 +54,7 @@ pub(super) async fn create(world: &World) -> Journal {
     journal
 }
 
-/// Appends events, some of them in one append. A failed append may have landed.
+/// Appends events, some of them in one append. A failed append may be stored.
 pub(super) async fn append(world: Arc<World>, handle: Handle, random: Random, writer: u32) {
     let mut journal = opened(&world, &handle, &random).await;
     for step in 0..STEPS {

@@ -1,5 +1,5 @@
 //! The log under faults, simulated by seed: two sources, a journal with two writers, two pumps of it,
-//! two sweepers and a follower on one store, with failures before and after a write landed,
+//! two sweepers and a follower on one store, with failures before and after a write is stored,
 //! unprocessed items, crashes between any two requests, work that is dropped half done or done twice,
 //! records that are repeated, out of order or late, and ids that both sources use for different events
 //! at the same time.

@@ -1,4 +1,4 @@
-//! What of a crate can be reached from outside, and the lines that describe it.
+//! The public items of a crate, and the lines that describe them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

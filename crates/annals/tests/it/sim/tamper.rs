@@ -1,4 +1,4 @@
-//! A store that takes one of the guards away, to show what each is for.
+//! A store that removes one of the guards, to show that each is needed.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,30 +10,30 @@ use async_trait::async_trait;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// Nothing is taken away.
+    /// Nothing is removed.
     Kept,
-    /// A commit is put over whatever is there.
+    /// A commit overwrites an existing one.
     NoCondition,
-    /// A commit is stored with another token than it was given.
+    /// A commit is stored with a different token.
     NoToken,
-    /// Deleted commits leave nothing.
+    /// Deleted commits leave no tombstone.
     NoMarks,
-    /// A state is put over whatever is there.
+    /// A state overwrites any revision.
     NoRevisions,
-    /// Deleted states leave nothing.
+    /// Deleted states, and deleted events of the JVM layouts, leave no tombstone.
     NoEmptied,
-    /// A snapshot is put where there is none, and nowhere else.
+    /// A snapshot does not replace an existing one.
     NoReplacing,
-    /// Snapshots are found in the other order.
+    /// Snapshots are found in reverse order.
     OldestFirst,
-    /// The members of a batch that stand between its first and its last are put behind the last.
+    /// The middle members of a batch are put after the last one.
     LastNotLast,
 }
 
-/// How often others get a turn while members of a batch are held back.
+/// The maximum number of yields while members of a batch are held back.
 const HELD_BACK: u64 = 60;
 
-/// Whether it is an event as the layouts that are shared with the JVM keep it.
+/// Whether it is an event of a JVM layout.
 fn is_jvm_event(table: &TableSpec, item: &Item) -> bool {
     match table.name().as_str() {
         "akka-persistence" => item.get("event").is_some(),
@@ -42,16 +42,16 @@ fn is_jvm_event(table: &TableSpec, item: &Item) -> bool {
     }
 }
 
-/// The place of an event in its batch, and the last place.
+/// The index of an event in its batch, and the last index.
 fn place_of(item: &Item) -> Option<(u64, u64)> {
     Some((item.get("idx")?.as_u64()?, item.get("cnt")?.as_u64()?))
 }
 
-/// How the uuids of our writers begin, and how long they are.
+/// The prefix of the uuids of our writers, and their length.
 const WRITER: &str = "616e6e61-6c73-8000";
 const WRITER_BYTES: usize = 36;
 
-/// Where the writer's uuid stands in an event's message.
+/// The position of the writer's uuid in an event's message.
 fn writer_at(message: &[u8]) -> Option<std::ops::Range<usize>> {
     let mut windows = message.windows(WRITER.len());
     let at = windows.position(|window| window == WRITER.as_bytes())?;
@@ -71,7 +71,7 @@ fn with_writer(item: Item, bits: u64) -> Item {
     item.with("message", message)
 }
 
-/// Whether it is what a deletion leaves of an event of the JVM's layouts.
+/// Whether it is the tombstone of an event of a JVM layout.
 fn is_emptied(item: &Item) -> bool {
     let is_marked = item.get("deleted").is_some() && item.get("message").is_none();
     is_marked || item.get("number").is_some()
@@ -98,7 +98,7 @@ impl Tampered {
         Hooked::over(Arc::new(Memory::new()), tampered)
     }
 
-    /// Whether a deletion is not to leave this item.
+    /// Whether this item is a tombstone that the missing guard would have left.
     fn takes_away(&self, table: &TableSpec, item: &Item, is_emptied: bool) -> bool {
         match self.guard {
             Guard::NoMarks => is_of(table, "journal") && is_mark(item),
@@ -151,7 +151,7 @@ fn is_mark(item: &Item) -> bool {
     blob_of(item).is_some_and(|blob| blob[1] == 3)
 }
 
-/// The commit with another token, and the checksum it then has: see `docs/format.md`.
+/// The commit with another token and the matching checksum: see `docs/format.md`.
 fn with_token(item: &Item, token: [u8; 8]) -> Option<Item> {
     let mut blob = blob_of(item)?;
     blob.truncate(blob.len() - 4);
