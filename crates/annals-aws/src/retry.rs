@@ -1,13 +1,15 @@
 //! The only retry loop, and the only limit on requests in flight.
 //!
 //! Guarantees: a request is retried with full jitter until it succeeds, is refused, reaches its
-//! deadline or was retried `max-error-retry` times. At most `max-connections` requests are in flight. A
+//! deadline or was retried `max-error-retry` times. If no server has ever answered, the endpoint is
+//! most likely wrong, and retries end after five seconds. At most `max-connections` requests are in flight. A
 //! refusal is never retried. After a lost response a write is sent again, so the writer must recognise
 //! its own item. The SDK's own retries are off.
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals::{Clock, Error, Random, Result, SystemClock};
@@ -19,6 +21,10 @@ use crate::settings::AwsClientSettings;
 
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long a server is tried that has never answered.
+const NEVER_ANSWERED_MAX: Duration = Duration::from_secs(5);
+/// A warning is logged if there is no connection for as long.
+const WARN_AFTER: Duration = Duration::from_secs(1);
 
 impl Trouble {
     /// The longest pause before the second attempt; it doubles with every attempt.
@@ -69,6 +75,8 @@ pub(crate) struct Sender {
     deadline: Duration,
     /// Retries per request; `None`: only the deadline limits them.
     retries_max: Option<u32>,
+    /// Whether a server has ever answered.
+    is_answered: AtomicBool,
 }
 
 impl fmt::Debug for Sender {
@@ -96,6 +104,7 @@ impl Sender {
             attempt_max: settings.request_timeout(),
             deadline: settings.client_execution_timeout(),
             retries_max: settings.max_error_retry,
+            is_answered: AtomicBool::new(false),
         }
     }
 
@@ -103,9 +112,10 @@ impl Sender {
     pub(crate) fn call(&self) -> Call<'_> {
         Call {
             sender: self,
-            ends: self.clock.monotonic().saturating_add(self.deadline),
+            began: self.clock.monotonic(),
             requests: 0,
             pauses: 0,
+            has_warned: false,
         }
     }
 
@@ -118,9 +128,11 @@ impl Sender {
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     sender: &'a Sender,
-    ends: Duration,
+    began: Duration,
     requests: u64,
     pauses: u32,
+    /// Whether a warning was logged that there is no connection.
+    has_warned: bool,
 }
 
 impl<'a> Call<'a> {
@@ -167,10 +179,14 @@ impl<'a> Call<'a> {
         // An attempt waits for a server, so the system clock bounds it even if a test controls the
         // other one.
         let limit = self.remaining().min(self.sender.attempt_max);
-        match SystemClock::within(limit, request()).await {
+        let answer = match SystemClock::within(limit, request()).await {
             Some(answer) => answer.map_err(verdict_of),
             None => Err(timed_out()),
+        };
+        if !matches!(answer, Err(Verdict::Retry(Trouble::Unreachable, _))) {
+            self.sender.is_answered.store(true, Ordering::Relaxed);
         }
+        answer
     }
 
     async fn connection(&self) -> Result<SemaphorePermit<'a>> {
@@ -186,8 +202,13 @@ impl<'a> Call<'a> {
         }
     }
 
+    fn elapsed(&self) -> Duration {
+        let now = self.sender.clock.monotonic();
+        now.saturating_sub(self.began)
+    }
+
     fn remaining(&self) -> Duration {
-        self.ends.saturating_sub(self.sender.clock.monotonic())
+        self.sender.deadline.saturating_sub(self.elapsed())
     }
 
     /// Waits before another attempt, or before unprocessed entries are sent again.
@@ -197,8 +218,23 @@ impl<'a> Call<'a> {
     pub(crate) async fn pause(&mut self, trouble: Trouble, cause: Error) -> Result<()> {
         let doubled = trouble.pause().saturating_mul(1 << self.pauses.min(16));
         let pause = self.sender.random.jitter(doubled.min(PAUSE_MAX));
-        if pause >= self.remaining() {
+        let is_answered = self.sender.is_answered.load(Ordering::Relaxed);
+        let remaining = match trouble {
+            Trouble::Unreachable if !is_answered => {
+                let most = NEVER_ANSWERED_MAX.saturating_sub(self.elapsed());
+                most.min(self.remaining())
+            }
+            _ => self.remaining(),
+        };
+        if pause >= remaining {
             return Err(self.gave_up(trouble, "client-execution-timeout", cause));
+        }
+        if trouble == Trouble::Unreachable && !self.has_warned && self.elapsed() >= WARN_AFTER {
+            self.has_warned = true;
+            let (service, seconds) = (self.sender.service.name(), remaining.as_secs());
+            tracing::warn!(
+                "cannot reach {service}; trying for another {seconds} s, check the endpoint and the network"
+            );
         }
         self.pauses += 1;
         let name = match self.sender.service {

@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use annals::PersistenceId;
 use annals::journal::Journal;
-use annals::snapshot::Snapshots;
+use annals::snapshot::{Criteria, Snapshots};
 use annals::state::States;
 use annals::verify::{FindingStream, Verify};
+use annals::{PersistenceId, Result};
 use futures::StreamExt;
 use futures::stream;
 
@@ -17,6 +17,7 @@ use futures::stream;
 const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// What is checked; `None` without a table.
+#[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) journal: Journal,
     pub(crate) snapshots: Option<Snapshots>,
@@ -24,6 +25,22 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
+    /// Whether anything is stored under an id.
+    pub(crate) async fn has(&self, id: &PersistenceId) -> Result<bool> {
+        if self.journal.highest(id).await?.is_some() {
+            return Ok(true);
+        }
+        if let Some(snapshots) = &self.snapshots
+            && snapshots.find(id, Criteria::ALL).next().await.is_some()
+        {
+            return Ok(true);
+        }
+        match &self.states {
+            Some(states) => Ok(states.get(id).await?.is_some()),
+            None => Ok(false),
+        }
+    }
+
     /// What is wrong, as it is found: a list for each id, or for items that belong to none.
     pub(crate) fn findings(self, id: Option<&PersistenceId>, how: Verify) -> FindingStream {
         let Self {

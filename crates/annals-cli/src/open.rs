@@ -90,6 +90,8 @@ pub(crate) enum Absent {
     Create,
     /// Leave the disk alone and use an empty store in memory.
     Empty,
+    /// Fail: a read from a folder without a store is most likely a mistyped folder.
+    Refuse,
 }
 
 /// Opens the store of these settings.
@@ -97,6 +99,10 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
     let items: Arc<dyn Items> = match settings.store {
         StoreKind::Embedded if absent == Absent::Empty && has_no_store(&settings.data) => {
             Arc::new(Memory::new())
+        }
+        StoreKind::Embedded if absent == Absent::Refuse && has_no_store(&settings.data) => {
+            let no_store = "there is no store in this folder; check --data, or create one with `annals tables create`";
+            return Err(Error::invalid(no_store).fact("data", settings.data.display()));
         }
         StoreKind::Embedded => Arc::new(Embedded::open(&settings.data, &settings.embedded)?),
         StoreKind::DynamoDb => Arc::new(DynamoDb::open(&settings.aws()).await?),

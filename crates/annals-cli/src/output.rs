@@ -4,7 +4,7 @@
 //! closed pipe ends the command quietly.
 
 use std::error::Error as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use annals::items::Cost;
@@ -94,6 +94,22 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
         .because(cause)),
         _ => Err(Error::invalid("cannot write the output").because(cause)),
     })
+}
+
+/// Whether there is a person to ask.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a person, who must type yes.
+pub(crate) fn ask(question: &str) -> Result<bool> {
+    let failed = |cause| Error::invalid("cannot ask at the terminal; use --yes").because(cause);
+    let mut err = io::stderr().lock();
+    write!(err, "{question} [y/N] ").map_err(failed)?;
+    err.flush().map_err(failed)?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// A note, on standard error.

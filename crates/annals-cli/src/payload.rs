@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use annals::{Codec, Error, Result};
+use annals::{Codec, Error, Result, Scalar};
 
 use crate::wire;
 
@@ -33,6 +33,24 @@ pub(crate) fn given_or_piped(given: Option<String>, what: &str) -> Result<String
         None => piped(&format!(
             "{what} is missing; give it after the id, or pipe it in"
         )),
+    }
+}
+
+/// A codec as it is typed. Codecs are open, so a typo would be stored as another codec: one that we do
+/// not know needs the prefix `other:`.
+pub(crate) fn parse_codec(text: &str) -> Result<Codec> {
+    if let Some(name) = text.strip_prefix("other:").filter(|name| !name.is_empty()) {
+        return Ok(Codec::Other(name.to_owned()));
+    }
+    let serializer = text.strip_prefix("akka:").map(str::parse::<i32>);
+    match text.parse() {
+        Ok(Codec::Other(_)) if Scalar::named(text).is_none() && !matches!(serializer, Some(Ok(_))) => {
+            Err(Error::invalid(
+                "unknown codec; use json, text, long, int, boolean, bytes, cbor, protobuf or akka:N, or other:NAME for a codec of your own",
+            )
+            .fact("codec", text))
+        }
+        Ok(codec) => Ok(codec),
     }
 }
 

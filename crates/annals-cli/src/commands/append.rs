@@ -17,8 +17,8 @@ pub(crate) struct Append {
     #[arg(allow_negative_numbers = true)]
     events: Vec<String>,
     /// The codec of the events: json, a JSON value; text, unchanged; long, int, boolean, a JSON number
-    /// or boolean; any other, such as bytes, cbor, protobuf or akka:N, base64
-    #[arg(long, value_name = "C", default_value = "json")]
+    /// or boolean; bytes, cbor, protobuf, akka:N, or other:NAME for a codec of your own, base64
+    #[arg(long, value_name = "C", default_value = "json", value_parser = payload::parse_codec)]
     codec: Codec,
     /// Fail unless the last sequence number is N (0: no events yet)
     #[arg(long, value_name = "N")]

@@ -114,7 +114,7 @@ impl Copy {
             )
             .fact("table", name));
         }
-        let source = open::store(&from.settings, Absent::Empty).await?;
+        let source = open::store(&from.settings, Absent::Refuse).await?;
         let table = from.settings.tables()?.journal;
         check_exists(&source, &table).await?;
         let target = match is_same {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use annals::{PersistenceId, Result, SequenceNumber};
 
 use super::{Context, Purpose};
-use crate::wire;
+use crate::{output, wire};
 
 /// Delete the events of an id for good: up to a sequence number, and the numbers are never used again;
 /// or, with --purge, every trace of the id
@@ -21,6 +21,9 @@ pub(crate) struct Delete {
     /// snapshots stay: delete them too, their events are gone
     #[arg(long)]
     purge: bool,
+    /// Purge without a question, which is asked only at a terminal
+    #[arg(long, requires = "purge")]
+    yes: bool,
 }
 
 impl Delete {
@@ -34,6 +37,7 @@ impl Delete {
                 let text = format!("{id} is deleted up to {to}");
                 context.output.line(&object, &text)?;
             }
+            None if !self.is_confirmed()? => eprintln!("nothing purged"),
             None => {
                 journal.purge(id).await?;
                 let text = format!("{id} is purged; its numbering restarts at 1");
@@ -42,5 +46,16 @@ impl Delete {
         }
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Asks a person; a script means it.
+    fn is_confirmed(&self) -> Result<bool> {
+        if self.yes || !output::can_ask() {
+            return Ok(true);
+        }
+        let id = &self.persistence_id;
+        output::ask(&format!(
+            "remove every event of {id} for good, and restart its numbering at 1?"
+        ))
     }
 }

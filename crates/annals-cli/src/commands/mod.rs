@@ -19,6 +19,7 @@ pub(crate) mod state;
 pub(crate) mod tables;
 pub(crate) mod verify;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -30,6 +31,10 @@ use annals::layout::Layout;
 use annals::snapshot::Snapshots;
 use annals::state::States;
 use annals::store::Store;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Args, Command};
 use crate::open::{self, Absent};
@@ -47,8 +52,14 @@ impl Context {
         open::store(&self.settings, Absent::Create).await
     }
 
-    /// The store, counting; one without tables where there is none. For what creates nothing.
+    /// The store, counting; an error where there is none.
     pub(crate) async fn existing_store(&self) -> Result<Store> {
+        open::store(&self.settings, Absent::Refuse).await
+    }
+
+    /// The store, counting; an empty one where there is none. For commands about tables, which report
+    /// that they are missing.
+    pub(crate) async fn store_or_empty(&self) -> Result<Store> {
         open::store(&self.settings, Absent::Empty).await
     }
 
@@ -144,6 +155,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         settings,
         output: Output::new(&args.global),
     };
+    // The server logs in its own way.
+    if !matches!(args.command, Command::Serve(_)) {
+        print_warnings();
+    }
     match args.command {
         Command::Append(command) => command.run(&context).await,
         Command::Replay(command) => command.run(&context).await,
@@ -162,6 +177,19 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Serve(command) => command.run(&context).await,
         Command::Bench(command) => command.run(&context).await,
     }
+}
+
+/// Prints the library's warnings on standard error, such as events that a replay leaves out.
+fn print_warnings() {
+    let lines = tracing_subscriber::fmt::layer()
+        .without_time()
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    let ours = Targets::new().with_target("annals", LevelFilter::WARN);
+    let lines = tracing_subscriber::registry().with(lines.with_filter(ours));
+    // Fails only if there is a subscriber already.
+    let _ = lines.try_init();
 }
 
 /// The table of that name as the store has it.

@@ -1,7 +1,7 @@
 //! `annals serve`: the HTTP server.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -107,8 +107,11 @@ impl Serve {
         let address = listener
             .local_addr()
             .map_err(|cause| Error::unavailable("cannot read the address").because(cause))?;
-        tracing::info!(%address, "listening");
-        let text = format!("annals listens on http://{address}");
+        // At a terminal the line below is enough.
+        if context.output.is_json() {
+            tracing::info!(%address, "listening");
+        }
+        let text = format!("annals serves {}; Ctrl-C stops it", url_to_open(address));
         let object = serde_json::json!({"listening": format!("http://{address}")});
         context.output.line(&object, &text)?;
         let stop = async {
@@ -211,5 +214,28 @@ fn raise_file_limit() -> Option<u64> {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => maximum,
         Err(_) => current,
+    }
+}
+
+/// The URL to open in a browser on this machine.
+fn url_to_open(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_every_address_is_opened_on_this_machine() {
+        let url = |address: &str| url_to_open(address.parse().unwrap());
+        assert_eq!(url("0.0.0.0:7070"), "http://127.0.0.1:7070");
+        assert_eq!(url("[::]:7070"), "http://[::1]:7070");
+        assert_eq!(url("192.168.0.2:80"), "http://192.168.0.2:80");
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use annals::snapshot::{Criteria, Snapshot as Stored};
+use annals::store::Store;
 use annals::{Codec, Error, ErrorKind, Payload, PersistenceId, Result, SequenceNumber};
 use clap::Subcommand;
 use futures::StreamExt;
@@ -141,11 +142,34 @@ async fn save(
     state: Payload,
 ) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Write).await?;
+    warn_beyond(context, &store, id, at).await?;
     snapshots.save(id, at, state).await?;
     let object = wire::Position::new(id, at);
     context.output.line(&object, &format!("{id} {at}"))?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Warns about a snapshot beyond the last event: recovery from it would miss the next events. The
+/// check is not part of the cost. An id without events may have its journal elsewhere.
+async fn warn_beyond(
+    context: &Context,
+    store: &Store,
+    id: &PersistenceId,
+    at: SequenceNumber,
+) -> Result<()> {
+    let table = context.settings.tables()?.journal;
+    if store.describe_table(table.name()).await?.is_some() {
+        let journal = context.journal_in(store).await?;
+        let last = journal.highest(id).await?;
+        if let Some(last) = last.filter(|last| *last < at) {
+            eprintln!(
+                "annals: this snapshot is beyond the last event; recovery skips events up to it. id=`{id}`, at=`{at}`, last=`{last}`"
+            );
+        }
+    }
+    store.take_counts();
+    Ok(())
 }
 
 /// One that does not decode is reported, and the next older one loaded.

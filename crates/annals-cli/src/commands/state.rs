@@ -31,8 +31,9 @@ pub(crate) enum State {
         #[arg(long, value_name = "T", default_value = "")]
         tag: String,
         /// The codec of the value: json, a JSON value; text, unchanged; long, int, boolean, a JSON
-        /// number or boolean; any other, such as bytes, cbor, protobuf or akka:N, base64
-        #[arg(long, value_name = "C", default_value = "json")]
+        /// number or boolean; bytes, cbor, protobuf, akka:N, or other:NAME for a codec of your own,
+        /// base64
+        #[arg(long, value_name = "C", default_value = "json", value_parser = payload::parse_codec)]
         codec: Codec,
         /// The manifest: the name of its type
         #[arg(long, value_name = "M", default_value = "")]

@@ -1,6 +1,5 @@
 //! `annals tables`: create, check or drop the tables of the layout, or print a CloudFormation template.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use annals::items::{Billing, Items, TableSpec};
@@ -14,7 +13,7 @@ use annals_aws::{DynamoDb, TableConfig};
 use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
-use crate::output::{ABSENT, print_line};
+use crate::output::{self, ABSENT, print_line};
 use crate::settings::StoreKind;
 use crate::wire;
 
@@ -227,7 +226,7 @@ fn print_template(template: &Template, format: Format) -> Result<ExitCode> {
 }
 
 async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<ExitCode> {
-    let store = context.existing_store().await?;
+    let store = context.store_or_empty().await?;
     let configs = configs(context, specs).await?;
     let mut tables = Vec::new();
     for spec in specs {
@@ -328,22 +327,17 @@ fn hint_text(hint: &Hint) -> String {
 /// Asks at the terminal; refuses without one.
 fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
     let names: Vec<_> = specs.iter().map(|spec| spec.name().as_str()).collect();
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !output::can_ask() {
         return Err(Error::invalid(
             "dropping tables with all their data needs --yes without a terminal",
         )
         .fact("tables", names.join(", ")));
     }
-    eprint!("drop {} with all their data? [y/N] ", names.join(", "));
-    let failed = |cause| Error::invalid("cannot ask at the terminal; use --yes").because(cause);
-    io::stderr().flush().map_err(failed)?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(failed)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    output::ask(&format!("drop {} with all their data?", names.join(", ")))
 }
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
-    let store = context.existing_store().await?;
+    let store = context.store_or_empty().await?;
     for spec in specs {
         let existed = store.drop_table(spec.name()).await?;
         print_status(context, spec, if existed { "dropped" } else { "missing" })?;

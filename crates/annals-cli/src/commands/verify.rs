@@ -8,12 +8,13 @@ use futures::TryStreamExt;
 
 use super::{Context, Purpose};
 use crate::findings::Sources;
-use crate::output::{Output, exit_code};
+use crate::output::{ABSENT, Output, exit_code};
 use crate::{progress, wire};
 
 /// Check every event of an id, or of all, and print a line for each finding
 ///
-/// Exits with 0 where nothing is wrong or all of it was repaired, with 5 otherwise.
+/// Exits with 0 if nothing is wrong or everything was repaired, with 1 if nothing is stored under the
+/// id, with 5 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     /// The persistence id [default: all, with items that belong to none and leftovers of large writes
@@ -63,22 +64,30 @@ impl Verify {
             false => How::Check,
         };
         let (journal, store) = context.journal(Purpose::Read).await?;
+        let id = self.persistence_id.as_ref();
         let snapshots = context.snapshots_in(&store).await?;
         let states = context.states_in(&store).await?;
         let mut tally = Tally::default();
-        let id = self.persistence_id.as_ref();
         let bar = progress::counter("checked");
         let sources = Sources {
             journal,
             snapshots,
             states,
         };
-        let mut found = sources.findings(id, how);
+        let mut found = sources.clone().findings(id, how);
         while let Some(findings) = found.try_next().await? {
             bar.inc(1);
             bar.suspend(|| tally.print(context.output, findings))?;
         }
         bar.finish_and_clear();
+        // Damaged data would be an error here, but then there are findings.
+        if let Some(id) = id.filter(|_| tally.found == 0)
+            && !sources.has(id).await?
+        {
+            eprintln!("annals: nothing is stored under this id. id=`{id}`");
+            context.print_cost(&store)?;
+            return Ok(ExitCode::from(ABSENT));
+        }
         context.output.note(&tally.summary());
         context.print_cost(&store)?;
         Ok(match tally.found == tally.repaired {

@@ -90,6 +90,7 @@ fn help_is_an_error_only_without_a_command() {
 #[test]
 fn a_missing_table() {
     on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
         for verb in ["export", "import"] {
             let outcome = annals.run(&[verb, "absent-table"]);
             outcome.fails(
@@ -115,7 +116,11 @@ fn fr4_default_settings_need_only_their_tables() {
         on_every_store_with(&["--layout", layout], |annals| {
             for verb in ["highest", "replay"] {
                 let outcome = annals.run(&[verb, "order-1"]);
-                let outcome = outcome.fails(2, &format!(" table=`{table}`"));
+                let missing = match annals.is_dynamodb() {
+                    true => format!(" table=`{table}`"),
+                    false => "there is no store in this folder".to_owned(),
+                };
+                let outcome = outcome.fails(2, &missing);
                 let [line] = &outcome.err.lines().collect::<Vec<_>>()[..] else {
                     panic!("{outcome:?}");
                 };
@@ -227,4 +232,61 @@ fn a_store_of_a_newer_annals() {
     annals.run(&["tables", "create"]).ok();
     annals.write("annals-data/FORMAT", "annals embedded format 9\n");
     annals.run(&["tables", "check"]).fails(2, "update annals");
+}
+
+/// Codecs are open; one with a typo would be stored.
+#[test]
+fn an_unknown_codec() {
+    let annals = Annals::embedded();
+    for codec in ["txt", "", "akka:", "akka:x", "other:", "JSON"] {
+        for command in [
+            &["append", "a"][..],
+            &["state", "put", "a", "--revision", "1"],
+        ] {
+            let outcome = annals.run(&[command, &["--codec", codec, "AA=="]].concat());
+            outcome.fails(2, "unknown codec; use json, text");
+        }
+    }
+    for codec in ["bytes", "akka:7", "other:avro"] {
+        annals.run(&["append", "a", "--codec", codec, "AA=="]).ok();
+    }
+    let codecs = annals.run(&["replay", "a"]).ok().json();
+    let codecs: Vec<_> = codecs.iter().map(|event| &event["codec"]).collect();
+    assert_eq!(codecs, ["bytes", "akka:7", "avro"]);
+}
+
+#[test]
+fn verifying_an_unknown_id() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        annals
+            .run(&["state", "put", "b", "--revision", "1", "{}"])
+            .ok();
+        annals
+            .run(&["verify", "a"])
+            .fails(1, "nothing is stored under this id. id=`a`");
+        annals.run(&["verify", "b"]).ok();
+        annals.run(&["append", "a", "1"]).ok();
+        annals.run(&["delete", "a", "--to", "1"]).ok();
+        annals.run(&["verify", "a"]).ok();
+    });
+}
+
+/// Without limits of its own: it ends long before the deadline of 15 s, which would be an hour here.
+#[test]
+fn an_endpoint_that_never_answers_is_given_up_soon() {
+    let annals = Annals::at("http://127.0.0.1:1");
+    let hour = "[aws-client-config]\nclient-execution-timeout = 3600000\n";
+    annals.write("annals.toml", hour);
+    let outcome = annals.run(&["highest", "a"]);
+    assert_eq!(outcome.code, Some(4), "{outcome:?}");
+    let lines: Vec<&str> = outcome.err.lines().collect();
+    assert!(
+        lines[0].contains("cannot reach DynamoDB; trying"),
+        "{outcome:?}"
+    );
+    assert!(
+        lines[1].contains("cannot reach DynamoDB; check"),
+        "{outcome:?}"
+    );
 }

@@ -82,7 +82,7 @@ fn payloads_that_do_not_match_their_codec_are_rejected() {
         assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 5);
     });
     with_five_on(AKKA, |annals| {
-        let args = ["append", "Cart|1", "--codec", "mine", "AA=="];
+        let args = ["append", "Cart|1", "--codec", "other:mine", "AA=="];
         annals.run(&args).fails(2, "no serializer for the codec");
     });
 }

@@ -233,7 +233,7 @@ fn refuses_a_bad_source_or_target_before_creating_anything() {
     copy("annals", "nolayout").fails(2, "no such file");
     copy("akka", "jornal-table=x").fails(2, "key=`jornal-table`");
     copy("akka", "").fails(2, "a source or target is");
-    copy("akka", "annals").fails(2, "table=`akka-persistence`");
+    copy("akka", "annals").fails(2, "there is no store in this folder");
     annals.run(&["copy", "--from", "akka"]).fails(2, "--to");
     assert_eq!(std::fs::read_dir(annals.folder()).unwrap().count(), 0);
 

@@ -179,13 +179,12 @@ fn a_closed_pipe_ends_an_export_quietly() {
     assert_eq!(outcome.out.lines().count(), 1);
 }
 
-/// The progress is cleared before a line and drawn again after it.
 #[test]
 #[cfg_attr(
     not(target_os = "linux"),
     ignore = "needs the script command of util-linux"
 )]
-fn an_export_at_a_terminal_separates_lines_and_progress() {
+fn a_short_export_at_a_terminal_shows_no_progress() {
     let annals = Annals::embedded();
     annals.run(&["tables", "create"]).ok();
     check_import(&annals, &[], &lines(0, 500), [500, 0, 0]);
@@ -194,8 +193,8 @@ fn an_export_at_a_terminal_separates_lines_and_progress() {
     let parts: Vec<_> = outcome.out.split("{\"Item\"").collect();
     assert_eq!(parts.len(), 501);
     for before in parts.iter().rev().skip(1) {
-        let is_apart = before.is_empty() || before.ends_with(['\n', '\r', 'K']);
-        assert!(is_apart, "{before:?}");
+        assert!(before.is_empty() || before.ends_with('\n'), "{before:?}");
     }
-    assert!(outcome.out.contains("items exported"), "{outcome:?}");
+    // It takes milliseconds, so there is no progress to show.
+    assert!(!outcome.out.contains("items exported"), "{outcome:?}");
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
 
-use crate::run::{Annals, on_every_store_with};
+use crate::run::{Annals, on_every_store, on_every_store_with};
 
 pub(crate) const ANNALS: [&str; 2] = ["--layout", "annals"];
 pub(crate) const AKKA: [&str; 2] = ["--layout", "akka"];
@@ -377,7 +377,7 @@ fn a_first_append_creates_the_local_store() {
     let elsewhere = Annals::embedded();
     elsewhere
         .run(&["replay", "Cart|1"])
-        .fails(2, "table does not exist");
+        .fails(2, "there is no store in this folder; check --data");
     assert!(
         !elsewhere.folder().join("annals-data").exists(),
         "reading makes nothing"
@@ -448,5 +448,50 @@ fn a_snapshot_in_an_append_is_loaded() {
         annals
             .run(&["append", "Cart|1", "--snapshot", "{", "{}"])
             .fails(2, "the state");
+    });
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn a_purge_asks_at_a_terminal() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "a", "1"]).ok();
+    let ask = |answer| annals.run_at_terminal(&["delete", "a", "--purge"], answer);
+    let no = ask("n\n");
+    assert_eq!(no.code, Some(0), "{no:?}");
+    assert!(no.out.contains("[y/N]"), "{no:?}");
+    assert!(no.out.contains("nothing purged"), "{no:?}");
+    annals.run(&["highest", "a"]).ok();
+    let yes = ask("y\n");
+    assert!(yes.out.contains("a is purged"), "{yes:?}");
+    annals
+        .run(&["highest", "a"])
+        .fails(1, "there are no events");
+
+    annals.run(&["append", "a", "1"]).ok();
+    let sure = annals.run_at_terminal(&["delete", "a", "--purge", "--yes"], "");
+    assert!(!sure.out.contains("[y/N]"), "{sure:?}");
+    annals
+        .run(&["highest", "a"])
+        .fails(1, "there are no events");
+}
+
+#[test]
+fn a_snapshot_beyond_the_last_event_is_warned_about() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        annals.run(&["append", "a", "1"]).ok();
+        for id in ["a", "without events"] {
+            let save = ["snapshot", "save", id, "--at", "1", "{}"];
+            annals.run(&save).ok();
+        }
+        let beyond = annals.run(&["snapshot", "save", "a", "--at", "3", "{}"]);
+        assert_eq!(beyond.code, Some(0), "{beyond:?}");
+        let warning = "this snapshot is beyond the last event";
+        assert!(beyond.err.contains(warning), "{beyond:?}");
+        assert!(beyond.err.contains("last=`1`"), "{beyond:?}");
     });
 }

@@ -181,7 +181,7 @@ fn late_events_are_counted_and_listed() {
     not(target_os = "linux"),
     ignore = "needs the script command of util-linux"
 )]
-fn a_playback_at_a_terminal_shows_its_progress() {
+fn a_short_playback_at_a_terminal_shows_no_progress() {
     let annals = Annals::embedded();
     annals.run_with(&["log", "ingest"], LINES).ok();
     annals.run(&["log", "sweep"]);
@@ -190,7 +190,7 @@ fn a_playback_at_a_terminal_shows_its_progress() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let slot = "2018-03-16T19:56:03.000Z: 2018-03-16T19:56:03.217Z [2]";
     assert!(shown.out.contains(slot), "{shown:?}");
-    assert!(shown.out.contains("% of the span, 3 events"), "{shown:?}");
+    assert!(!shown.out.contains("% of the span"), "{shown:?}");
 }
 
 /// A test cannot set the sweeper's clock, but it can set the horizon.
@@ -289,6 +289,9 @@ fn stats_and_links_report_the_state_of_the_log() {
 #[test]
 fn an_error_about_missing_tables_names_the_command_that_creates_them() {
     on_every_store(|annals| {
+        let outcome = annals.run(&["log", "stats"]);
+        outcome.fails(2, "`annals tables create`");
+        annals.run(&["tables", "create"]).ok();
         let outcome = annals.run(&["log", "stats"]);
         outcome.fails(2, "`annals tables create` (--log for the log's)");
     });

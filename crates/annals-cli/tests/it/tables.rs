@@ -193,7 +193,9 @@ fn only_writing_creates_a_store() {
         assert_eq!(statuses(&annals, &drop), all("missing"));
         annals.run(&["config", "show"]).ok();
         for args in [&["export", "absent-table"][..], &["import", "absent-table"]] {
-            annals.run(args).fails(2, "table=`absent-table`");
+            annals
+                .run(args)
+                .fails(2, "there is no store in this folder");
         }
         if is_there {
             assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0);

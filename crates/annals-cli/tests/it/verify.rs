@@ -38,7 +38,9 @@ fn an_intact_journal_has_no_findings() {
                 let said = annals.run(&[&["--layout", layout], args].concat()).ok();
                 assert_eq!(said.out, "");
             }
-            annals.run(&["--layout", layout, "verify", "nobody"]).ok();
+            annals
+                .run(&["--layout", layout, "verify", "nobody"])
+                .fails(1, "nothing is stored under this id");
         }
     });
 }
