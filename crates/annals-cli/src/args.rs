@@ -13,9 +13,10 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, bench, config, copy, delete, export, highest, ids, import, log, replay, serve,
-    snapshot, state, tables, verify,
+    append, bench, completions, config, copy, delete, export, highest, ids, import, log, man,
+    replay, serve, snapshot, state, tables, verify,
 };
+use crate::examples;
 
 /// Event-sourced persistence: journals, snapshots and durable state, on this machine or on DynamoDB
 #[derive(Debug, Parser)]
@@ -33,9 +34,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// All commands, with the examples in their help.
+    pub(crate) fn full_command() -> clap::Command {
+        examples::add(Self::command())
+    }
+
     /// Parses the arguments of this process.
     pub(crate) fn read() -> clap::error::Result<Self> {
-        let matches = Self::command().try_get_matches()?;
+        let matches = Self::full_command().try_get_matches()?;
         let mut args = Self::from_arg_matches(&matches)?;
         let is_typed = |flag| matches.value_source(flag) == Some(ValueSource::CommandLine);
         args.global.data_is_typed = is_typed("data");
@@ -201,4 +207,8 @@ pub(crate) enum Command {
     /// Measure this machine and its store
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print the manual page, or write the pages of all commands into a folder
+    Man(man::Man),
 }

@@ -5,8 +5,10 @@
 
 mod args;
 mod bench;
+mod columns;
 mod commands;
 mod copy_endpoint;
+mod examples;
 mod findings;
 mod interrupt;
 mod lines;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use annals::items::Cost;
 use annals::{Error, ErrorKind, Result};
+use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -34,6 +35,11 @@ impl Output {
 
     pub(crate) fn is_json(self) -> bool {
         self.json
+    }
+
+    /// Whether text has colours: at a terminal, unless `NO_COLOR` is set.
+    pub(crate) fn is_coloured(self) -> bool {
+        AutoStream::choice(&io::stdout()) != ColorChoice::Never
     }
 
     /// Whether `--json` was given, for output that is not a stream of results.

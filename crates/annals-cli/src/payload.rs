@@ -14,6 +14,67 @@ pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
     }
 }
 
+/// A payload for people on lines of its own, indented; JSON keeps its numbers as they are stored.
+pub(crate) fn to_indented_text(codec: &Codec, bytes: &[u8]) -> String {
+    let text = match wire::to_wire(codec, bytes) {
+        (Some(raw), _) => indented(raw.get()),
+        (None, base64) => base64.unwrap_or_default(),
+    };
+    let lines = text.lines().map(|line| format!("    {line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Valid JSON with a line for each member. A parser would round numbers, and drop members with the
+/// name of another.
+fn indented(json: &str) -> String {
+    let mut text = String::with_capacity(2 * json.len());
+    let (mut depth, mut is_string, mut is_escape) = (0_usize, false, false);
+    let mut chars = json.chars().filter(|c| !c.is_control()).peekable();
+    while let Some(c) = chars.next() {
+        if is_string {
+            text.push(c);
+            is_string = is_escape || c != '"';
+            is_escape = !is_escape && c == '\\';
+            continue;
+        }
+        match c {
+            ' ' => {}
+            '"' => {
+                is_string = true;
+                text.push(c);
+            }
+            '{' | '[' => {
+                while chars.next_if_eq(&' ').is_some() {}
+                text.push(c);
+                match chars.next_if(|next| matches!(next, '}' | ']')) {
+                    Some(end) => text.push(end),
+                    None => {
+                        depth += 1;
+                        new_line(&mut text, depth);
+                    }
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut text, depth);
+                text.push(c);
+            }
+            ',' => {
+                text.push(c);
+                new_line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
+fn new_line(text: &mut String, depth: usize) {
+    text.push('\n');
+    text.push_str(&"  ".repeat(depth));
+}
+
 /// Everything on standard input.
 ///
 /// # Errors
@@ -71,4 +132,31 @@ pub(crate) fn parse_time(text: &str) -> Result<u64> {
         Error::invalid("a time is milliseconds since 1970 or like 2026-01-31T12:00:00Z")
             .fact("time", text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indented_json_is_the_same_json() {
+        let json = r#"{"a":[1, 2.50,{}],"b" : {"c":"x, {\"y\": [}"},"n":12345678901234567890123,"e":[ ],"a":null}"#;
+        let want = r#"{
+  "a": [
+    1,
+    2.50,
+    {}
+  ],
+  "b": {
+    "c": "x, {\"y\": [}"
+  },
+  "n": 12345678901234567890123,
+  "e": [],
+  "a": null
+}"#;
+        assert_eq!(indented(json), want);
+        assert_eq!(indented(want), want);
+        assert_eq!(indented("\"a\""), "\"a\"");
+        assert_eq!(indented("12e3"), "12e3");
+    }
 }

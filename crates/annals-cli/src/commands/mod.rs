@@ -4,6 +4,7 @@
 
 pub(crate) mod append;
 pub(crate) mod bench;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod delete;
@@ -12,6 +13,7 @@ pub(crate) mod highest;
 pub(crate) mod ids;
 pub(crate) mod import;
 pub(crate) mod log;
+pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod snapshot;
@@ -149,6 +151,7 @@ pub(crate) enum Purpose {
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let settings = match &args.command {
         Command::Config(command) if !command.needs_settings() => Settings::default(),
+        Command::Completions(_) | Command::Man(_) => Settings::default(),
         _ => open::settings(&args.global)?,
     };
     let context = Context {
@@ -176,6 +179,8 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Config(command) => command.run(&context),
         Command::Serve(command) => command.run(&context).await,
         Command::Bench(command) => command.run(&context).await,
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     }
 }
 

@@ -8,6 +8,7 @@ use annals::{Event, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
 
 use super::{Context, Purpose};
+use crate::columns::Columns;
 use crate::output::{ABSENT, Output, print_line};
 use crate::{payload, progress, wire};
 
@@ -32,6 +33,9 @@ pub(crate) struct Replay {
     /// at a time, so nobody can append to it meanwhile
     #[arg(long)]
     follow: bool,
+    /// Print rows for people with each payload on lines of its own, indented
+    #[arg(long, conflicts_with = "json")]
+    pretty: bool,
 }
 
 impl Replay {
@@ -50,7 +54,8 @@ impl Replay {
             true => journal.follow(id, self.from),
             false => journal.replay(id, window),
         };
-        let printed = print_all(context.output, events).await?;
+        let printer = Printer::new(context.output, self.pretty);
+        let printed = print_all(printer, events).await?;
         // An empty window of an id with events is a result; an id without events is absent.
         if printed == 0 && journal.highest(id).await?.is_none() {
             eprintln!("annals: there are no events. id=`{id}`");
@@ -62,22 +67,80 @@ impl Replay {
     }
 }
 
-async fn print_all(output: Output, events: EventStream) -> Result<u64> {
+/// How events are printed.
+enum Printer {
+    Json,
+    Rows {
+        columns: Columns<4>,
+        is_pretty: bool,
+    },
+}
+
+impl Printer {
+    fn new(output: Output, is_pretty: bool) -> Self {
+        if output.is_json() && !is_pretty {
+            return Self::Json;
+        }
+        let names = match is_pretty {
+            true => ["NUMBER", "TIME", "TYPE", ""],
+            false => ["NUMBER", "TIME", "TYPE", "PAYLOAD"],
+        };
+        Self::Rows {
+            columns: Columns::new(names, output.is_coloured()),
+            is_pretty,
+        }
+    }
+
+    fn lines(&mut self, events: &[Event]) -> Vec<String> {
+        let (columns, is_pretty) = match self {
+            Self::Json => {
+                let lines = events.iter();
+                return lines
+                    .map(|it| wire::line(&wire::StoredEvent::new(it)))
+                    .collect();
+            }
+            Self::Rows { columns, is_pretty } => (columns, *is_pretty),
+        };
+        if !is_pretty {
+            let rows: Vec<_> = events
+                .iter()
+                .map(|it| row(it, payload::to_text(&it.data.codec, &it.data.payload)))
+                .collect();
+            return columns.lines(&rows);
+        }
+        let mut lines = Vec::new();
+        for event in events {
+            lines.extend(columns.lines(&[row(event, String::new())]));
+            let data = &event.data;
+            lines.push(payload::to_indented_text(&data.codec, &data.payload));
+        }
+        lines
+    }
+}
+
+fn row(event: &Event, payload: String) -> [String; 4] {
+    let time = payload::time_text(event.time_ms);
+    let number = event.sequence_number.to_string();
+    [number, time, event.data.manifest.clone(), payload]
+}
+
+async fn print_all(mut printer: Printer, events: EventStream) -> Result<u64> {
     let bar = progress::counter("events replayed");
     let mut printed = 0;
     let mut chunks = events.ready_chunks(LINES_AT_ONCE);
     while let Some(chunk) = chunks.next().await {
-        let mut lines = Vec::with_capacity(chunk.len());
+        let mut events = Vec::with_capacity(chunk.len());
         let mut failure = None;
         for event in chunk {
             match event {
-                Ok(event) => lines.push(line_of(output, &event)),
+                Ok(event) => events.push(event),
                 Err(error) => failure = Some(error),
             }
         }
-        printed += lines.len() as u64;
-        bar.inc(lines.len() as u64);
-        if !lines.is_empty() {
+        printed += events.len() as u64;
+        bar.inc(events.len() as u64);
+        if !events.is_empty() {
+            let lines = printer.lines(&events);
             bar.suspend(|| print_line(&lines.join("\n")))?;
         }
         if let Some(failure) = failure {
@@ -86,14 +149,4 @@ async fn print_all(output: Output, events: EventStream) -> Result<u64> {
     }
     bar.finish_and_clear();
     Ok(printed)
-}
-
-fn line_of(output: Output, event: &Event) -> String {
-    if output.is_json() {
-        return wire::line(&wire::StoredEvent::new(event));
-    }
-    let stored = &event.data;
-    let (number, time) = (event.sequence_number, payload::time_text(event.time_ms));
-    let text = payload::to_text(&stored.codec, &stored.payload);
-    format!("{number:>8}  {time}  {:<16}  {text}", stored.manifest)
 }

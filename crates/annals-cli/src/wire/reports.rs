@@ -385,6 +385,12 @@ impl<'a> LogEvent<'a> {
             payload_base64,
         }
     }
+
+    /// The payload for people.
+    pub(crate) fn payload_text(&self) -> &str {
+        let json = self.payload.as_deref().map(RawValue::get);
+        json.or(self.payload_base64.as_deref()).unwrap_or_default()
+    }
 }
 
 fn text(time: Option<Time>) -> Option<String> {

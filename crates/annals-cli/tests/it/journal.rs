@@ -495,3 +495,48 @@ fn a_snapshot_beyond_the_last_event_is_warned_about() {
         assert!(beyond.err.contains("last=`1`"), "{beyond:?}");
     });
 }
+
+/// With escape sequences for colours, unless `NO_COLOR` is set.
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn a_replay_at_a_terminal_has_aligned_columns() {
+    let annals = Annals::embedded();
+    let append = |manifest: &str, event: &str| {
+        let args = ["append", "a", "--manifest", manifest, event];
+        annals.run(&args).ok();
+    };
+    append("ItemAdded", r#"{"item":"book"}"#);
+    append("Paid", r#""\u001b[2Jtwo\nlines""#);
+    let shown = annals.run_at_terminal(&["replay", "a"], "");
+    assert!(shown.out.contains('\u{1b}'), "{shown:?}");
+
+    let annals = annals.with_variable("NO_COLOR", "1");
+    let plain = |args: &[&str]| {
+        let shown = annals.run_at_terminal(args, "");
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        assert!(!shown.out.contains('\u{1b}'), "{shown:?}");
+        shown.out.replace('\r', "")
+    };
+    let shown = plain(&["replay", "a"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    let [header, first, second] = &lines[..] else {
+        panic!("{shown}");
+    };
+    for (name, cells) in [
+        ("NUMBER", ["1", "2"]),
+        ("TYPE", ["ItemAdded", "Paid"]),
+        ("PAYLOAD", [r#"{"item":"book"}"#, r"\u{1b}[2Jtwo\nlines"]),
+    ] {
+        let at = header.find(name).unwrap();
+        assert!(first[at..].starts_with(cells[0]), "{shown}");
+        assert!(second[at..].starts_with(cells[1]), "{shown}");
+    }
+    let pretty = plain(&["replay", "a", "--pretty", "--max", "1"]);
+    assert!(
+        pretty.contains("ItemAdded\n    {\n      \"item\": \"book\"\n    }"),
+        "{pretty}"
+    );
+}

@@ -18,6 +18,7 @@ mod disk_reserve;
 #[path = "../../../annals/tests/it/example_run.rs"]
 mod example_run;
 mod examples;
+mod generated;
 mod j5ik2o;
 mod j5ik2o_settings;
 mod journal;

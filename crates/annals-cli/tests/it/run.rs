@@ -63,6 +63,7 @@ pub(crate) struct Annals {
     folder: TempDir,
     store: Vec<String>,
     access_key: String,
+    variables: Vec<(&'static str, &'static str)>,
 }
 
 impl Annals {
@@ -97,6 +98,7 @@ impl Annals {
             store,
             // DynamoDB Local has a database per access key, so tests do not interfere.
             access_key: format!("key{:016x}", Random::from_machine().bits()),
+            variables: Vec::new(),
         }
     }
 
@@ -104,6 +106,12 @@ impl Annals {
     pub(crate) fn with_flags(mut self, flags: &[&str]) -> Self {
         self.store
             .extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// Sets a variable for every run.
+    pub(crate) fn with_variable(mut self, name: &'static str, value: &'static str) -> Self {
+        self.variables.push((name, value));
         self
     }
 
@@ -171,7 +179,9 @@ impl Annals {
             .current_dir(self.folder.path())
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .env("AWS_CONFIG_FILE", "/dev/null")
-            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+            .env_remove("NO_COLOR")
+            .envs(self.variables.iter().copied());
         if !self.access_key.is_empty() {
             command.env("AWS_ACCESS_KEY_ID", &self.access_key);
             command.env("AWS_SECRET_ACCESS_KEY", "secret");

@@ -1,7 +1,7 @@
 //! `annals log playback`: plays back a span of time, in order.
 //!
-//! Guarantees: standard output has the events, in order, as JSON lines. Standard error has a line per
-//! slot with events: `<slot>: <time of its first event> [<count>]`.
+//! Guarantees: standard output has the events, in order, as JSON lines, or as rows at a terminal.
+//! Standard error has a line per slot with events: `<slot>: <time of its first event> [<count>]`.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,16 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::super::{Context, Purpose};
+use crate::columns::Columns;
 use crate::interrupt::Interrupts;
-use crate::output::{print_line, print_note};
+use crate::output::{Output, print_line, print_note};
 use crate::{progress, wire};
 
 /// The most lines that are printed at once.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// Play back a span of time, in order: JSON lines {"time","event_id","payload"}, and on standard error
-/// a line per slot.
+/// Play back a span of time, in order: JSON lines {"time","event_id","payload"}, or rows at a terminal,
+/// and on standard error a line per slot.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Playback {
     /// The first time to play: milliseconds since 1970 or RFC 3339
@@ -85,7 +86,7 @@ impl Playback {
         let interrupts = Interrupts::listen()?;
         let work = async {
             match &self.to {
-                Sink::Stdout => print_all(events, &slots).await,
+                Sink::Stdout => print_all(context.output, events, &slots).await,
                 Sink::Kinesis(stream) => put_all(context, stream, events, &slots).await,
             }
         };
@@ -214,21 +215,30 @@ async fn put_all(
     played.failure.map_or(Ok(()), Err)
 }
 
-async fn print_all(events: impl Events, slots: &Mutex<SlotReport>) -> Result<()> {
+async fn print_all(output: Output, events: impl Events, slots: &Mutex<SlotReport>) -> Result<()> {
+    let mut columns = Columns::new(["TIME", "EVENT ID", "PAYLOAD"], output.is_coloured());
     let mut chunks = events.ready_chunks(LINES_AT_ONCE);
     while let Some(chunk) = chunks.next().await {
-        let (mut lines, mut failure) = (Vec::with_capacity(chunk.len()), None);
-        let mut last = None;
+        let (mut events, mut failure) = (Vec::with_capacity(chunk.len()), None);
         for event in chunk {
             match event {
-                Ok(event) => {
-                    lines.push(wire::line(&wire::LogEvent::new(&event)));
-                    last = Some(event.position());
-                }
+                Ok(event) => events.push(event),
                 Err(error) => failure = Some(error),
             }
         }
-        if !lines.is_empty() {
+        let shown = events.iter().map(wire::LogEvent::new);
+        let lines: Vec<String> = match output.is_json() {
+            true => shown.map(|event| wire::line(&event)).collect(),
+            false => {
+                let rows = events.iter().zip(shown).map(|(event, shown)| {
+                    let (id, payload) = (event.event_id.as_str(), shown.payload_text());
+                    [event.time.to_string(), id.to_owned(), payload.to_owned()]
+                });
+                columns.lines(&rows.collect::<Vec<_>>())
+            }
+        };
+        let last = events.last().map(LogEvent::position);
+        if last.is_some() {
             let bar = reported(slots).bar.clone();
             bar.suspend(|| print_line(&lines.join("\n")))?;
             reported(slots).last = last;

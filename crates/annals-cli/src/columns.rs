@@ -1,0 +1,125 @@
+//! Rows for people: aligned columns under a header.
+//!
+//! Guarantees: a row is one line, whatever its cells contain. Control characters are escaped, so
+//! stored data cannot control the terminal.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+
+const HEADER: Style = Style::new().bold();
+/// For all columns but the last, which has the content.
+const QUIET: Style = Style::new().dimmed();
+const GAP: &str = "  ";
+
+/// Aligned columns. They are as wide as the widest cell so far; the last one is not padded.
+pub(crate) struct Columns<const N: usize> {
+    names: [&'static str; N],
+    widths: [usize; N],
+    is_coloured: bool,
+    has_header: bool,
+}
+
+impl<const N: usize> Columns<N> {
+    pub(crate) fn new(names: [&'static str; N], is_coloured: bool) -> Self {
+        Self {
+            names,
+            widths: names.map(str::len),
+            is_coloured,
+            has_header: false,
+        }
+    }
+
+    /// The lines of some rows, the first time with the header.
+    pub(crate) fn lines(&mut self, rows: &[[String; N]]) -> Vec<String> {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| row.each_ref().map(|cell| escaped(cell)))
+            .collect();
+        for row in &rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut lines = Vec::with_capacity(rows.len() + 1);
+        if !std::mem::replace(&mut self.has_header, true) {
+            let names = self.names.map(str::to_owned);
+            lines.push(self.line(&names, |_| HEADER));
+        }
+        let style = |is_last| if is_last { Style::new() } else { QUIET };
+        lines.extend(rows.iter().map(|row| self.line(row, style)));
+        lines
+    }
+
+    fn line(&self, cells: &[String; N], style: impl Fn(bool) -> Style) -> String {
+        let mut line = String::new();
+        for (place, (cell, width)) in (1..).zip(cells.iter().zip(self.widths)) {
+            let is_last = place == N;
+            let style = if self.is_coloured {
+                style(is_last)
+            } else {
+                Style::new()
+            };
+            // Writing to a string cannot fail.
+            let _ = match is_last {
+                true => write!(line, "{style}{cell}{style:#}"),
+                false => write!(line, "{style}{cell:<width$}{style:#}{GAP}"),
+            };
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// The text without control characters.
+fn escaped(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: [&str; 3]) -> [String; 3] {
+        cells.map(str::to_owned)
+    }
+
+    #[test]
+    fn columns_are_aligned_under_one_header() {
+        let mut columns = Columns::new(["NUMBER", "TYPE", "PAYLOAD"], false);
+        let lines = columns.lines(&[row(["1", "ItemAdded", "{}"]), row(["2", "", "{\"a\":1}"])]);
+        let want = [
+            "NUMBER  TYPE       PAYLOAD",
+            "1       ItemAdded  {}",
+            "2                  {\"a\":1}",
+        ];
+        assert_eq!(lines, want);
+        let lines = columns.lines(&[row(["3", "Paid", ""])]);
+        assert_eq!(lines, ["3       Paid"]);
+    }
+
+    #[test]
+    fn stored_data_does_not_control_the_terminal() {
+        let mut columns = Columns::new(["NUMBER", "TYPE", "PAYLOAD"], false);
+        let lines = columns.lines(&[row(["1", "a\u{1b}[2J", "two\nlines é"])]);
+        assert_eq!(lines[1], "1       a\\u{1b}[2J  two\\nlines é");
+    }
+
+    #[test]
+    fn colours_do_not_change_the_widths() {
+        let cells = [row(["1", "Paid", "{}"])];
+        let plain = Columns::new(["NUMBER", "TYPE", "PAYLOAD"], false).lines(&cells);
+        let coloured = Columns::new(["NUMBER", "TYPE", "PAYLOAD"], true).lines(&cells);
+        assert!(coloured[0].contains('\u{1b}'), "{coloured:?}");
+        let strip = |line: &String| anstream::adapter::strip_str(line).to_string();
+        let stripped: Vec<_> = coloured.iter().map(strip).collect();
+        assert_eq!(stripped, plain);
+    }
+}
