@@ -19,6 +19,21 @@ fn the_bank_continues_after_a_restart() {
 }
 
 #[test]
+fn the_account_of_the_readme_continues_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = || {
+        let mut account = example("account");
+        account.current_dir(folder.path());
+        printed(account)
+    };
+    assert_eq!(run(), "alice has 10\n");
+    assert_eq!(run(), "alice has 20\n");
+    let source = include_str!("../../examples/account.rs");
+    let (_, shown) = source.split_once("\n\n").unwrap();
+    assert!(include_str!("../../../../README.md").contains(shown));
+}
+
+#[test]
 fn a_cart_is_filled_and_checked_out() {
     let want = "1 item\n2 items\nbought: a book, a lamp\nthe cart is empty\n";
     assert_eq!(printed(example("durable_state")), want);
