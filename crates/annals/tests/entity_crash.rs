@@ -91,7 +91,8 @@ fn settings() -> EntitySettings<Account> {
         .retention(Retention::every(25))
 }
 
-/// The child process. Does nothing when the suite runs it as a test.
+/// The child process.
+#[ignore = "the child process of another test"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_process() {
     let Ok(folder) = std::env::var(FOLDER) else {
@@ -139,7 +140,7 @@ fn run(folder: &Path, done: &mut [u64], until: Option<u64>) -> Option<usize> {
     std::fs::write(folder.join("acknowledged"), acknowledged).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     let child = child
-        .args(["child_process", "--exact"])
+        .args(["child_process", "--exact", "--ignored"])
         .args(["--nocapture", "--test-threads=1"]);
     let child = child.env(FOLDER, folder).stdout(Stdio::piped()).spawn();
     let mut child = child.unwrap();

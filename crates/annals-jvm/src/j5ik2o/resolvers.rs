@@ -41,6 +41,11 @@ use annals::{Error, PersistenceId, Result};
 /// ```
 ///
 /// Pass it to [`J5ik2oJournal::open_with`](super::J5ik2oJournal::open_with).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not resolve partition keys",
+    label = "`annals_jvm::j5ik2o::PartitionKeyResolver` is not implemented for `{Self}`",
+    note = "implement its method `resolve`, as the resolver on the JVM does"
+)]
 pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
     /// The partition key of an id's event or snapshot of this number. Must be deterministic. The
     /// journal also passes number 0, which no event has.
@@ -81,6 +86,11 @@ pub trait PartitionKeyResolver: fmt::Debug + Send + Sync + 'static {
 /// assert!(InDigits.resolve(&id, 9)? < InDigits.resolve(&id, 10)?);
 /// # Ok::<(), annals::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not resolve sort keys",
+    label = "`annals_jvm::j5ik2o::SortKeyResolver` is not implemented for `{Self}`",
+    note = "implement its method `resolve`, as the resolver on the JVM does"
+)]
 pub trait SortKeyResolver: fmt::Debug + Send + Sync + 'static {
     /// The sort key of an id's event or snapshot of this number, 0 included. Must be deterministic.
     ///

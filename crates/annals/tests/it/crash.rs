@@ -67,7 +67,8 @@ fn open(folder: &Path) -> Embedded {
     Embedded::open(folder, &EmbeddedSettings::default()).unwrap()
 }
 
-/// The child. Does nothing when the suite runs it as a test of its own.
+/// The child process.
+#[ignore = "the child process of another test"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_that_is_killed() {
     let Ok(folder) = std::env::var(FOLDER) else {
@@ -182,7 +183,12 @@ impl Acknowledged {
 /// Runs a child until it has acknowledged `until` times, then kills it.
 fn run_and_kill(folder: &Path, round: u64, until: u64, acknowledged: &mut Acknowledged) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::child_that_is_killed", "--nocapture"])
+        .args([
+            "--exact",
+            "crash::child_that_is_killed",
+            "--ignored",
+            "--nocapture",
+        ])
         .env(FOLDER, folder)
         .env(ROUND, round.to_string())
         .stdout(Stdio::piped())
