@@ -343,14 +343,6 @@ pub(crate) struct Ingested {
     pub(crate) problems: Vec<LineProblem>,
 }
 
-/// What became of lines on standard input, whose problems go to standard error.
-#[derive(Serialize)]
-pub(crate) struct IngestedLines {
-    pub(crate) stored: usize,
-    pub(crate) present: usize,
-    pub(crate) refused: usize,
-}
-
 /// What is wrong with one of many records.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]

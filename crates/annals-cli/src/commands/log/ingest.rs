@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use annals::log::{Ingested, Log, Record};
 use annals::{Error, ErrorKind, Result};
 use indicatif::ProgressBar;
+use serde_json::json;
 
 use super::super::{Context, Purpose};
 use crate::lines::Lines;
 use crate::output::{exit_code, print_error};
 use crate::progress;
 use crate::records::record;
-use crate::wire;
 
 /// How many records are ingested at once.
 const AT_ONCE: usize = 500;
@@ -94,11 +94,7 @@ impl Ingest {
             refused,
             worst,
         } = counts;
-        let object = wire::IngestedLines {
-            stored,
-            present,
-            refused,
-        };
+        let object = json!({"stored": stored, "present": present, "refused": refused});
         let text = format!("{stored} stored, {present} already present, {refused} refused");
         context.output.line(&object, &text)?;
         context.print_cost(&store)?;
