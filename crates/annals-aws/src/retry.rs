@@ -1,10 +1,10 @@
 //! The only retry loop, and the only limit on requests in flight.
 //!
 //! Guarantees: a request is retried with full jitter until it succeeds, is refused, reaches its
-//! deadline or was retried `max-error-retry` times. If no server has ever answered, the endpoint is
-//! most likely wrong, and retries end after five seconds. At most `max-connections` requests are in flight. A
-//! refusal is never retried. After a lost response a write is sent again, so the writer must recognise
-//! its own item. The SDK's own retries are off.
+//! deadline or was retried `max-error-retry` times. If there never was a connection, the endpoint is
+//! most likely wrong, and retries end after five seconds. At most `max-connections` requests are in
+//! flight. A refusal is never retried. After a lost response a write is sent again, so the writer must
+//! recognise its own item. The SDK's own retries are off.
 
 use std::fmt;
 use std::future::Future;
@@ -21,8 +21,8 @@ use crate::settings::AwsClientSettings;
 
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// How long a server is tried that has never answered.
-const NEVER_ANSWERED_MAX: Duration = Duration::from_secs(5);
+/// How long to try for a first connection.
+const FIRST_CONNECTION_MAX: Duration = Duration::from_secs(5);
 /// A warning is logged if there is no connection for as long.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
@@ -75,8 +75,8 @@ pub(crate) struct Sender {
     deadline: Duration,
     /// Retries per request; `None`: only the deadline limits them.
     retries_max: Option<u32>,
-    /// Whether a server has ever answered.
-    is_answered: AtomicBool,
+    /// Whether a request ever failed for another reason than the connection, or succeeded.
+    has_connected: AtomicBool,
 }
 
 impl fmt::Debug for Sender {
@@ -104,7 +104,7 @@ impl Sender {
             attempt_max: settings.request_timeout(),
             deadline: settings.client_execution_timeout(),
             retries_max: settings.max_error_retry,
-            is_answered: AtomicBool::new(false),
+            has_connected: AtomicBool::new(false),
         }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
             None => Err(timed_out()),
         };
         if !matches!(answer, Err(Verdict::Retry(Trouble::Unreachable, _))) {
-            self.sender.is_answered.store(true, Ordering::Relaxed);
+            self.sender.has_connected.store(true, Ordering::Relaxed);
         }
         answer
     }
@@ -218,10 +218,10 @@ impl<'a> Call<'a> {
     pub(crate) async fn pause(&mut self, trouble: Trouble, cause: Error) -> Result<()> {
         let doubled = trouble.pause().saturating_mul(1 << self.pauses.min(16));
         let pause = self.sender.random.jitter(doubled.min(PAUSE_MAX));
-        let is_answered = self.sender.is_answered.load(Ordering::Relaxed);
+        let has_connected = self.sender.has_connected.load(Ordering::Relaxed);
         let remaining = match trouble {
-            Trouble::Unreachable if !is_answered => {
-                let most = NEVER_ANSWERED_MAX.saturating_sub(self.elapsed());
+            Trouble::Unreachable if !has_connected => {
+                let most = FIRST_CONNECTION_MAX.saturating_sub(self.elapsed());
                 most.min(self.remaining())
             }
             _ => self.remaining(),

@@ -103,9 +103,10 @@ pub(crate) fn parse_codec(text: &str) -> Result<Codec> {
     if let Some(name) = text.strip_prefix("other:").filter(|name| !name.is_empty()) {
         return Ok(Codec::Other(name.to_owned()));
     }
-    let serializer = text.strip_prefix("akka:").map(str::parse::<i32>);
+    let number = text.strip_prefix("akka:");
+    let is_serializer = number.is_some_and(|number| number.parse::<i32>().is_ok());
     match text.parse() {
-        Ok(Codec::Other(_)) if Scalar::named(text).is_none() && !matches!(serializer, Some(Ok(_))) => {
+        Ok(Codec::Other(_)) if Scalar::named(text).is_none() && !is_serializer => {
             Err(Error::invalid(
                 "unknown codec; use json, text, long, int, boolean, bytes, cbor, protobuf or akka:N, or other:NAME for a codec of your own",
             )

@@ -142,7 +142,14 @@ async fn save(
     state: Payload,
 ) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Write).await?;
-    warn_beyond(context, &store, id, at).await?;
+    if let Ok(Some(last)) = last_event(context, &store, id).await
+        && last < at
+    {
+        eprintln!(
+            "annals: this snapshot is beyond the last event; recovery skips events up to it. id=`{id}`, at=`{at}`, last=`{last}`"
+        );
+    }
+    store.take_counts();
     snapshots.save(id, at, state).await?;
     let object = wire::Position::new(id, at);
     context.output.line(&object, &format!("{id} {at}"))?;
@@ -150,26 +157,14 @@ async fn save(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warns about a snapshot beyond the last event: recovery from it would miss the next events. The
-/// check is not part of the cost. An id without events may have its journal elsewhere.
-async fn warn_beyond(
+/// The last event, for a warning: a snapshot is saved even if the journal is damaged, elsewhere, or
+/// not permitted to this user.
+async fn last_event(
     context: &Context,
     store: &Store,
     id: &PersistenceId,
-    at: SequenceNumber,
-) -> Result<()> {
-    let table = context.settings.tables()?.journal;
-    if store.describe_table(table.name()).await?.is_some() {
-        let journal = context.journal_in(store).await?;
-        let last = journal.highest(id).await?;
-        if let Some(last) = last.filter(|last| *last < at) {
-            eprintln!(
-                "annals: this snapshot is beyond the last event; recovery skips events up to it. id=`{id}`, at=`{at}`, last=`{last}`"
-            );
-        }
-    }
-    store.take_counts();
-    Ok(())
+) -> Result<Option<SequenceNumber>> {
+    context.journal_in(store).await?.highest(id).await
 }
 
 /// One that does not decode is reported, and the next older one loaded.

@@ -496,6 +496,25 @@ fn a_snapshot_beyond_the_last_event_is_warned_about() {
     });
 }
 
+/// The check for the warning must not keep anybody from saving.
+#[test]
+fn a_snapshot_is_saved_next_to_a_damaged_journal() {
+    let from = Annals::embedded();
+    from.run(&["append", "a", "1"]).ok();
+    let items = from.run(&["export", "annals-journal"]).ok().out;
+    let annals = Annals::embedded();
+    annals.run(&["tables", "create"]).ok();
+    // Under another key, the commit does not match its checksum.
+    let commit = items.lines().find(|line| line.contains(r#""c":"#)).unwrap();
+    let moved = commit.replace(r#""N":"1""#, r#""N":"2""#);
+    let items = items.replace(commit, &moved);
+    annals.run_with(&["import", "annals-journal"], items).ok();
+    assert_eq!(annals.run(&["highest", "a"]).code, Some(5));
+    annals
+        .run(&["snapshot", "save", "a", "--at", "9", "{}"])
+        .ok();
+}
+
 /// With escape sequences for colours, unless `NO_COLOR` is set.
 #[test]
 #[cfg_attr(
