@@ -51,3 +51,8 @@ pub use client::DynamoDb;
 pub use facade::{create, open};
 pub use settings::{AwsClientSettings, AwsSettings, KinesisSettings};
 pub use tables::TableConfig;
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

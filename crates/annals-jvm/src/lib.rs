@@ -47,3 +47,8 @@ mod writers;
 pub use hocon::{Check, Imported, NotTaken, import as import_hocon};
 pub use rows::RowJournal;
 pub use settings::layout::{AnyLayout, LayoutName};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -30,3 +30,8 @@ use annals::{Clock, Random};
 pub fn store(items: impl Into<Store>, clock: Arc<dyn Clock>, random: Random) -> Store {
     items.into().with_clock(clock).with_random(random)
 }
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

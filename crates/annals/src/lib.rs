@@ -222,7 +222,12 @@ pub use payload::Payload;
 pub use random::Random;
 pub use stream::ResultStream;
 
-/// The README's example compiles.
+/// The examples of the workspace's README compile.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The example of this crate's README compiles.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../README.md")]
+struct CrateReadme;

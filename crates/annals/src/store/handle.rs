@@ -209,10 +209,9 @@ async fn in_span<T, E>(
     if Span::current().is_none() {
         return call.await;
     }
-    let name = |f: &mut fmt::Formatter<'_>| write!(f, "{verb} {table}");
     let span = tracing::debug_span!(
         "store",
-        otel.name = %fmt::from_fn(name),
+        otel.name = %format_args!("{verb} {table}"),
         otel.kind = "client",
         otel.status_code = Empty,
         db.operation.name = verb,

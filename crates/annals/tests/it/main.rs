@@ -36,6 +36,7 @@ mod log_races;
 mod log_refusals;
 mod log_sim;
 mod module_graph;
+mod packaging;
 mod properties;
 mod public_api;
 mod readme_ja;
