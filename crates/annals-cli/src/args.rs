@@ -46,6 +46,8 @@ impl Args {
         let is_typed = |flag| matches.value_source(flag) == Some(ValueSource::CommandLine);
         args.global.data_is_typed = is_typed("data");
         args.global.endpoint_is_typed = is_typed("endpoint");
+        args.global.server_is_typed = is_typed("server");
+        args.global.config_is_typed = is_typed("config");
         Ok(args)
     }
 }
@@ -128,6 +130,13 @@ pub(crate) struct Global {
     /// The AWS region
     #[arg(long, global = true, value_name = "R", env = "ANNALS_REGION")]
     pub(crate) region: Option<Given<String>>,
+    /// Run the command on a running `annals serve`, such as http://127.0.0.1:7070, with its settings
+    #[arg(long, global = true, value_name = "URL", env = "ANNALS_SERVER")]
+    pub(crate) server: Option<Given<String>>,
+    /// The file with the token of the server: the one to send with --server, or the one that `annals
+    /// serve` asks for [default: ANNALS_TOKEN]
+    #[arg(long, global = true, value_name = "FILE", value_parser = given_path())]
+    pub(crate) token_file: Option<Given<PathBuf>>,
     /// The layout of the tables: annals, akka or j5ik2o
     #[arg(long, global = true, value_name = "LAYOUT", env = "ANNALS_LAYOUT")]
     pub(crate) layout: Option<Given<LayoutName>>,
@@ -165,6 +174,12 @@ pub(crate) struct Global {
     /// The same for `--endpoint`.
     #[arg(skip)]
     pub(crate) endpoint_is_typed: bool,
+    /// The same for `--server`.
+    #[arg(skip)]
+    pub(crate) server_is_typed: bool,
+    /// The same for `--config`.
+    #[arg(skip)]
+    pub(crate) config_is_typed: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -17,6 +17,7 @@ mod output;
 mod payload;
 mod progress;
 mod records;
+mod remote;
 mod serve;
 mod settings;
 mod wire;

@@ -14,6 +14,7 @@ use annals::{Error, Result};
 use annals_aws::DynamoDb;
 
 use crate::args::{Global, given};
+use crate::remote::Client;
 use crate::settings::{Settings, StoreKind};
 
 const DEFAULT_FILE: &str = "annals.toml";
@@ -41,13 +42,69 @@ pub(crate) fn settings(global: &Global) -> Result<Settings> {
         }
         settings.endpoint = Some(endpoint);
     }
-    settings.region = given(&global.region).or(settings.region);
-    settings.journal_table = given(&global.journal_table).or(settings.journal_table);
-    settings.snapshot_table = given(&global.snapshot_table).or(settings.snapshot_table);
-    settings.state_table = given(&global.state_table).or(settings.state_table);
-    settings.layout = given(&global.layout).unwrap_or(settings.layout);
-    settings.journal_name = given(&global.journal_name).unwrap_or(settings.journal_name);
+    apply_names(global, &mut settings);
     Ok(settings)
+}
+
+/// The server to use, if there is one: `--server`, or its variable unless a store is named.
+///
+/// # Errors
+/// `Invalid` if another store is named beside `--server`.
+pub(crate) fn server(global: &Global) -> Result<Option<Client>> {
+    let Some(address) = given(&global.server) else {
+        return Ok(None);
+    };
+    let store = [
+        (global.dynamodb, "--dynamodb"),
+        (global.data_is_typed, "--data"),
+        (global.endpoint_is_typed, "--endpoint"),
+        (global.config_is_typed, "--config"),
+    ];
+    match store.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, flag)) if global.server_is_typed => Err(Error::invalid(format!(
+            "--server uses the store and the settings of the server; leave out {flag}"
+        ))),
+        Some(_) => Ok(None),
+        None => Client::new(&address, token(global)?.as_deref()).map(Some),
+    }
+}
+
+/// The settings of a server, with the flags for layout and tables.
+pub(crate) async fn server_settings(global: &Global, server: &Client) -> Result<Settings> {
+    let settings = server.settings().await?;
+    let mut settings = Settings::from_json(settings).map_err(|problem| {
+        Error::invalid(format!(
+            "the server's settings do not parse; use its version of annals: {problem}"
+        ))
+    })?;
+    apply_names(global, &mut settings);
+    Ok(settings)
+}
+
+/// The token of the server, from the file or the environment.
+pub(crate) fn token(global: &Global) -> Result<Option<String>> {
+    let Some(path) = given(&global.token_file) else {
+        let token = std::env::var("ANNALS_TOKEN").ok();
+        return Ok(token.filter(|token| !token.is_empty()));
+    };
+    let read = std::fs::read_to_string(&path).map_err(|cause| {
+        Error::invalid("cannot read the token")
+            .fact("file", path.display())
+            .because(cause)
+    });
+    read.map(Some)
+}
+
+/// Flags about the region, the layout and its tables.
+fn apply_names(global: &Global, settings: &mut Settings) {
+    settings.region = given(&global.region).or(settings.region.take());
+    settings.journal_table = given(&global.journal_table).or(settings.journal_table.take());
+    settings.snapshot_table = given(&global.snapshot_table).or(settings.snapshot_table.take());
+    settings.state_table = given(&global.state_table).or(settings.state_table.take());
+    settings.layout = given(&global.layout).unwrap_or(settings.layout);
+    if let Some(name) = given(&global.journal_name) {
+        settings.journal_name = name;
+    }
 }
 
 fn read_file(named: Option<&Path>) -> Result<Settings> {

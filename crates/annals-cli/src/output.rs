@@ -74,8 +74,16 @@ impl Output {
             "write_units": write,
             "read_units": whole_or_half(cost),
         }});
-        let text = format!("cost: {requests} requests, {write} write units, {read} read units");
-        self.line(&object, &text)
+        let counts = [
+            (requests as f64, "request"),
+            (write as f64, "write unit"),
+            (read, "read unit"),
+        ];
+        let text = counts.map(|(count, noun)| match count == 1.0 {
+            true => format!("{count} {noun}"),
+            false => format!("{count} {noun}s"),
+        });
+        self.line(&object, &format!("cost: {}", text.join(", ")))
     }
 }
 

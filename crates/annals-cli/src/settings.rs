@@ -134,6 +134,13 @@ impl Settings {
         toml::from_str(&text).map_err(|cause| cause.message().to_owned())
     }
 
+    /// # Errors
+    /// As [`from_table`](Self::from_table).
+    pub(crate) fn from_json(json: serde_json::Value) -> Result<Self, String> {
+        let table = toml::Table::try_from(json).map_err(|cause| cause.to_string())?;
+        Self::from_table(&table)
+    }
+
     /// The layout, with its settings.
     pub(crate) fn layout(&self) -> AnyLayout {
         AnyLayout {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::Context;
 use crate::copy_endpoint::{EndpointArg, is_same_store};
-use crate::open::{self, Absent};
+use crate::open::Absent;
 use crate::output::{ABSENT, Output, exit_code, print_error, print_line, print_note};
 use crate::progress;
 
@@ -100,9 +100,13 @@ impl Copy {
     /// Opens the source as it is, and the target with its tables.
     async fn open(&self, context: &Context) -> Result<Opened> {
         let endpoint = |text: &EndpointArg| -> Result<Context> {
+            let settings = text.settings(&context.settings)?;
+            // What names no other store is on the server.
+            let is_there = is_same_store(&settings, &context.settings);
             Ok(Context {
-                settings: text.settings(&context.settings)?,
+                settings,
                 output: context.output,
+                server: context.server.clone().filter(|_| is_there),
             })
         };
         let (from, to) = (endpoint(&self.from)?, endpoint(&self.to)?);
@@ -114,12 +118,12 @@ impl Copy {
             )
             .fact("table", name));
         }
-        let source = open::store(&from.settings, Absent::Refuse).await?;
+        let source = from.open(Absent::Refuse).await?;
         let table = from.settings.tables()?.journal;
         check_exists(&source, &table).await?;
         let target = match is_same {
             true => source.clone(),
-            false => open::store(&to.settings, Absent::Create).await?,
+            false => to.open(Absent::Create).await?,
         };
         to.make_tables(&target).await?;
         let opened = Opened {

@@ -17,7 +17,7 @@ use annals::items::{
 use annals::log::{Log, LogTables, Span, Time};
 use annals::store::Store;
 use annals::{Error, Result};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde_json::json;
 
 use super::{Context, Purpose, existing_table};
@@ -99,7 +99,13 @@ impl Tally {
 impl Import {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let lines = self.open_input().await?;
-        let (store, table) = self.open_table(context).await?;
+        let (store, table, is_missing) = self.open_table(context).await?;
+        let mut entries = std::pin::pin!(lines.entries(&table).peekable());
+        if is_missing {
+            // A key that does not fit the items is found in the first one, before a table has it.
+            entries.as_mut().next_if(Result::is_err).await.transpose()?;
+            store.create_table(&table, Default::default()).await?;
+        }
         let items: Arc<dyn Items> = store.items().clone();
         let log = self.log(context, &store).await?;
         if let Some(log) = &log {
@@ -107,9 +113,9 @@ impl Import {
             log.mark_index_incomplete().await?;
         }
         let tally = if self.replace {
-            replace_all(&*items, &table, lines).await
+            replace_all(&*items, &table, entries).await
         } else {
-            add_all(&*items, &table, lines).await
+            add_all(&*items, &table, entries).await
         };
         if let Some(log) = &log {
             // Always: a concurrent sweep may have marked the index as complete.
@@ -138,18 +144,17 @@ impl Import {
         Ok(Some(log))
     }
 
-    /// The table to import into, created with `--key` if missing.
-    async fn open_table(&self, context: &Context) -> Result<(Store, Arc<TableSpec>)> {
+    /// The table to import into, and whether it must be created, with `--key`.
+    async fn open_table(&self, context: &Context) -> Result<(Store, Arc<TableSpec>, bool)> {
         let Some(key) = &self.key else {
             let store = context.existing_store().await?;
             let table = existing_table(&*store, &self.table).await?;
-            return Ok((store, table));
+            return Ok((store, table, false));
         };
         let spec = TableSpec::new(self.table.clone(), key.clone())?;
         let store = context.store().await?;
         let Some(found) = store.describe_table(&self.table).await? else {
-            store.create_table(&spec, Default::default()).await?;
-            return Ok((store, Arc::new(spec)));
+            return Ok((store, Arc::new(spec), true));
         };
         if found.key() != key {
             return Err(Error::invalid(
@@ -159,7 +164,7 @@ impl Import {
             .fact("its key", found.key())
             .fact("--key", key));
         }
-        Ok((store, Arc::new(found)))
+        Ok((store, Arc::new(found), false))
     }
 
     fn print(&self, context: &Context, tally: &Tally) -> Result<()> {
@@ -192,9 +197,12 @@ impl Import {
 }
 
 /// A failure ends reading; puts in flight finish and are counted.
-async fn add_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tally {
+async fn add_all(
+    items: &dyn Items,
+    table: &TableSpec,
+    entries: impl Stream<Item = Result<Entry>>,
+) -> Tally {
     let has_failed = Cell::new(false);
-    let entries = lines.entries(table);
     let entries = entries.take_while(|_| ready(!has_failed.get()));
     let added = entries.map(|entry| async { add(items, table, entry?).await });
     let mut added = std::pin::pin!(added.buffer_unordered(CONCURRENCY));
@@ -236,9 +244,13 @@ enum Added {
     Differs(Key),
 }
 
-async fn replace_all(items: &dyn Items, table: &TableSpec, lines: Lines) -> Tally {
+async fn replace_all(
+    items: &dyn Items,
+    table: &TableSpec,
+    entries: impl Stream<Item = Result<Entry>>,
+) -> Tally {
     let mut tally = Tally::default();
-    let mut batches = std::pin::pin!(lines.entries(table).try_ready_chunks(BATCH));
+    let mut batches = std::pin::pin!(entries.try_ready_chunks(BATCH));
     while let Some(batch) = batches.next().await {
         // Items before an invalid line are written before it is reported.
         let (batch, invalid_line) = match batch {

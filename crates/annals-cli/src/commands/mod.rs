@@ -26,13 +26,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::settings::{Settings, StoreKind};
-use annals::Result;
 use annals::items::{Items, TableName, TableSpec, missing_table};
 use annals::journal::Journal;
 use annals::layout::Layout;
 use annals::snapshot::Snapshots;
 use annals::state::States;
 use annals::store::Store;
+use annals::{Error, Result};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -41,28 +41,43 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::args::{Args, Command};
 use crate::open::{self, Absent};
 use crate::output::Output;
+use crate::remote::RemoteItems;
 
 /// What a command works with.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) output: Output,
+    /// The store of a running server, which is used instead of the settings' own.
+    pub(crate) server: Option<Arc<RemoteItems>>,
 }
 
 impl Context {
     /// The store, counting; made where there is none.
     pub(crate) async fn store(&self) -> Result<Store> {
-        open::store(&self.settings, Absent::Create).await
+        self.open(Absent::Create).await
     }
 
     /// The store, counting; an error where there is none.
     pub(crate) async fn existing_store(&self) -> Result<Store> {
-        open::store(&self.settings, Absent::Refuse).await
+        self.open(Absent::Refuse).await
     }
 
     /// The store, counting; an empty one where there is none. For commands about tables, which report
     /// that they are missing.
     pub(crate) async fn store_or_empty(&self) -> Result<Store> {
-        open::store(&self.settings, Absent::Empty).await
+        self.open(Absent::Empty).await
+    }
+
+    pub(crate) async fn open(&self, absent: Absent) -> Result<Store> {
+        match &self.server {
+            Some(server) => Ok(Store::from_items(server.clone())),
+            None => open::store(&self.settings, absent).await,
+        }
+    }
+
+    /// Whether this process has the embedded store open, and so no other process.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.server.is_none() && self.settings.store == StoreKind::Embedded
     }
 
     /// The store for reading, or for writing: on this machine with the layout's tables, made where
@@ -149,14 +164,26 @@ pub(crate) enum Purpose {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
-    let settings = match &args.command {
-        Command::Config(command) if !command.needs_settings() => Settings::default(),
-        Command::Completions(_) | Command::Man(_) => Settings::default(),
-        _ => open::settings(&args.global)?,
+    let (settings, server) = match &args.command {
+        Command::Config(command) if !command.needs_settings() => (Settings::default(), None),
+        Command::Completions(_) | Command::Man(_) => (Settings::default(), None),
+        command => match open::server(&args.global)? {
+            Some(_) if matches!(command, Command::Serve(_) | Command::Bench(_)) => {
+                return Err(Error::invalid(
+                    "this command needs a store of its own; leave out --server",
+                ));
+            }
+            Some(server) => {
+                let settings = open::server_settings(&args.global, &server).await?;
+                (settings, Some(Arc::new(RemoteItems::new(server))))
+            }
+            None => (open::settings(&args.global)?, None),
+        },
     };
     let context = Context {
         settings,
         output: Output::new(&args.global),
+        server,
     };
     // The server logs in its own way.
     if !matches!(args.command, Command::Serve(_)) {
@@ -177,7 +204,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         Command::Copy(command) => command.run(&context).await,
         Command::Verify(command) => command.run(&context).await,
         Command::Config(command) => command.run(&context),
-        Command::Serve(command) => command.run(&context).await,
+        Command::Serve(command) => {
+            let token = open::token(&args.global)?;
+            command.run(&context, token.as_deref()).await
+        }
         Command::Bench(command) => command.run(&context).await,
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use crate::settings::StoreKind;
 use annals::journal::{EventStream, Window};
 use annals::{Event, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
@@ -29,8 +28,8 @@ pub(crate) struct Replay {
     /// At most so many
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     max: Option<u64>,
-    /// Then every new event, until interrupted. For DynamoDB: an embedded store is open in one process
-    /// at a time, so nobody can append to it meanwhile
+    /// Then every new event, until interrupted. With --server or --dynamodb: an embedded store is open
+    /// in one process at a time, so nobody can append to it meanwhile
     #[arg(long)]
     follow: bool,
     /// Print rows for people with each payload on lines of its own, indented
@@ -40,9 +39,9 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        if self.follow && context.settings.store == StoreKind::Embedded {
+        if self.follow && context.is_alone() {
             eprintln!(
-                "annals: an embedded store is open in one process at a time, so nobody can append while this follows; follow in the process that appends (Journal::follow), or use --dynamodb"
+                "annals: an embedded store is open in one process at a time, so nobody can append while this follows; use --server with a running `annals serve`"
             );
         }
         let (journal, store) = context.journal(Purpose::Read).await?;

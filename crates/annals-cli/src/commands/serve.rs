@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -30,10 +29,6 @@ pub(crate) struct Serve {
     /// The address to listen on; port 0: any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
-    /// The file with the token that clients send as `Authorization: Bearer TOKEN` [default:
-    /// ANNALS_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
     /// Serve remote clients without a token
     #[arg(long)]
     insecure: bool,
@@ -82,8 +77,9 @@ enum LogFormat {
 }
 
 impl Serve {
-    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let guard = Guard::new(self.listen, self.token()?.as_deref(), self.insecure)?;
+    /// The token is the one that clients send as `Authorization: Bearer TOKEN`.
+    pub(crate) async fn run(self, context: &Context, token: Option<&str>) -> Result<ExitCode> {
+        let guard = Guard::new(self.listen, token, self.insecure)?;
         let (otlp, unused) = self.otlp()?;
         self.start_traces(otlp.as_ref())?;
         if let Some(error) = unused {
@@ -139,21 +135,6 @@ impl Serve {
             Some(Ok(otlp)) => (Some(otlp), None),
             Some(Err(error)) => (None, Some(error)),
         })
-    }
-
-    /// The token, from the file or the environment.
-    fn token(&self) -> Result<Option<String>> {
-        let Some(path) = &self.token_file else {
-            return Ok(std::env::var("ANNALS_TOKEN")
-                .ok()
-                .filter(|token| !token.is_empty()));
-        };
-        let read = std::fs::read_to_string(path).map_err(|cause| {
-            Error::invalid("cannot read the token")
-                .fact("file", path.display())
-                .because(cause)
-        });
-        read.map(Some)
     }
 
     fn limits(&self) -> Limits {

@@ -285,6 +285,7 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
 async fn configs(context: &Context, specs: &[&TableSpec]) -> Result<Vec<Option<TableConfig>>> {
     let mut configs = Vec::new();
     let items = match context.settings.store {
+        _ if context.server.is_some() => None,
         StoreKind::Embedded => None,
         StoreKind::DynamoDb => Some(DynamoDb::open(&context.settings.aws()).await?),
     };

@@ -2,7 +2,7 @@
 //! flight.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::settings::{Settings, StoreKind};
 use ::metrics::Counter;
@@ -28,8 +28,8 @@ pub(crate) struct App(Arc<Inner>);
 struct Inner {
     store: Store,
     settings: Settings,
-    annals: OnceCell<Annals>,
-    log: OnceCell<Log>,
+    annals: Reopened<Annals>,
+    log: Reopened<Log>,
     clock: Arc<dyn Clock>,
     guard: Guard,
     limits: Limits,
@@ -41,6 +41,32 @@ struct Inner {
     closing: CancellationToken,
     tails: Tails,
     horizon: Horizon,
+}
+
+/// What is opened by the first call that can, and again after it was closed.
+struct Reopened<T>(RwLock<Arc<OnceCell<Arc<T>>>>);
+
+impl<T> Reopened<T> {
+    fn new() -> Self {
+        Self(RwLock::new(Arc::new(OnceCell::new())))
+    }
+
+    fn cell(&self) -> Arc<OnceCell<Arc<T>>> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn get(&self, open: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
+        let cell = self.cell();
+        let open = || async { open.await.map(Arc::new) };
+        cell.get_or_try_init(open).await.cloned()
+    }
+
+    fn close(&self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(OnceCell::new());
+    }
 }
 
 impl App {
@@ -55,9 +81,13 @@ impl App {
         let in_flight = InFlight::new(&limits);
         let app = Self(Arc::new(Inner {
             store,
-            settings: settings.clone(),
-            annals: OnceCell::new(),
-            log: OnceCell::new(),
+            settings: Settings {
+                // Clients read the settings, too, and run in another folder.
+                data: std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone()),
+                ..settings.clone()
+            },
+            annals: Reopened::new(),
+            log: Reopened::new(),
             clock: Arc::new(SystemClock::new()),
             guard,
             limits,
@@ -78,30 +108,59 @@ impl App {
             let annals = Annals::create(app.store(), &settings.layout()).await?;
             annals.journal().prepare().await?;
             let log = annals.create_log(&settings.log).await?;
-            app.0.annals.set(annals).ok();
-            app.0.log.set(log).ok();
+            app.0.annals.cell().set(Arc::new(annals)).ok();
+            app.0.log.cell().set(Arc::new(log)).ok();
         }
         Ok(app)
     }
 
     /// Journal, snapshots and state, opened by the first call that finds their tables.
-    pub(super) async fn annals(&self) -> Result<&Annals> {
-        let open = || async {
+    pub(super) async fn annals(&self) -> Result<Arc<Annals>> {
+        let open = async {
             let layout = self.0.settings.layout();
             Annals::open(&self.0.store, &layout).await
         };
-        self.0.annals.get_or_try_init(open).await
+        self.0.annals.get(open).await
     }
 
     /// The time-ordered log, opened by the first call that finds its tables.
-    pub(super) async fn log(&self) -> Result<&Log> {
-        let open = || Log::open(&self.0.store, &self.0.settings.log);
-        self.0.log.get_or_try_init(open).await
+    pub(super) async fn log(&self) -> Result<Arc<Log>> {
+        let open = Log::open(&self.0.store, &self.0.settings.log);
+        self.0.log.get(open).await
     }
 
     /// The log, if it was used.
-    pub(super) fn opened_log(&self) -> Option<&Log> {
-        self.0.log.get()
+    pub(super) fn opened_log(&self) -> Option<Arc<Log>> {
+        self.0.log.cell().get().cloned()
+    }
+
+    /// A table was changed by a client that uses the store itself, as another process would. If the
+    /// journal lost items, its ids may have been purged: what was remembered about them is forgotten.
+    pub(super) fn changed(&self, table: &str, has_deleted: bool) {
+        if self
+            .journal_table()
+            .is_ok_and(|journal| journal.as_str() == table)
+        {
+            if has_deleted {
+                self.forget_ids();
+            }
+            self.0.tails.notify_all(has_deleted);
+        }
+    }
+
+    fn forget_ids(&self) {
+        if let Some(annals) = self.0.annals.cell().get() {
+            annals.journal().forget_cached();
+        }
+    }
+
+    /// Opens everything again: a table was dropped.
+    pub(super) fn reopen(&self) {
+        // Tails keep the journal that they began with.
+        self.forget_ids();
+        self.0.annals.close();
+        self.0.log.close();
+        self.0.tails.notify_all(true);
     }
 
     pub(super) fn store(&self) -> &Store {

@@ -99,8 +99,8 @@ pub(super) async fn ingest(call: Call) -> Answer {
     let write = async move {
         let log = writer.log().await?;
         match media == LINES {
-            true => ingest_lines(log, &source, &body).await,
-            false => ingest_one(log, &source, &body).await,
+            true => ingest_lines(&log, &source, &body).await,
+            false => ingest_one(&log, &source, &body).await,
         }
     };
     app.finish(write).await

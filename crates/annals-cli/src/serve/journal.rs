@@ -43,7 +43,8 @@ pub(super) async fn append(call: Call) -> Answer {
     let (expected, append) = sent?;
     let writer = app.clone();
     let write = async move {
-        let journal = writer.annals().await?.journal();
+        let annals = writer.annals().await?;
+        let journal = annals.journal();
         let _turn = match expected {
             Expected::Any => writer.append_queue().turn(&id).await,
             _ => None,
@@ -129,13 +130,14 @@ pub(super) async fn events(call: Call) -> Answer {
         if let Some(last) = last {
             check_exists(app, &id, last).await?;
         }
-        let journal = app.annals().await?.journal();
-        return Ok(sse::response(tail::tail(app, journal, id, from)));
+        let annals = app.annals().await?;
+        return Ok(sse::response(tail::tail(app, annals.journal(), id, from)));
     }
     let window = Window::from(from)
         .to(to.unwrap_or(SequenceNumber::LAST))
         .limit(max.unwrap_or(u64::MAX));
-    let journal = app.annals().await?.journal();
+    let annals = app.annals().await?;
+    let journal = annals.journal();
     let events = journal.replay(&id, window);
     let events = events.map_ok(|event| wire::line(&wire::StoredEvent::new(&event)));
     if let Some(response) = http::some_lines(events).await? {
@@ -222,7 +224,8 @@ pub(super) async fn ids(call: Call) -> Answer {
     let prefix = params.text("prefix").unwrap_or_default().to_owned();
     let after: Option<PersistenceId> = params.parsed("after")?;
     let limit: Option<u64> = params.number("limit")?;
-    let journal = call.app.annals().await?.journal();
+    let annals = call.app.annals().await?;
+    let journal = annals.journal();
     let ids = match (&after, limit) {
         (None, None) => journal.persistence_ids(&prefix),
         (after, limit) => {

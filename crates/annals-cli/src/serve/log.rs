@@ -43,7 +43,7 @@ pub(super) async fn pump(call: Call) -> Answer {
         let (annals, log) = (writer.annals().await?, writer.log().await?);
         // Journals in other tables may have the same ids.
         let table = writer.journal_table()?;
-        let pump = JournalPump::new(annals.journal().clone(), log.clone(), table.as_str());
+        let pump = JournalPump::new(annals.journal().clone(), (*log).clone(), table.as_str());
         let report = pump.pass().await?;
         for problem in &report.problems {
             tracing::warn!(%problem, "the pump leaves out an event");

@@ -11,6 +11,7 @@ mod connections;
 mod health;
 mod http;
 mod ingest;
+mod items;
 mod journal;
 mod log;
 mod metrics;

@@ -142,7 +142,10 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (causes, detail) = (causes(&error), error.to_string());
-        match Kind::new(&error) {
+        let facts = error.facts();
+        let facts = facts.map(|(name, value)| (name.to_owned(), value.into()));
+        let facts = facts.collect();
+        let problem = match Kind::new(&error) {
             Kind::Conflict => Self::conflict(detail),
             Kind::Invalid => Self::invalid(detail).with(|it| it.causes = causes),
             Kind::Unavailable => {
@@ -153,7 +156,8 @@ impl From<Error> for Problem {
                 tracing::error!(%detail, ?causes, "stored bytes do not parse");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, Kind::Corrupt, detail)
             }
-        }
+        };
+        problem.with(|it| it.facts = facts)
     }
 }
 

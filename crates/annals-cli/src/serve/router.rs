@@ -37,7 +37,7 @@ use super::http::{Body, Response};
 use super::metrics::{REFUSED, REQUESTS, SECONDS};
 use super::openapi::{self, operations as doc};
 use super::problem::{Answer, Kind, Problem};
-use super::{health, ingest, journal, log, snapshots, state, tables, verify};
+use super::{health, ingest, items, journal, log, snapshots, state, tables, verify};
 
 const LIVE: &str = "/healthz";
 /// Monitoring has no token.
@@ -98,6 +98,8 @@ routes! {
     GET "/v1/state/{persistence_id}" state::get, doc::get_state;
     PUT "/v1/state/{persistence_id}" state::put, doc::put_state;
     DELETE "/v1/state/{persistence_id}" state::delete, doc::delete_state;
+    GET "/v1/settings" items::settings, doc::settings;
+    POST "/v1/items" items::call, doc::items;
     GET "/v1/tables" tables::check, doc::check_tables;
     POST "/v1/tables" tables::create, doc::create_tables;
     GET "/track.gif" ingest::track, doc::track;

@@ -29,7 +29,8 @@ pub(super) async fn save(call: Call) -> Answer {
     let state = parse::<wire::NewSnapshot<'_>>(&body)?.state()?;
     let writer = app.clone();
     let write = async move {
-        let snapshots = writer.annals().await?.snapshots();
+        let annals = writer.annals().await?;
+        let snapshots = annals.snapshots();
         snapshots.save(&id, at, state).await?;
         Ok(http::json(&wire::Position::new(&id, at)))
     };
@@ -89,7 +90,8 @@ pub(super) async fn delete_at(call: Call) -> Answer {
 async fn remove(app: App, id: PersistenceId, criteria: Criteria) -> Answer {
     let writer = app.clone();
     let write = async move {
-        let snapshots = writer.annals().await?.snapshots();
+        let annals = writer.annals().await?;
+        let snapshots = annals.snapshots();
         snapshots.delete(&id, criteria).await?;
         Ok(http::json(&wire::Deleted::new(&id)))
     };

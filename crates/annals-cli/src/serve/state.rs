@@ -82,7 +82,8 @@ pub(super) async fn put(call: Call) -> Answer {
     let value = parse::<wire::NewState<'_>>(&body)?.value()?;
     let writer = app.clone();
     let write = async move {
-        let states = writer.annals().await?.states()?;
+        let annals = writer.annals().await?;
+        let states = annals.states()?;
         let written = states.upsert(&id, revision, value).await;
         written.map_err(problem)?;
         let body = wire::Revision::new(&id, revision);
@@ -97,7 +98,8 @@ pub(super) async fn delete(call: Call) -> Answer {
     let revision = revision(&call.parts.headers, &params)?;
     let writer = call.app.clone();
     let write = async move {
-        let states = writer.annals().await?.states()?;
+        let annals = writer.annals().await?;
+        let states = annals.states()?;
         states.delete(&id, revision).await.map_err(problem)?;
         Ok(http::json(&wire::Deleted::new(&id)))
     };

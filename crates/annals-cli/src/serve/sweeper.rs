@@ -58,7 +58,7 @@ pub(super) async fn sweep(app: App, every: Duration) {
             () = passed => {}
         }
         match app.log().await {
-            Ok(log) => sweep_once(&app, log).await,
+            Ok(log) => sweep_once(&app, &log).await,
             Err(error) => tracing::debug!(%error, "there is no log to sweep"),
         }
     }

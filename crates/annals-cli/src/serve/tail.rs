@@ -3,14 +3,15 @@
 //!
 //! Promises: every event from that number on, once and in order, however slow the reader and however
 //! often it resumes with `Last-Event-ID`. Where this server purges the id, its numbering and its tails
-//! restart at 1. However many tails an id has, one task reads new events and shares them: an idle
+//! restart at 1; a purge by a client that uses the store itself is noticed unless the id has as many
+//! events again at once. However many tails an id has, one task reads new events and shares them: an idle
 //! tail costs its connection and a few hundred bytes.
 //! Trusts: replays to be complete. Sharing is a short cut: a tail that misses events replays. And
 //! that nobody else purges an id in use.
 //! Never: slows a writer down for a reader.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -72,6 +73,8 @@ struct Hub {
     changed: Arc<Notify>,
     /// How often the id was purged since the hub began.
     purges: Arc<AtomicU64>,
+    /// Whether somebody else deleted items of the journal, perhaps all of this id.
+    may_be_purged: Arc<AtomicBool>,
     /// The first sequence number that is shared, once it is known.
     begins: watch::Receiver<Option<SequenceNumber>>,
     task: AbortHandle,
@@ -132,6 +135,20 @@ impl Tails {
         }
     }
 
+    /// Somebody else wrote into the journal's table, or deleted items of it.
+    pub(super) fn notify_all(&self, has_deleted: bool) {
+        let hubs: Vec<Arc<Hub>> = locked(&self.hubs)
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for hub in hubs {
+            if has_deleted {
+                hub.may_be_purged.store(true, Ordering::Release);
+            }
+            hub.changed.notify_one();
+        }
+    }
+
     /// The hub of an id, begun with its first tail.
     fn hub(&self, id: &PersistenceId, journal: &Journal, clock: &Arc<dyn Clock>) -> Arc<Hub> {
         let mut hubs = locked(&self.hubs);
@@ -147,12 +164,14 @@ impl Tails {
             polling: self.polling,
             changed: Arc::new(Notify::new()),
             purges: Arc::default(),
+            may_be_purged: Arc::default(),
             frames: frames.clone(),
         };
         let hub = Arc::new(Hub {
             frames,
             changed: poller.changed.clone(),
             purges: poller.purges.clone(),
+            may_be_purged: poller.may_be_purged.clone(),
             begins,
             task: tokio::spawn(poller.run(begin)).abort_handle(),
             id: id.clone(),
@@ -171,6 +190,7 @@ struct Poller {
     polling: Polling,
     changed: Arc<Notify>,
     purges: Arc<AtomicU64>,
+    may_be_purged: Arc<AtomicBool>,
     frames: broadcast::Sender<Frame>,
 }
 
@@ -190,6 +210,18 @@ impl Poller {
         begin.send_replace(Some(next));
         let mut purges = self.purges.load(Ordering::Acquire);
         loop {
+            if self.may_be_purged.swap(false, Ordering::AcqRel) {
+                match self.is_purged(next).await {
+                    Ok(true) => {
+                        self.purges.fetch_add(1, Ordering::Release);
+                    }
+                    Ok(false) => {}
+                    Err(error) => {
+                        self.may_be_purged.store(true, Ordering::Release);
+                        self.wait_after(&error, &mut pause).await;
+                    }
+                }
+            }
             let now = self.purges.load(Ordering::Acquire);
             if now != purges {
                 (purges, next) = (now, SequenceNumber::FIRST);
@@ -206,6 +238,15 @@ impl Poller {
                 Err(error) => self.wait_after(&error, &mut pause).await,
             }
         }
+    }
+
+    /// Whether the events before this number are gone, with their tombstones.
+    async fn is_purged(&self, next: SequenceNumber) -> Result<bool> {
+        let highest = self.journal.highest(&self.id).await?;
+        Ok(
+            highest.is_none_or(|highest| highest.next().is_some_and(|after| after < next))
+                && next > SequenceNumber::FIRST,
+        )
     }
 
     /// Shares the events from a number on; returns whether more can come.

@@ -2,10 +2,12 @@
 //!
 //! Promises: one type for one thing in both, serialised on one line in the order of its fields; the
 //! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
-//! Events, snapshots and state are here, everything else in `reports`.
+//! Events, snapshots and state are here, calls of the store in `items`, everything else in `reports`.
 
+pub(crate) mod items;
 mod reports;
 
+pub(crate) use items::{ItemsCall, ItemsResult, ItemsTable};
 pub(crate) use reports::*;
 
 use std::borrow::Cow;

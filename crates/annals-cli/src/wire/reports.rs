@@ -2,6 +2,7 @@
 //! and problems.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use annals::items::{Billing, item_to_json};
 use annals::layout::Hint as LayoutHint;
@@ -17,7 +18,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::{Count, Number, StoredEvent, Yes};
 
@@ -562,6 +563,10 @@ pub(crate) struct Problem {
     #[schemars(extend("enum" = ["conflict", "unavailable", "invalid", "corrupt", "absent", "unauthorized"]))]
     pub(crate) kind: &'static str,
     pub(crate) detail: String,
+    /// What the error is about, by name; the detail has the same at its end
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub(crate) facts: Map<String, Json>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
     /// Of a conflict: events known to be appended since

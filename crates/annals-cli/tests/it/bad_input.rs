@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use crate::run::{Annals, on_every_store, on_every_store_with};
+use crate::run::{Annals, on_every_own_store_with, on_every_store};
 
 const SHORT: &str = "[aws-client-config]\nclient-execution-timeout = 300\n";
 
@@ -113,7 +113,7 @@ fn fr4_default_settings_need_only_their_tables() {
         ("annals", "annals-journal"),
         ("j5ik2o", "Journal"),
     ] {
-        on_every_store_with(&["--layout", layout], |annals| {
+        on_every_own_store_with(&["--layout", layout], |annals| {
             for verb in ["highest", "replay"] {
                 let outcome = annals.run(&[verb, "order-1"]);
                 let missing = match annals.is_dynamodb() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{Annals, Outcome, on_every_store};
+use crate::run::{Annals, Outcome, on_every_own_store, on_every_store};
 
 fn item(n: u64, bytes: usize) -> String {
     let text = "x".repeat(bytes);
@@ -136,9 +136,21 @@ fn accepts_the_longest_line_of_an_item() {
     annals.run_with(&["import", "annals-journal"], line).ok();
 }
 
+/// Otherwise a table with the wrong key would be left, and in the way of the right one.
+#[test]
+fn a_key_that_the_first_item_lacks_creates_no_table() {
+    on_every_store(|annals| {
+        let import = |key| annals.run_with(&["import", "copied", "--key", key], item(1, 10));
+        import("x:S").fails(2, "line is not an item for this table");
+        annals.run(&["export", "copied"]).fails(2, "");
+        import("p:S,n:N").ok();
+        assert_eq!(annals.run(&["export", "copied"]).ok().json().len(), 1);
+    });
+}
+
 #[test]
 fn a_key_that_differs_from_the_table() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         annals.run(&["tables", "create"]).ok();
         let import =
             |key| annals.run_with(&["import", "annals-journal", "--key", key], item(1, 10));

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::journal::{AKKA, numbers, with_five, with_five_on};
-use crate::run::on_every_store_with;
+use crate::run::{on_every_own_store_with, on_every_store_with};
 
 /// The input of each codec, and its output.
 const TYPED: [(&str, &str, &str); 9] = [
@@ -114,7 +114,7 @@ fn a_purged_id_restarts_at_1() {
 /// A journal of a JVM application with a custom table name.
 #[test]
 fn tables_of_akka_can_have_other_names() {
-    on_every_store_with(&AKKA, |annals| {
+    on_every_own_store_with(&AKKA, |annals| {
         let named = |args: &[&str]| {
             let names = [
                 "--journal-table",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{Annals, dynamodb, on_every_store};
+use crate::run::{Annals, dynamodb, on_every_own_store, on_every_store};
 
 /// Lines of items with every type of value.
 fn lines(from: u64, to: u64) -> String {
@@ -58,7 +58,7 @@ fn check_import(annals: &Annals, args: &[&str], input: &str, want: [u64; 3]) {
 
 #[test]
 fn an_export_equals_the_import() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         annals.run(&["tables", "create"]).ok();
         check_import(annals, &[], &lines(0, 60), [60, 0, 0]);
         for segments in ["1", "4", "9"] {
@@ -72,7 +72,7 @@ fn an_export_equals_the_import() {
 
 #[test]
 fn an_export_of_many_pages_is_complete() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         annals.run(&["tables", "create"]).ok();
         let large = "x".repeat(300_000);
         let line = |n: u64| json!({"Item": {"p": {"S": "cart-1"}, "n": {"N": n.to_string()}, "v": {"S": large}}});
@@ -86,7 +86,7 @@ fn an_export_of_many_pages_is_complete() {
 
 #[test]
 fn an_import_overwrites_nothing_without_replace() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         annals.run(&["tables", "create"]).ok();
         let one = |note: &str| {
             format!(

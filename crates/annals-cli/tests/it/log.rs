@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 
-use crate::run::{Annals, on_every_store};
+use crate::run::{Annals, on_every_own_store, on_every_store};
 
 const LINES: &str = r#"{"event_id":"b","time":1521230163500,"payload":{"n":2}}
 {"event_id":"a","time":"2018-03-16T19:56:03.217Z","payload":{"n":1}}
@@ -288,7 +288,7 @@ fn stats_and_links_report_the_state_of_the_log() {
 
 #[test]
 fn an_error_about_missing_tables_names_the_command_that_creates_them() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let outcome = annals.run(&["log", "stats"]);
         outcome.fails(2, "`annals tables create`");
         annals.run(&["tables", "create"]).ok();

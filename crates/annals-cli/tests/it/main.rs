@@ -8,6 +8,7 @@
 mod bad_input;
 mod bad_lines;
 mod bench;
+mod beside_server;
 mod codecs;
 mod config;
 mod copy;

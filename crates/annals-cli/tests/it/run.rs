@@ -8,6 +8,8 @@ use annals::Random;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
+use crate::serve_client::Server;
+
 const ENDPOINT: &str = "ANNALS_TEST_DYNAMODB";
 
 /// The output and exit code of a run.
@@ -64,12 +66,28 @@ pub(crate) struct Annals {
     store: Vec<String>,
     access_key: String,
     variables: Vec<(&'static str, &'static str)>,
+    server: Option<Server>,
 }
 
 impl Annals {
     /// On the embedded store, in a folder of its own.
     pub(crate) fn embedded() -> Self {
         Self::with(Vec::new())
+    }
+
+    /// On the embedded store of a running server, with these flags in every run.
+    pub(crate) fn served(flags: &[&str]) -> Self {
+        let mut annals = Self::embedded().with_flags(flags);
+        let server = Server::start_with(&annals, &["--no-sweep"], None);
+        let address = format!("http://{}", server.address);
+        annals.store.extend(["--server".to_owned(), address]);
+        annals.server = Some(server);
+        annals
+    }
+
+    /// The server that every run uses, if there is one.
+    pub(crate) fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
     }
 
     /// On DynamoDB at this endpoint.
@@ -99,6 +117,7 @@ impl Annals {
             // DynamoDB Local has a database per access key, so tests do not interfere.
             access_key: format!("key{:016x}", Random::from_machine().bits()),
             variables: Vec::new(),
+            server: None,
         }
     }
 
@@ -240,13 +259,23 @@ pub(crate) fn dynamodb() -> String {
     format!("http://{address}")
 }
 
-/// Runs a scenario on every store.
+/// Runs a scenario on every store, and through a server.
 pub(crate) fn on_every_store(scenario: impl Fn(&Annals)) {
     on_every_store_with(&[], scenario);
 }
 
-/// Runs a scenario on every store, with these flags in every run.
+/// Runs a scenario on every store and through a server, with these flags in every run.
 pub(crate) fn on_every_store_with(flags: &[&str], scenario: impl Fn(&Annals)) {
+    on_every_own_store_with(flags, &scenario);
+    scenario(&Annals::served(flags));
+}
+
+/// Runs a scenario on every store, without a server, which would create missing tables.
+pub(crate) fn on_every_own_store(scenario: impl Fn(&Annals)) {
+    on_every_own_store_with(&[], scenario);
+}
+
+pub(crate) fn on_every_own_store_with(flags: &[&str], scenario: impl Fn(&Annals)) {
     scenario(&Annals::embedded().with_flags(flags));
     scenario(&Annals::at(&dynamodb()).with_flags(flags));
 }

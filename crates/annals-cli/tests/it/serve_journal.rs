@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::run::{Annals, on_every_store};
+use crate::run::{Annals, on_every_own_store};
 use crate::serve_client::{JSON, Server};
 
 const EVENTS: &str = "/v1/journal/Cart%7C1/events";
 
 /// A server on every store, with its tables.
 pub(crate) fn on_every_server(scenario: impl Fn(&Annals, &Server)) {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let server = Server::start(annals);
         let made = server.send("POST", "/v1/tables", &[]).json(200);
         assert_eq!(made["tables"].as_array().unwrap().len(), 3, "{made}");
@@ -97,7 +97,7 @@ fn a_wrong_expectation_is_a_conflict() {
 
 #[test]
 fn a_repeated_append_is_recognised_by_its_key() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let server = Server::start(annals);
         server.send("POST", "/v1/tables", &[]).json(200);
         let send = |server: &Server, key: &str, body: &str| {

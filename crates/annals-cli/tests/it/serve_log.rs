@@ -4,14 +4,14 @@ use std::io::BufReader;
 
 use serde_json::{Value as Json, json};
 
-use crate::run::{Annals, dynamodb, on_every_store};
+use crate::run::{Annals, dynamodb, on_every_own_store};
 use crate::serve_client::{JSON, Reply, Server, read_chunk, rest, write_request};
 
 const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
 const ALL: &str = "/v1/log/events?start=0";
 
 fn on_every_server(scenario: impl Fn(&Server)) {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         annals.run(&["tables", "create", "--log"]).ok();
         scenario(&Server::start_with(annals, &["--no-sweep"], None));
     });

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{Annals, on_every_store};
+use crate::run::{Annals, on_every_own_store};
 use crate::serve_client::{JSON, Server};
 use crate::serve_journal::on_every_server;
 
@@ -89,7 +89,7 @@ fn a_value_has_its_revision_as_etag() {
 
 #[test]
 fn a_server_is_ready_when_its_tables_exist() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let server = Server::start(annals);
         server.get("/healthz").json(200);
         let is_embedded = annals.store_args().is_empty();
@@ -138,7 +138,7 @@ fn a_schema_number_is_returned() {
 
 #[test]
 fn the_tables_of_the_log_are_optional() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let server = Server::start(annals);
         server.send("POST", "/v1/tables", &[]).json(200);
         let statuses = |path: &str| -> Vec<serde_json::Value> {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::run::{Annals, finish, on_every_store};
+use crate::run::{Annals, finish, on_every_own_store, on_every_store};
 
 fn statuses(annals: &Annals, args: &[&str]) -> Vec<(String, String)> {
     let lines = annals.run(args).json();
@@ -15,7 +15,7 @@ fn statuses(annals: &Annals, args: &[&str]) -> Vec<(String, String)> {
 
 #[test]
 fn creates_checks_and_drops_the_tables_of_every_layout() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let layouts: [(&str, &[&str]); 3] = [
             (
                 "annals",
@@ -46,7 +46,7 @@ fn creates_checks_and_drops_the_tables_of_every_layout() {
 
 #[test]
 fn missing_tables_give_exit_code_1() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let outcome = annals.run(&["tables", "check"]);
         outcome.fails(1, "create them with `annals tables create`");
     });
@@ -251,7 +251,7 @@ fn wrong(annals: &Annals, args: &[&str]) -> String {
 
 #[test]
 fn reports_settings_that_do_not_match_the_data() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let akka = ["--layout", "akka"];
         annals
             .run(&[&akka[..], &["tables", "create"]].concat())
@@ -284,7 +284,7 @@ fn reports_settings_that_do_not_match_the_data() {
 
 #[test]
 fn reports_keys_of_other_resolvers() {
-    on_every_store(|annals| {
+    on_every_own_store(|annals| {
         let j5ik2o = ["--layout", "j5ik2o"];
         annals
             .run(&[&j5ik2o[..], &["tables", "create"]].concat())

@@ -75,6 +75,10 @@ impl Base {
         self.heads.remove(id);
     }
 
+    pub(crate) fn forget_all(&self) {
+        self.heads.clear();
+    }
+
     pub(crate) async fn put(&self, item: Item, condition: Condition) -> Result<Put> {
         match self.store.put(&self.table, item, condition).await {
             Ok(_) => Ok(Put::Stored),

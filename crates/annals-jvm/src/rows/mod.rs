@@ -132,6 +132,10 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
         skip::skip(&self.0, id, skip).await
     }
 
+    fn forget_cached(&self) {
+        self.0.base().forget_all();
+    }
+
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
         self.0.purge(id).await?;
         self.0.base().forget(id);

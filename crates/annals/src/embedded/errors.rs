@@ -8,6 +8,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
+use fjall::LsmError;
+
 use crate::Error;
 
 /// An error of the engine while the store opens.
@@ -17,10 +19,7 @@ pub(super) fn on_open(error: fjall::Error, folder: &Path) -> Error {
         return on_folder(copy_of(cause), "open the store", folder);
     }
     match error {
-        fjall::Error::Locked => {
-            Error::unavailable("another process has this store open; stop it or use another folder")
-                .fact("folder", folder)
-        }
+        fjall::Error::Locked => already_open().fact("folder", folder),
         fjall::Error::InvalidVersion(_) => {
             Error::invalid("the engine's files have an unknown format; update annals")
                 .fact("folder", folder)
@@ -30,7 +29,24 @@ pub(super) fn on_open(error: fjall::Error, folder: &Path) -> Error {
             "the engine cannot recover its files; keep a copy of the folder and restore a backup",
         )
         .fact("folder", folder)
-        .because(other),
+        .because(readable(other)),
+    }
+}
+
+/// The store is open in another process.
+pub(super) fn already_open() -> Error {
+    Error::unavailable(
+        "another process has this store open; stop it, use another folder, or add --server URL if it is `annals serve`",
+    )
+}
+
+/// The engine's error for people: it prints checksums of 39 digits.
+fn readable(error: fjall::Error) -> Box<dyn StdError + Send + Sync> {
+    match error {
+        fjall::Error::Storage(LsmError::ChecksumMismatch { .. }) => {
+            "a block does not match its checksum".into()
+        }
+        other => other.into(),
     }
 }
 
@@ -55,7 +71,7 @@ pub(super) fn on_read(error: fjall::Error) -> Error {
         None => Error::corrupt(
             "the engine's files do not read back; keep a copy of the folder and restore a backup",
         )
-        .because(error),
+        .because(readable(error)),
     }
 }
 

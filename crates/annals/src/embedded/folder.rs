@@ -214,11 +214,9 @@ fn lock(path: &Path) -> Result<File> {
             let mut holder = String::new();
             // The process id is a courtesy; failing to read it changes nothing.
             let _ = file.read_to_string(&mut holder);
-            return Err(Error::unavailable(
-                "another process has this store open; stop it or use another folder",
-            )
-            .fact("process", holder.trim())
-            .fact("folder", path.display()));
+            return Err(errors::already_open()
+                .fact("process", holder.trim())
+                .fact("folder", path.display()));
         }
     }
     file.set_len(0).map_err(failed)?;

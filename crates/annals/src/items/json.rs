@@ -30,7 +30,17 @@ pub fn item_to_json(item: &Item) -> Json {
     Json::Object(attributes.collect())
 }
 
-fn value_to_json(value: &Value) -> Json {
+/// A value with its type, `{"S":"cart-1"}`.
+///
+/// ```
+/// use annals::items::{Value, value_from_json, value_to_json};
+///
+/// let json = value_to_json(&Value::from(7u64));
+/// assert_eq!(json.to_string(), r#"{"N":"7"}"#);
+/// assert_eq!(value_from_json(&json)?, Value::from(7u64));
+/// # Ok::<(), annals::Error>(())
+/// ```
+pub fn value_to_json(value: &Value) -> Json {
     let number = |n: &Number| Json::String(n.to_string());
     let bytes = |b: &Bytes| Json::String(BASE64.encode(b));
     let inner = match value {
@@ -70,7 +80,11 @@ pub fn item_from_json(json: &Json) -> Result<Item> {
     parsed.collect()
 }
 
-fn value_from_json(typed: &Json) -> Result<Value> {
+/// Parses a value with its type.
+///
+/// # Errors
+/// `Invalid` if it does not parse.
+pub fn value_from_json(typed: &Json) -> Result<Value> {
     let object = typed.as_object().filter(|object| object.len() == 1);
     let Some((kind, inner)) = object.and_then(|object| object.iter().next()) else {
         return Err(Error::invalid(

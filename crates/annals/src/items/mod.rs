@@ -30,7 +30,7 @@ pub use check::{
 };
 pub use cost::{Cost, item_size, value_size};
 pub use item::{Item, Key, KeyPart};
-pub use json::{item_from_json, item_to_json};
+pub use json::{item_from_json, item_to_json, value_from_json, value_to_json};
 pub use number::Number;
 pub use pages::{ItemStream, PageStream, query_all, query_pages, scan_all, scan_pages};
 pub use read::{Consistency, Cursor, Direction, Got, Page, Query, Scan, Segment, SortRange};

@@ -304,9 +304,15 @@ impl From<AppendError> for Error {
     fn from(error: AppendError) -> Self {
         match error {
             AppendError::Store(error) => error,
-            AppendError::Conflict(conflict) => Error::conflict(NOT_LAST)
-                .fact("id", conflict.id)
-                .fact("expected", conflict.expected),
+            AppendError::Conflict(conflict) => {
+                let error = Error::conflict(NOT_LAST)
+                    .fact("id", conflict.id)
+                    .fact("expected", conflict.expected);
+                match conflict.found.last() {
+                    Some(event) => error.fact("found", event.sequence_number),
+                    None => error,
+                }
+            }
         }
     }
 }

@@ -238,6 +238,9 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Removes everything of an id; numbering restarts at 1.
     async fn purge(&self, id: &PersistenceId) -> Result<()>;
 
+    /// Forgets what this process remembers about ids. By default nothing is remembered.
+    fn forget_cached(&self) {}
+
     /// Checks the events of an id once, and repairs what is requested and safe.
     async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>>;
 
@@ -400,6 +403,13 @@ impl Journal {
     pub async fn purge(&self, id: &PersistenceId) -> Result<()> {
         let outcome = self.layout.purge(id).await;
         outcome.map_err(annotate("purge", id))
+    }
+
+    /// Forgets what this process remembers about ids, such as their last sequence numbers. Call it after
+    /// another process has purged ids or dropped the table: an append would continue after events that
+    /// are gone.
+    pub fn forget_cached(&self) {
+        self.layout.forget_cached();
     }
 
     /// Lists the ids that have ever had an event and start with `prefix`, each once, in no order.

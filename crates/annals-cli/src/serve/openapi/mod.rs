@@ -203,7 +203,7 @@ fn schemas() -> Json {
     let mut sent = generator(Contract::Deserialize);
     add::<(wire::Append<'_>, wire::NewSnapshot<'_>)>(&mut sent);
     add::<(wire::NewState<'_>, wire::Record<'_>)>(&mut sent);
-    add::<wire::LogTime>(&mut sent);
+    add::<(wire::LogTime, wire::ItemsCall)>(&mut sent);
     let mut all = generator(Contract::Serialize);
     add::<(wire::StoredEvent<'_>, wire::Snapshot<'_>, wire::State<'_>)>(&mut all);
     add::<(wire::Appended<'_>, wire::Position<'_>, wire::Id<'_>)>(&mut all);
@@ -213,6 +213,7 @@ fn schemas() -> Json {
     add::<(wire::Ingested, wire::Swept, wire::Pumped, wire::Linked)>(&mut all);
     add::<(wire::LogEvent<'_>, wire::LogStats, wire::Horizon)>(&mut all);
     add::<(wire::DeadLetter, wire::Forgotten, wire::Problem)>(&mut all);
+    add::<wire::ItemsResult>(&mut all);
     let mut schemas = sent.take_definitions(true);
     schemas.extend(all.take_definitions(true));
     Json::Object(schemas)

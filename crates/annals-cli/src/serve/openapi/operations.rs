@@ -265,6 +265,22 @@ pub(in crate::serve) fn delete_state() -> Operation {
     ])
 }
 
+pub(in crate::serve) fn settings() -> Operation {
+    let object = json!({"application/json": {"schema": {"type": "object"}}});
+    let response = json!({"description": "As `annals config show --json`", "content": object});
+    Operation::new("settings", "The settings of the server").response("200", response)
+}
+
+pub(in crate::serve) fn items() -> Operation {
+    Operation::new(
+        "items",
+        "Call the store itself, as `annals --server` does. Nothing keeps such a call from damaging what is stored: use the other paths",
+    )
+    .json::<wire::ItemsResult>("The result; a condition that does not hold is a result")
+    .body::<wire::ItemsCall>()
+    .problems(&["409"])
+}
+
 fn log_tables() -> [Json; 1] {
     [query("log", "The log's tables as well", &switch())]
 }

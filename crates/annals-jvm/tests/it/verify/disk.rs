@@ -10,6 +10,7 @@ use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::journal::Window;
 use annals::layout::Layout;
+use annals::layout::support::error_chain;
 use annals::settings::EmbeddedSettings;
 use annals::verify::Verify;
 use annals::{ErrorKind, Event, ManualClock, Random};
@@ -120,6 +121,10 @@ async fn a_flipped_byte_on_disk_is_right_data_or_an_error() {
                 let is_told = error.kind() == ErrorKind::Corrupt
                     || (is_format && error.kind() == ErrorKind::Invalid);
                 assert!(is_told, "{case}: {error:?}");
+                // For people: the engine's own messages have checksums of 39 digits.
+                let text = error_chain(&error);
+                let longest = text.split(|it: char| !it.is_ascii_digit()).map(str::len);
+                assert!(longest.max() < Some(20), "{case}: {text}");
                 told += 1;
             }
         }

@@ -341,6 +341,10 @@ impl JournalLayout for AnnalsJournal {
         skip::skip(self, id, skip).await
     }
 
+    fn forget_cached(&self) {
+        self.heads.clear();
+    }
+
     async fn purge(&self, id: &PersistenceId) -> Result<()> {
         deletion::purge(self, id).await
     }

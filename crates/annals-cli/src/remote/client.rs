@@ -1,0 +1,320 @@
+//! The HTTP client of `--server`.
+//!
+//! Guarantees: a problem of the server becomes an error of the same kind, message and facts, as if the
+//! store were here. A call on items that gets 503 or no response is sent again for some seconds, like
+//! a request to DynamoDB: a writer recognises its own item. A server that was never reached is
+//! reported at once. The token is sent to the server only and never printed.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use annals::{Clock, Error, ErrorKind, Random, Result, SystemClock};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client as HyperClient, ResponseFuture};
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use crate::wire::{self, ItemsCall, ItemsResult};
+
+/// How long one attempt may take. A page or a batch takes milliseconds.
+const ATTEMPT_MAX: Duration = Duration::from_secs(60);
+/// How long a call that creates or drops a table may take: DynamoDB takes minutes.
+const TABLE_MAX: Duration = Duration::from_secs(600);
+/// How long a call is sent again.
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// The longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A connection to one server.
+pub(crate) struct Client {
+    http: Http,
+    /// Without a slash at the end.
+    address: String,
+    authorization: Option<HeaderValue>,
+    clock: SystemClock,
+    random: Random,
+    has_connected: AtomicBool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.address).finish()
+    }
+}
+
+/// Why an attempt failed.
+enum Failure {
+    /// Another attempt may succeed.
+    Transient(Error),
+    Final(Error),
+}
+
+impl Client {
+    /// A client of the server at an address such as `http://127.0.0.1:7070`. Sends nothing yet.
+    ///
+    /// # Errors
+    /// `Invalid` if the address is not a URL, or the token not printable ASCII.
+    pub(crate) fn new(address: &str, token: Option<&str>) -> Result<Self> {
+        let wrong = || {
+            Error::invalid("--server takes the URL of a running server, like http://127.0.0.1:7070")
+                .fact("server", address)
+        };
+        let uri: Uri = address.parse().map_err(|_| wrong())?;
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
+            return Err(wrong());
+        }
+        let authorization = token.map(|token| {
+            let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+            let mut value =
+                value.map_err(|_| Error::invalid("a token has only visible ASCII characters"))?;
+            value.set_sensitive(true);
+            Ok::<_, Error>(value)
+        });
+        Ok(Self {
+            http: Http::new(&uri)?,
+            address: address.trim_end_matches('/').to_owned(),
+            authorization: authorization.transpose()?,
+            clock: SystemClock::new(),
+            random: Random::from_machine(),
+            has_connected: AtomicBool::new(false),
+        })
+    }
+
+    /// The settings of the server.
+    pub(crate) async fn settings(&self) -> Result<Json> {
+        let send = || self.attempt(Method::GET, "/v1/settings", Bytes::new());
+        self.repeat(send).await
+    }
+
+    /// A call on items.
+    pub(crate) async fn items(&self, call: &ItemsCall) -> Result<ItemsResult> {
+        let body = Bytes::from(wire::line(call));
+        let send = || self.attempt(Method::POST, "/v1/items", body.clone());
+        self.repeat(send).await
+    }
+
+    /// A call that creates or drops a table, which is sent once: the second attempt could not tell
+    /// whether the first one succeeded.
+    pub(crate) async fn tables(&self, call: &ItemsCall) -> Result<ItemsResult> {
+        let sending = self.send(Method::POST, "/v1/items", wire::line(call).into());
+        match SystemClock::within(TABLE_MAX, sending).await {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(Failure::Transient(error) | Failure::Final(error))) => Err(error),
+            None => Err(self.no_response()),
+        }
+    }
+
+    async fn repeat<T, F>(&self, send: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let (began, mut pause) = (self.clock.monotonic(), Duration::from_millis(50));
+        loop {
+            let error = match send().await {
+                Ok(result) => return Ok(result),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Transient(error)) => error,
+            };
+            let wait = pause / 2 + self.random.jitter(pause / 2);
+            let elapsed = self.clock.monotonic().saturating_sub(began);
+            let has_connected = self.has_connected.load(Ordering::Relaxed);
+            if !has_connected || elapsed + wait > RETRY_MAX {
+                return Err(error);
+            }
+            self.clock.sleep(wait).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn attempt<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, Failure> {
+        let sending = self.send(method, path, body);
+        let sent = SystemClock::within(ATTEMPT_MAX, sending).await;
+        sent.unwrap_or_else(|| Err(Failure::Transient(self.no_response())))
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.address))
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::new(body)).map_err(|cause| {
+            Failure::Final(self.about(Error::invalid("cannot send a request").because(cause)))
+        })?;
+        let response = self.http.request(request).await.map_err(|cause| {
+            let error = match cause.is_connect() {
+                true => Error::unavailable(
+                    "no server answers; start one with `annals serve`, or check --server",
+                ),
+                false => Error::unavailable("the connection to the server broke; try again"),
+            };
+            Failure::Transient(self.about(error.because(cause)))
+        })?;
+        self.has_connected.store(true, Ordering::Relaxed);
+        let (status, body) = (response.status(), response.into_body().collect().await);
+        let body = body.map_err(|cause| {
+            let broken = Error::unavailable("the server's response broke off; try again");
+            Failure::Transient(self.about(broken.because(cause)))
+        })?;
+        self.parse(status, &body.to_bytes())
+    }
+
+    fn parse<T: DeserializeOwned>(&self, status: StatusCode, body: &[u8]) -> Result<T, Failure> {
+        if status == StatusCode::OK {
+            return serde_json::from_slice(body).map_err(|cause| {
+                let unknown = "the response does not parse; use the server's version of annals";
+                Failure::Final(self.about(Error::invalid(unknown).because(cause)))
+            });
+        }
+        let Ok(problem) = serde_json::from_slice::<SentProblem>(body) else {
+            let error = Error::invalid("this is not a server of annals; check --server")
+                .fact("status", status.as_u16());
+            return Err(Failure::Final(self.about(error)));
+        };
+        Err(match (status, problem.kind.as_str()) {
+            (StatusCode::NOT_FOUND, _) => Failure::Final(self.about(Error::invalid(
+                "the server is older than this command; use the same version of annals",
+            ))),
+            (_, "unauthorized") => Failure::Final(self.about(
+                Error::invalid("the server refuses this client; give its token with --token-file or ANNALS_TOKEN")
+                    .because(problem.detail),
+            )),
+            (StatusCode::SERVICE_UNAVAILABLE, _) => Failure::Transient(problem.error()),
+            _ => Failure::Final(problem.error()),
+        })
+    }
+
+    fn no_response(&self) -> Error {
+        self.about(Error::unavailable(
+            "the server takes too long; the call may have succeeded, try again",
+        ))
+    }
+
+    fn about(&self, error: Error) -> Error {
+        error.fact("server", &self.address)
+    }
+}
+
+/// Connections, with TLS if the address is https. The machine's certificates are only read then.
+enum Http {
+    Plain(HyperClient<HttpConnector, Full<Bytes>>),
+    Tls(HyperClient<HttpsConnector<HttpConnector>, Full<Bytes>>),
+}
+
+impl Http {
+    fn new(address: &Uri) -> Result<Self> {
+        let builder = HyperClient::builder(TokioExecutor::new());
+        if address.scheme_str() != Some("https") {
+            return Ok(Self::Plain(builder.build_http()));
+        }
+        let tls = HttpsConnectorBuilder::new();
+        let tls = tls.with_native_roots().map_err(|cause| {
+            Error::invalid("cannot read this machine's TLS certificates").because(cause)
+        })?;
+        Ok(Self::Tls(
+            builder.build(tls.https_only().enable_http1().build()),
+        ))
+    }
+
+    fn request(&self, request: Request<Full<Bytes>>) -> ResponseFuture {
+        match self {
+            Self::Plain(http) => http.request(request),
+            Self::Tls(http) => http.request(request),
+        }
+    }
+}
+
+/// A problem as it arrives.
+#[derive(Deserialize)]
+struct SentProblem {
+    kind: String,
+    detail: String,
+    #[serde(default)]
+    facts: Map<String, Json>,
+    #[serde(default)]
+    causes: Vec<String>,
+}
+
+impl SentProblem {
+    /// The error that the server had.
+    fn error(self) -> Error {
+        let kind = match self.kind.as_str() {
+            "conflict" => ErrorKind::Conflict,
+            "unavailable" => ErrorKind::Unavailable,
+            "corrupt" => ErrorKind::Corrupt,
+            _ => ErrorKind::Invalid,
+        };
+        let with_facts = |error: Error| {
+            self.facts.iter().fold(error, |error, (name, value)| {
+                let value = value.as_str().unwrap_or_default();
+                error.fact(name.clone(), value)
+            })
+        };
+        // The detail has the facts after the message.
+        let facts = with_facts(Error::new(kind, "")).to_string();
+        let message = self.detail.strip_suffix(&facts).unwrap_or(&self.detail);
+        let causes = self.causes.join(": ");
+        let error = with_facts(Error::new(kind, message));
+        match causes.is_empty() {
+            true => error,
+            false => error.because(causes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_becomes_the_error_that_it_was() {
+        let original = Error::invalid("no such index")
+            .fact("table", "notes")
+            .fact("index", "by-name");
+        let sent = serde_json::json!({
+            "kind": "invalid",
+            "detail": original.to_string(),
+            "facts": {"table": "notes", "index": "by-name"},
+        });
+        let problem: SentProblem = serde_json::from_value(sent).unwrap();
+        let error = problem.error();
+        assert_eq!(error.message(), original.message());
+        assert_eq!(error.to_string(), original.to_string());
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn only_urls_are_servers() {
+        for wrong in ["", "7070", "127.0.0.1:7070", "ftp://x", "http://x?y=1"] {
+            assert!(Client::new(wrong, None).is_err(), "{wrong}");
+        }
+        for right in [
+            "http://127.0.0.1:7070",
+            "http://[::1]:80/",
+            "http://host/annals",
+        ] {
+            assert!(Client::new(right, Some("secret")).is_ok(), "{right}");
+        }
+    }
+}
