@@ -184,6 +184,8 @@
 // Derived code names `::annals`, in this crate too.
 extern crate self as annals;
 
+#[cfg(all(doctest, feature = "embedded"))]
+mod book;
 mod clock;
 mod codec;
 mod error;

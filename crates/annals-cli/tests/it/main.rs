@@ -9,7 +9,9 @@ mod bad_input;
 mod bad_lines;
 mod bench;
 mod beside_server;
+mod book_commands;
 mod codecs;
+mod command_line_page;
 mod config;
 mod copy;
 mod copy_killed;
@@ -36,5 +38,11 @@ mod serve_log;
 mod serve_stores;
 mod serve_tail;
 mod serve_traces;
+#[allow(
+    dead_code,
+    reason = "only its tests are run here; the example uses the rest"
+)]
+#[path = "../../examples/shop/cart.rs"]
+mod shop_cart;
 mod tables;
 mod verify;

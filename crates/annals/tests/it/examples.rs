@@ -74,7 +74,12 @@ fn every_example_is_run() {
         {
             let path = file.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap();
-            let source = std::fs::read_to_string(&path).unwrap();
+            // An example of several files is a folder.
+            let main = match path.is_dir() {
+                true => path.join("main.rs"),
+                false => path.clone(),
+            };
+            let source = std::fs::read_to_string(main).unwrap();
             let command = format!(
                 "cargo run -p {} --example {name}",
                 package.file_name().unwrap().to_str().unwrap()

@@ -1,6 +1,7 @@
 //! The library from outside: stores against the conformance suite, decorators, house rules.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod book;
 mod chunk_stage;
 mod conformance;
 mod counting;

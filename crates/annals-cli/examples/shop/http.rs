@@ -1,0 +1,72 @@
+//! The cart over HTTP: routes, and errors as problem details.
+
+// ANCHOR: all
+use annals::entity::{AskError, Problem, Region};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header::CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::cart::{Add, Cart, CartError, Pay};
+
+// ANCHOR: routes
+pub(crate) type Carts = Region<Cart>;
+
+pub(crate) fn router(carts: Carts) -> Router {
+    Router::new()
+        .route("/carts/{id}", get(show))
+        .route("/carts/{id}/items", post(add))
+        .route("/carts/{id}/payment", post(pay))
+        .with_state(carts)
+}
+
+async fn show(
+    State(carts): State<Carts>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, HttpError> {
+    let view = |cart: &Cart| json!({"items": cart.items, "paid": cart.is_paid});
+    Ok(Json(carts.view(&id, view).await?))
+}
+
+async fn add(
+    State(carts): State<Carts>,
+    Path(id): Path<String>,
+    Json(command): Json<Add>,
+) -> Result<Json<Value>, HttpError> {
+    let count = carts.ask(&id, command).await?;
+    Ok(Json(json!({"count": count})))
+}
+
+async fn pay(
+    State(carts): State<Carts>,
+    Path(id): Path<String>,
+    Json(command): Json<Pay>,
+) -> Result<Json<Value>, HttpError> {
+    let bought = carts.ask(&id, command).await?;
+    Ok(Json(json!({"bought": bought})))
+}
+// ANCHOR_END: routes
+
+// ANCHOR: errors
+/// An error as problem details (RFC 9457).
+struct HttpError(AskError<CartError>);
+
+impl<E: Into<AskError<CartError>>> From<E> for HttpError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for HttpError {
+    fn into_response(self) -> Response {
+        let problem = self.0.problem();
+        let status = StatusCode::from_u16(problem.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let media_type = [(CONTENT_TYPE, Problem::MEDIA_TYPE)];
+        (status, media_type, Json(problem)).into_response()
+    }
+}
+// ANCHOR_END: errors
+// ANCHOR_END: all
