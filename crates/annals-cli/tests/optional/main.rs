@@ -38,9 +38,9 @@ fn main() {
             server,
             reports_refused_credentials,
         ),
-        readme::test(),
         full_disk::test(),
     ];
+    trials.extend(readme::tests());
     trials.extend(streams::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
