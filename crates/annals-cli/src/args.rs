@@ -66,13 +66,18 @@ pub(crate) fn problem(error: &clap::Error) -> Option<String> {
         }
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
+    // `Usage: annals replay [OPTIONS] …`
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
+    let words = usage.unwrap_or("annals").split_whitespace();
+    let words = words.take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    let help = format!("see {} --help", words.collect::<Vec<_>>().join(" "));
     // One paragraph for the problem and one per tip; the usage comes last.
     let parts = text
         .split("\n\n")
         .take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"))
         .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "))
         .filter(|part| !part.is_empty());
-    let parts = parts.chain(["see annals --help".to_owned()]);
+    let parts = parts.chain([help]);
     Some(parts.collect::<Vec<_>>().join("; "))
 }
 

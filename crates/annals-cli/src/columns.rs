@@ -5,11 +5,13 @@
 
 use std::fmt::Write as _;
 
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 
 const HEADER: Style = Style::new().bold();
-/// For all columns but the last, which has the content.
+/// For numbers and times.
 const QUIET: Style = Style::new().dimmed();
+/// For the column before the content: the name or id of a row.
+const NAME: Style = AnsiColor::Cyan.on_default();
 const GAP: &str = "  ";
 
 /// Aligned columns. They are as wide as the widest cell so far; the last one is not padded.
@@ -46,17 +48,21 @@ impl<const N: usize> Columns<N> {
             let names = self.names.map(str::to_owned);
             lines.push(self.line(&names, |_| HEADER));
         }
-        let style = |is_last| if is_last { Style::new() } else { QUIET };
+        let style = |place| match N - place {
+            0 => Style::new(),
+            1 => NAME,
+            _ => QUIET,
+        };
         lines.extend(rows.iter().map(|row| self.line(row, style)));
         lines
     }
 
-    fn line(&self, cells: &[String; N], style: impl Fn(bool) -> Style) -> String {
+    fn line(&self, cells: &[String; N], style: impl Fn(usize) -> Style) -> String {
         let mut line = String::new();
-        for (place, (cell, width)) in (1..).zip(cells.iter().zip(self.widths)) {
+        for (place, (cell, width)) in (1..=N).zip(cells.iter().zip(self.widths)) {
             let is_last = place == N;
             let style = if self.is_coloured {
-                style(is_last)
+                style(place)
             } else {
                 Style::new()
             };

@@ -53,7 +53,7 @@ impl Lines {
             loop {
                 let entry = match lines.next().await {
                     Ok(None) => break,
-                    Ok(Some(line)) if line.trim_ascii().is_empty() => continue,
+                    Ok(Some(line)) if line.trim_ascii().is_empty() || is_cost(&line) => continue,
                     line => line.and_then(|line| parse(table, &line.unwrap_or_default())),
                 };
                 let entry = entry.map_err(|cause| lines.invalid(cause))?;
@@ -95,6 +95,11 @@ impl Lines {
         .fact("line", self.number)
         .because(cause)
     }
+}
+
+/// Whether this is the last line of `annals export --cost`.
+fn is_cost(line: &[u8]) -> bool {
+    line.starts_with(b"{\"cost\":{\"requests\":")
 }
 
 fn parse(table: &TableSpec, line: &[u8]) -> Result<Entry> {

@@ -3,6 +3,7 @@
 //! Guarantees: a flag overrides the environment, which overrides the file, which overrides the
 //! default. An error in the file names its line.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use annals::{Error, Result};
 use annals_aws::DynamoDb;
 
 use crate::args::{Global, given};
+use crate::output::print_note;
 use crate::remote::Client;
 use crate::settings::{Settings, StoreKind};
 
@@ -52,7 +54,13 @@ pub(crate) fn settings(global: &Global) -> Result<Settings> {
 /// `Invalid` if another store is named beside `--server`.
 pub(crate) fn server(global: &Global) -> Result<Option<Client>> {
     let Some(address) = given(&global.server) else {
-        return Ok(None);
+        // The command would change a store on this machine instead.
+        return match global.server_is_typed {
+            true => Err(Error::invalid(
+                "--server is empty; give a URL, or leave it out",
+            )),
+            false => Ok(None),
+        };
     };
     let store = [
         (global.dynamodb, "--dynamodb"),
@@ -95,13 +103,19 @@ pub(crate) fn token(global: &Global) -> Result<Option<String>> {
     read.map(Some)
 }
 
-/// Flags about the region, the layout and its tables.
+/// Flags about the region, the layout and its tables. Table names belong to a layout, so another layout
+/// gets its own.
 fn apply_names(global: &Global, settings: &mut Settings) {
+    if let Some(layout) = given(&global.layout).filter(|layout| *layout != settings.layout) {
+        settings.layout = layout;
+        settings.journal_table = None;
+        settings.snapshot_table = None;
+        settings.state_table = None;
+    }
     settings.region = given(&global.region).or(settings.region.take());
     settings.journal_table = given(&global.journal_table).or(settings.journal_table.take());
     settings.snapshot_table = given(&global.snapshot_table).or(settings.snapshot_table.take());
     settings.state_table = given(&global.state_table).or(settings.state_table.take());
-    settings.layout = given(&global.layout).unwrap_or(settings.layout);
     if let Some(name) = given(&global.journal_name) {
         settings.journal_name = name;
     }
@@ -161,7 +175,18 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
             let no_store = "there is no store in this folder; check --data, or create one with `annals tables create`";
             return Err(Error::invalid(no_store).fact("data", settings.data.display()));
         }
-        StoreKind::Embedded => Arc::new(Embedded::open(&settings.data, &settings.embedded)?),
+        StoreKind::Embedded => {
+            let is_new = has_no_store(&settings.data);
+            let opened = Embedded::open(&settings.data, &settings.embedded)?;
+            // For people, who may have mistyped the folder.
+            if is_new && std::io::stdout().is_terminal() {
+                print_note(&format!(
+                    "annals: created a store in {}",
+                    settings.data.display()
+                ));
+            }
+            Arc::new(opened)
+        }
         StoreKind::DynamoDb => Arc::new(DynamoDb::open(&settings.aws()).await?),
     };
     Ok(Store::from_items(items))

@@ -118,6 +118,9 @@ pub(crate) fn parse_codec(text: &str) -> Result<Codec> {
 
 /// A time for people.
 pub(crate) fn time_text(time_ms: u64) -> String {
+    if time_ms == 0 {
+        return "-".to_owned();
+    }
     let time = jiff::Timestamp::from_millisecond(i64::try_from(time_ms).unwrap_or(i64::MAX));
     time.map_or_else(|_| time_ms.to_string(), |time| format!("{time:.3}"))
 }

@@ -11,7 +11,7 @@ const DELAY: Duration = Duration::from_millis(500);
 /// A counter without a known total.
 pub(crate) fn counter(what: &'static str) -> ProgressBar {
     let bar = delayed(ProgressBar::new_spinner());
-    bar.set_style(style("{spinner} {human_pos} {msg}, {per_sec}, {elapsed}"));
+    bar.set_style(style("{spinner} {human_pos} {msg}, {elapsed}"));
     bar.set_message(what);
     bar
 }

@@ -31,10 +31,10 @@ const PROGRESS_EVENTS: u64 = 500;
 /// exit code 3, after all other ids are copied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// The source
+    /// The source: a layout, a settings file, or settings such as layout=akka,data=./old
     #[arg(long, value_name = "SOURCE")]
     from: EndpointArg,
-    /// The target
+    /// The target, in the same forms
     #[arg(long, value_name = "TARGET")]
     to: EndpointArg,
     /// The persistence ids [default: all]

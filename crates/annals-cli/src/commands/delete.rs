@@ -37,7 +37,7 @@ impl Delete {
                 let text = format!("{id} is deleted up to {to}");
                 context.output.line(&object, &text)?;
             }
-            None if !self.is_confirmed()? => eprintln!("nothing purged"),
+            None if !self.is_confirmed(context)? => eprintln!("nothing purged"),
             None => {
                 journal.purge(id).await?;
                 let text = format!("{id} is purged; its numbering restarts at 1");
@@ -49,13 +49,13 @@ impl Delete {
     }
 
     /// Asks a person; a script means it.
-    fn is_confirmed(&self) -> Result<bool> {
+    fn is_confirmed(&self, context: &Context) -> Result<bool> {
         if self.yes || !output::can_ask() {
             return Ok(true);
         }
-        let id = &self.persistence_id;
+        let (id, location) = (&self.persistence_id, context.location());
         output::ask(&format!(
-            "remove every event of {id} for good, and restart its numbering at 1?"
+            "remove every event of {id} {location} for good, and restart its numbering at 1?"
         ))
     }
 }

@@ -20,7 +20,9 @@ impl Highest {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let id = &self.persistence_id;
         let Some(highest) = journal.highest(id).await? else {
-            eprintln!("annals: there are no events. id=`{id}`");
+            eprintln!(
+                "annals: there are no events; `annals ids` lists the ids that have some. id=`{id}`"
+            );
             context.print_cost(&store)?;
             return Ok(ExitCode::from(ABSENT));
         };

@@ -75,6 +75,19 @@ impl Context {
         }
     }
 
+    /// Where the store is, for questions about what cannot be undone.
+    pub(crate) fn location(&self) -> String {
+        let folder = || self.settings.data.display();
+        match (&self.server, self.settings.store) {
+            (Some(server), _) => format!("on {}", server.address()),
+            (None, StoreKind::Embedded) => format!("in {}", folder()),
+            (None, StoreKind::DynamoDb) => match &self.settings.endpoint {
+                Some(endpoint) => format!("on DynamoDB at {endpoint}"),
+                None => "on DynamoDB".to_owned(),
+            },
+        }
+    }
+
     /// Whether this process has the embedded store open, and so no other process.
     pub(crate) fn is_alone(&self) -> bool {
         self.server.is_none() && self.settings.store == StoreKind::Embedded

@@ -57,7 +57,9 @@ impl Replay {
         let printed = print_all(printer, events).await?;
         // An empty window of an id with events is a result; an id without events is absent.
         if printed == 0 && journal.highest(id).await?.is_none() {
-            eprintln!("annals: there are no events. id=`{id}`");
+            eprintln!(
+                "annals: there are no events; `annals ids` lists the ids that have some. id=`{id}`"
+            );
             context.print_cost(&store)?;
             return Ok(ExitCode::from(ABSENT));
         }

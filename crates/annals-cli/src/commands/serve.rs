@@ -94,12 +94,17 @@ impl Serve {
             );
         }
         let interrupts = Interrupts::listen()?;
-        let app = App::open(&context.settings, guard, limits).await?;
+        // First, so that nothing is created if another program has the port.
         let listener = TcpListener::bind(self.listen).await.map_err(|cause| {
-            Error::invalid("cannot listen on this address")
-                .fact("listen", self.listen)
-                .because(cause)
+            let error = match cause.kind() {
+                std::io::ErrorKind::AddrInUse => Error::unavailable(
+                    "another program listens on this address; stop it, or choose another with --listen",
+                ),
+                _ => Error::invalid("cannot listen on this address"),
+            };
+            error.fact("listen", self.listen).because(cause)
         })?;
+        let app = App::open(&context.settings, guard, limits).await?;
         let address = listener
             .local_addr()
             .map_err(|cause| Error::unavailable("cannot read the address").because(cause))?;

@@ -122,7 +122,7 @@ impl Tables {
                 print_template(&template, format)
             }
             Self::Drop { yes, .. } => {
-                if yes || is_confirmed(&specs)? {
+                if yes || is_confirmed(context, &specs)? {
                     return drop_all(context, &specs).await;
                 }
                 eprintln!("nothing dropped");
@@ -274,8 +274,9 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     if missing.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
+    let option = if log { " --log" } else { "" };
     eprintln!(
-        "annals: tables are missing; create them with `annals tables create`. tables=`{}`",
+        "annals: tables are missing; create them with `annals tables create{option}`. tables=`{}`",
         missing.join(", ")
     );
     Ok(ExitCode::from(ABSENT))
@@ -326,7 +327,7 @@ fn hint_text(hint: &Hint) -> String {
 }
 
 /// Asks at the terminal; refuses without one.
-fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
+fn is_confirmed(context: &Context, specs: &[&TableSpec]) -> Result<bool> {
     let names: Vec<_> = specs.iter().map(|spec| spec.name().as_str()).collect();
     if !output::can_ask() {
         return Err(Error::invalid(
@@ -334,7 +335,8 @@ fn is_confirmed(specs: &[&TableSpec]) -> Result<bool> {
         )
         .fact("tables", names.join(", ")));
     }
-    output::ask(&format!("drop {} with all their data?", names.join(", ")))
+    let (names, location) = (names.join(", "), context.location());
+    output::ask(&format!("drop {names} {location} with all their data?"))
 }
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {

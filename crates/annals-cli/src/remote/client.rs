@@ -30,6 +30,8 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(60);
 const TABLE_MAX: Duration = Duration::from_secs(600);
 /// How long a call is sent again.
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// When a warning is printed.
+const WARN_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -89,6 +91,10 @@ impl Client {
         })
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The settings of the server.
     pub(crate) async fn settings(&self) -> Result<Json> {
         let send = || self.attempt(Method::GET, "/v1/settings", Bytes::new());
@@ -118,6 +124,7 @@ impl Client {
         F: Future<Output = Result<T, Failure>>,
     {
         let (began, mut pause) = (self.clock.monotonic(), Duration::from_millis(50));
+        let mut has_warned = false;
         loop {
             let error = match send().await {
                 Ok(result) => return Ok(result),
@@ -129,6 +136,10 @@ impl Client {
             let has_connected = self.has_connected.load(Ordering::Relaxed);
             if !has_connected || elapsed + wait > RETRY_MAX {
                 return Err(error);
+            }
+            if elapsed >= WARN_AFTER && !std::mem::replace(&mut has_warned, true) {
+                let remaining = (RETRY_MAX - elapsed).as_secs();
+                tracing::warn!("the server does not answer; trying for another {remaining} s");
             }
             self.clock.sleep(wait).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -194,7 +205,7 @@ impl Client {
         };
         Err(match (status, problem.kind.as_str()) {
             (StatusCode::NOT_FOUND, _) => Failure::Final(self.about(Error::invalid(
-                "the server is older than this command; use the same version of annals",
+                "the server has no such path; give its address only, and use its version of annals",
             ))),
             (_, "unauthorized") => Failure::Final(self.about(
                 Error::invalid("the server refuses this client; give its token with --token-file or ANNALS_TOKEN")

@@ -31,6 +31,10 @@ impl RemoteItems {
         Self(client)
     }
 
+    pub(crate) fn address(&self) -> &str {
+        self.0.address()
+    }
+
     async fn written(&self, call: &ItemsCall) -> Result<Cost, WriteError> {
         match self.0.items(call).await? {
             ItemsResult::Written { cost } => Ok(cost.into()),

@@ -268,7 +268,8 @@ fn of_body(media: &'static str, body: Body) -> Response {
 
 /// A value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Response {
-    bytes("application/json", wire::line(value))
+    // For people who use curl.
+    bytes("application/json", wire::line(value) + "\n")
 }
 
 /// A value as JSON, with the sequence number or revision as its entity tag.

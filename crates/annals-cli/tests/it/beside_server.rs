@@ -155,6 +155,9 @@ fn wrong_servers_are_reported() {
         .run(&["--server", &nobody, "--dynamodb", "ids"])
         .fails(2, "leave out --dynamodb");
     annals
+        .run(&["--server", "", "ids"])
+        .fails(2, "--server is empty");
+    annals
         .run(&["--server", &nobody, "serve"])
         .fails(2, "needs a store of its own");
     assert!(!annals.folder().join("annals-data").exists());

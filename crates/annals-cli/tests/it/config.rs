@@ -262,3 +262,25 @@ fn the_proxy_password_comes_from_the_environment() {
     let sent = "proxy-authorization: Basic bWU6cEBzcyB3b3Jk";
     assert!(head.to_lowercase().contains(&sent.to_lowercase()), "{head}");
 }
+
+/// Otherwise the tables of the JVM would be looked for in the new layout.
+#[test]
+fn another_layout_than_the_files_has_its_own_tables() {
+    let annals = Annals::embedded();
+    annals.write(
+        "annals.toml",
+        "layout = \"akka\"\njournal-table = \"pekko\"\n",
+    );
+    let table = |args: &[&str]| {
+        let shown = annals
+            .run(&[&["config", "show"], args].concat())
+            .ok()
+            .json();
+        shown[0]["journal-table"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(table(&[]), "pekko");
+    assert_eq!(table(&["--layout", "akka"]), "pekko");
+    assert_eq!(table(&["--layout", "annals"]), "annals-journal");
+    let named = ["--layout", "annals", "--journal-table", "mine"];
+    assert_eq!(table(&named), "mine");
+}

@@ -198,3 +198,17 @@ fn a_short_export_at_a_terminal_shows_no_progress() {
     // It takes milliseconds, so there is no progress to show.
     assert!(!outcome.out.contains("items exported"), "{outcome:?}");
 }
+
+#[test]
+fn an_export_with_its_cost_can_be_imported() {
+    let (from, to) = (Annals::embedded(), Annals::embedded());
+    from.run(&["append", "a", "1"]).ok();
+    let items = from.run(&["export", "annals-journal", "--cost"]).ok().out;
+    assert!(
+        items.lines().last().unwrap().starts_with("{\"cost\""),
+        "{items}"
+    );
+    to.run(&["tables", "create"]).ok();
+    to.run_with(&["import", "annals-journal"], items).ok();
+    assert_eq!(to.run(&["replay", "a"]).ok().json().len(), 1);
+}

@@ -411,3 +411,15 @@ fn pages_of_other_sites_change_nothing() {
     let shown = server.send("GET", "/track.gif", &[("sec-fetch-site", "cross-site")]);
     assert_eq!(shown.status, 200);
 }
+
+/// A supervisor may try again; and nothing is created meanwhile.
+#[test]
+fn an_address_in_use_is_unavailable() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let annals = Annals::embedded();
+    annals
+        .run(&["serve", "--listen", &address])
+        .fails(4, "another program listens on this address");
+    assert!(!annals.folder().join("annals-data").exists());
+}

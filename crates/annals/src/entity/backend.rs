@@ -13,7 +13,8 @@ use tokio::sync::Semaphore;
 use super::effect::AfterCommand;
 use super::settings::Residency;
 use super::{AskError, EntitySettings, Once};
-use crate::{Clock, PersistenceId, Result};
+use crate::journal::CAUSE_BYTES_MAX;
+use crate::{Clock, Error, PersistenceId, Result};
 
 /// Stores entities of type `E`: a journal their events, states their values.
 pub(crate) trait Storage<E> {
@@ -101,11 +102,20 @@ pub(crate) struct CommandIds {
 }
 
 impl CommandIds {
-    pub(super) fn new(command: Option<&str>, correlation: Option<&Arc<str>>) -> Self {
-        Self {
+    /// # Errors
+    /// `Invalid` if the command's id is empty or too long. An empty one is a mistake of the caller, and
+    /// all such commands would be the same one.
+    pub(super) fn new(command: Option<&str>, correlation: Option<&Arc<str>>) -> Result<Self> {
+        if let Some(id) = command.filter(|id| !(1..=CAUSE_BYTES_MAX).contains(&id.len())) {
+            return Err(Error::invalid(format!(
+                "a command id has 1 to {CAUSE_BYTES_MAX} bytes; to send a command without one, use `ask`"
+            ))
+            .fact("bytes", id.len()));
+        }
+        Ok(Self {
             command: command.map(Arc::from),
             correlation: correlation.cloned(),
-        }
+        })
     }
 }
 

@@ -92,13 +92,7 @@ impl<E: fmt::Display> AskError<E> {
         let (kind, status) = self.kind();
         Problem {
             problem_type: format!("urn:annals:problem:{kind}"),
-            title: match status {
-                400 => "Bad Request",
-                409 => "Conflict",
-                422 => "Unprocessable Content",
-                503 => "Service Unavailable",
-                _ => "Internal Server Error",
-            },
+            title: title(status),
             status,
             kind,
             detail: self.to_string(),
@@ -149,6 +143,38 @@ pub struct Problem {
 impl Problem {
     /// The media type of problem details.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
+
+    /// The same problem with another HTTP status and its title, for a rejection that has one.
+    ///
+    /// ```
+    /// # use annals::entity::AskError;
+    /// let problem = AskError::Rejected(std::fmt::Error).problem().with_status(404);
+    /// assert_eq!((problem.status, problem.title), (404, "Not Found"));
+    /// ```
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        (self.status, self.title) = (status, title(status));
+        self
+    }
+}
+
+/// The text of the statuses that a rejection may have, and of ours.
+fn title(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        409 => "Conflict",
+        410 => "Gone",
+        412 => "Precondition Failed",
+        422 => "Unprocessable Content",
+        423 => "Locked",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        503 => "Service Unavailable",
+        _ => "Error",
+    }
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl<E, S: Storage<E>> Executor<E, S> {
     where
         S::Backend: Execute<C>,
     {
-        let ids = &CommandIds::new(command_id, self.correlation.as_ref());
+        let ids = &CommandIds::new(command_id, self.correlation.as_ref())?;
         let mut loaded = load(&*self.backend, &S::Backend::persistence_id(id)?).await?;
         let request = Request { command, ids };
         let completed = self.backend.execute(&mut loaded, request).await?;

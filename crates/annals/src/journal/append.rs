@@ -7,7 +7,7 @@ use super::{Journal, Stamped, annotate};
 use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
 /// The maximum length of a causation or correlation id, so that they always fit an item.
-const CAUSE_BYTES_MAX: usize = 1_024;
+pub(crate) const CAUSE_BYTES_MAX: usize = 1_024;
 
 /// The event that a writer expects to be last.
 ///

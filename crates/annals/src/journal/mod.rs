@@ -15,6 +15,7 @@ pub(crate) mod scanned;
 pub(crate) mod signature;
 mod skip;
 
+pub(crate) use append::CAUSE_BYTES_MAX;
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use idempotency::IdempotencyKey;
 pub use recovery::Recovered;

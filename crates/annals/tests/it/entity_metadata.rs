@@ -119,6 +119,14 @@ async fn metadata_and_ids_are_stored_on_every_layout() {
         // The command's id is what recognises it after a restart.
         let executor = other.executor::<Order>(remembers()).with_correlation("r");
         let again = executor.ask_once("1", "order-1", Import).await.unwrap();
+        for wrong in [String::new(), "x".repeat(1025)] {
+            let refused = executor.ask_once("1", &wrong, Import).await.unwrap_err();
+            assert!(
+                refused
+                    .to_string()
+                    .contains("a command id has 1 to 1024 bytes")
+            );
+        }
         assert_eq!(again, Once::Already(6), "{}", variant.name);
         let seen = executor.ask("1", Add("a pen")).await.unwrap();
         assert_eq!(seen.as_deref(), Some("r"));

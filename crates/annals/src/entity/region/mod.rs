@@ -92,8 +92,11 @@ impl<E: Entity> Region<E> {
     /// handled again. Set how long with
     /// [`remember_commands`](super::EntitySettings::remember_commands).
     ///
+    /// The content is not compared, so an id must be unique among all commands to the entity. If clients
+    /// choose it, add the route to it.
+    ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As [`ask`](Self::ask); `Invalid` if the id is empty or too long.
     pub async fn ask_once<C>(
         &self,
         id: &str,
@@ -197,7 +200,7 @@ impl<E, S: Storage<E>> Region<E, S> {
         S::Backend: Execute<C>,
         C: Send + Sync + 'static,
     {
-        let ids = CommandIds::new(command_id, self.correlation.as_ref());
+        let ids = CommandIds::new(command_id, self.correlation.as_ref())?;
         self.directory.ask(id, ids, command).await
     }
 }

@@ -190,11 +190,13 @@ impl<E: Entity, R> Decided<E, R> {
         self
     }
 
-    /// Expect no events and no rejection.
+    /// Expect no events. A rejected command has none.
     #[track_caller]
     pub fn then_no_events(self) -> Self {
-        let got = &self.accepted("no events").commit;
-        if !got.events.is_empty() {
+        if let Ok(accepted) = &self.outcome
+            && !accepted.commit.events.is_empty()
+        {
+            let got = &accepted.commit;
             panic!("unexpected events\n expected: no events\n   actual: {got}");
         }
         self

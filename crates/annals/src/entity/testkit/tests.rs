@@ -144,6 +144,7 @@ fn expected_outcomes_pass() {
     .then_state(|counter| assert_eq!(counter.n, 15))
     .when(&reject("no"))
     .then_rejected(&Rejected("no"))
+    .then_no_events()
     .then_rejection(|error| assert_eq!(error.0, "no"))
     .then_state(|counter| assert_eq!(counter.n, 15))
     .when(&decide(|_, _| Ok(reply(3))))
