@@ -1,11 +1,15 @@
 # The command `annals`, which serves the folder /data over HTTP on port 7070 as an unprivileged user.
 #
 #   docker build --tag annals .
-#   docker run --env ANNALS_TOKEN --publish 7070:7070 --volume annals-data:/data annals
+#   docker run --name annals --env ANNALS_TOKEN --publish 127.0.0.1:7070:7070 \
+#     --volume annals-data:/data --stop-timeout 45 annals
+#   docker exec annals annals ids --server http://127.0.0.1:7070
 #
 # The server is reachable from outside of the container, so it needs a token of 16 bytes or more in
-# ANNALS_TOKEN, or exits with code 2. There is no TLS: put a proxy in front. The image has neither a
-# shell nor an HTTP client, so it has no HEALTHCHECK: probe /healthz and /readyz, which need no token.
+# ANNALS_TOKEN, or exits with code 2. There is no TLS: publish it to 127.0.0.1 only, and put a proxy in
+# front for remote clients. A shutdown takes up to 30 s (--grace), so Docker's default of 10 s is too
+# short (--stop-timeout). The image has neither a shell nor an HTTP client, so it has no HEALTHCHECK:
+# probe /healthz and /readyz, which need no token. More: docs/operating.md.
 
 FROM rust:1.95-slim-bookworm AS build
 WORKDIR /build

@@ -2,11 +2,13 @@
 //!
 //! It listens on a free port, sends a few requests to itself, and ends.
 
-use annals::Annals;
+use std::iter::successors;
+
 use annals::entity::{
     AskError, Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Once, Problem, Region,
     Retention, Stored, persist,
 };
+use annals::{Annals, Error};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +19,8 @@ use serde_json::{Value, json};
 
 #[derive(Default, Serialize, Deserialize, Stored)]
 struct Account {
-    balance: i64,
+    /// None before the first deposit: there is no such account.
+    balance: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize, EntityEvent)]
@@ -27,17 +30,21 @@ enum AccountEvent {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("insufficient funds. balance=`{0}`")]
-struct InsufficientFunds(i64);
+enum AccountError {
+    #[error("there is no such account; deposit first")]
+    NotFound,
+    #[error("insufficient funds. balance=`{0}`")]
+    InsufficientFunds(i64),
+}
 
 impl Entity for Account {
     const TYPE: &'static str = "Account";
     type Event = AccountEvent;
-    type Error = InsufficientFunds;
+    type Error = AccountError;
 
     fn apply(&mut self, event: &AccountEvent) {
         let AccountEvent::Booked { amount } = event;
-        self.balance += amount;
+        *self.balance.get_or_insert(0) += amount;
     }
 }
 
@@ -50,34 +57,53 @@ struct Book {
 impl Handle<Book> for Account {
     type Reply = i64;
 
-    fn handle(&self, command: &Book, _: &Cx<'_>) -> Result<Effect<Self, i64>, Self::Error> {
+    fn handle(&self, command: &Book, _: &Cx<'_>) -> Result<Effect<Self, i64>, AccountError> {
         let amount = command.amount;
-        match self.balance.checked_add(amount) {
-            Some(0..) => Ok(persist(AccountEvent::Booked { amount }).reply(|it| it.balance)),
-            _ => Err(InsufficientFunds(self.balance)),
+        if self.balance.is_none() && amount < 0 {
+            return Err(AccountError::NotFound);
+        }
+        let balance = self.balance.unwrap_or(0);
+        match balance.checked_add(amount) {
+            Some(after @ 0..) => Ok(persist(AccountEvent::Booked { amount }).reply(move |_| after)),
+            _ => Err(AccountError::InsufficientFunds(balance)),
         }
     }
 }
 
 type Accounts = Region<Account>;
 
-/// An error as problem details. A rejection has the status 422.
-struct Failure(AskError<InsufficientFunds>);
+/// An error as problem details. A rejection has the status 422, or 404.
+struct Failure(AskError<AccountError>);
 
-impl<E: Into<AskError<InsufficientFunds>>> From<E> for Failure {
+impl<E: Into<AskError<AccountError>>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self(error.into())
     }
 }
 
+// ANCHOR: response
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let problem = self.0.problem();
+        let problem = match &self.0 {
+            AskError::Rejected(AccountError::NotFound) => self.0.problem().with_status(404),
+            error => error.problem(),
+        };
+        if problem.status >= 500 {
+            log(&self.0);
+        }
         let status = StatusCode::from_u16(problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let media_type = [(CONTENT_TYPE, Problem::MEDIA_TYPE)];
         (status, media_type, Json(problem)).into_response()
     }
+}
+// ANCHOR_END: response
+
+/// Prints an error with its causes, which the client does not get.
+fn log(error: &dyn std::error::Error) {
+    let errors = successors(Some(error), |&error| error.source());
+    let messages: Vec<String> = errors.map(ToString::to_string).collect();
+    eprintln!("{}", messages.join(": "));
 }
 
 /// `POST /accounts/{id}`. A request with an `Idempotency-Key` is booked once, however often it is
@@ -88,27 +114,37 @@ async fn book(
     headers: HeaderMap,
     Json(command): Json<Book>,
 ) -> Result<Json<Value>, Failure> {
-    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(request) = header("x-request-id") {
+    let request = headers.get("x-request-id");
+    if let Some(request) = request.and_then(|value| value.to_str().ok()) {
         accounts = accounts.with_correlation(request);
     }
-    Ok(Json(match header("idempotency-key") {
-        None => json!({"balance": accounts.ask(&id, command).await?}),
-        Some(key) => match accounts.ask_once(&id, key, command).await? {
+    let Some(key) = headers.get("idempotency-key") else {
+        let balance = accounts.ask(&id, command).await?;
+        return Ok(Json(json!({"balance": balance})));
+    };
+    let key = key.to_str().ok().filter(|key| !key.is_empty());
+    let key = key.ok_or_else(|| Error::invalid("Idempotency-Key is empty or not visible ASCII"))?;
+    // With the route: a client may use its key for another route, too.
+    let command_id = format!("book/{key}");
+    Ok(Json(
+        match accounts.ask_once(&id, &command_id, command).await? {
             Once::Done(balance) => json!({"balance": balance}),
             Once::Already(number) => json!({"already": number}),
         },
-    }))
+    ))
 }
 
+// ANCHOR: show
 /// `GET /accounts/{id}`.
 async fn show(
     State(accounts): State<Accounts>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Failure> {
     let balance = accounts.view(&id, |account| account.balance).await?;
+    let balance = balance.ok_or(AskError::Rejected(AccountError::NotFound))?;
     Ok(Json(json!({"balance": balance})))
 }
+// ANCHOR_END: show
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -120,27 +156,45 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/accounts/{id}", get(show).post(book))
         .with_state(accounts.clone());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let address = format!("http://{}/accounts/alice", listener.local_addr()?);
+    let url = format!("http://{}/accounts", listener.local_addr()?);
     let server = tokio::spawn(axum::serve(listener, service).into_future());
 
     let client = reqwest::Client::new();
-    let post = |amount: i64, key: &'static str| {
-        let request = client.post(&address).header("idempotency-key", key);
+    let get = |id: &str| client.get(format!("{url}/{id}")).send();
+    let post = |id: &str, amount: i64, key: &'static [u8]| {
+        let request = client.post(format!("{url}/{id}"));
+        let request = request.header("idempotency-key", key);
         request.json(&json!({"amount": amount})).send()
     };
     let responses = [
-        post(10, "first").await?,
-        post(10, "first").await?,
-        post(-4, "second").await?,
-        post(-7, "third").await?,
-        client.get(&address).send().await?,
+        post("alice", 10, b"first").await?,
+        post("alice", 10, b"first").await?,
+        post("alice", -4, b"second").await?,
+        post("alice", -7, b"third").await?,
+        post("alice", 1, b"caf\xE9").await?,
+        post("bob", -1, b"first").await?,
+        get("bob").await?,
+        get("alice").await?,
     ];
-    let problem = r#"{"type":"urn:annals:problem:rejected","title":"Unprocessable Content","status":422,"kind":"rejected","detail":"insufficient funds. balance=`6`","retryable":false}"#;
+    let problem = |kind: &str, title: &str, status: u16, detail: &str| {
+        format!(
+            r#"{{"type":"urn:annals:problem:{kind}","title":"{title}","status":{status},"kind":"{kind}","detail":"{detail}","retryable":false}}"#
+        )
+    };
+    let poor = "insufficient funds. balance=`6`";
+    let poor = problem("rejected", "Unprocessable Content", 422, poor);
+    let not_ascii = "Idempotency-Key is empty or not visible ASCII";
+    let not_ascii = problem("invalid", "Bad Request", 400, not_ascii);
+    let absent = "there is no such account; deposit first";
+    let absent = problem("rejected", "Not Found", 404, absent);
     let want = [
         (200, r#"{"balance":10}"#),
         (200, r#"{"already":1}"#),
         (200, r#"{"balance":6}"#),
-        (422, problem),
+        (422, &poor),
+        (400, &not_ascii),
+        (404, &absent),
+        (404, &absent),
         (200, r#"{"balance":6}"#),
     ];
     for (response, want) in responses.into_iter().zip(want) {

@@ -1,6 +1,9 @@
 //! The cart over HTTP: routes, and errors as problem details.
 
 // ANCHOR: all
+use std::error::Error;
+use std::iter::successors;
+
 use annals::entity::{AskError, Problem, Region};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header::CONTENT_TYPE};
@@ -62,11 +65,21 @@ impl<E: Into<AskError<CartError>>> From<E> for HttpError {
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let problem = self.0.problem();
+        if problem.status >= 500 {
+            log(&self.0);
+        }
         let status = StatusCode::from_u16(problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let media_type = [(CONTENT_TYPE, Problem::MEDIA_TYPE)];
         (status, media_type, Json(problem)).into_response()
     }
+}
+
+/// Prints an error with its causes, which the client does not get.
+fn log(error: &dyn Error) {
+    let errors = successors(Some(error), |&error| error.source());
+    let messages: Vec<String> = errors.map(ToString::to_string).collect();
+    eprintln!("{}", messages.join(": "));
 }
 // ANCHOR_END: errors
 // ANCHOR_END: all
