@@ -7,6 +7,40 @@ use clap::Command;
 /// By command, without `annals`.
 const EXAMPLES: &[(&str, &str)] = &[
     (
+        "",
+        r#"annals append 'Cart|1' '{"opened":true}'
+annals replay 'Cart|1'
+annals serve
+annals --server http://127.0.0.1:7070 ids"#,
+    ),
+    (
+        "snapshot",
+        r#"annals snapshot save 'Cart|1' --at 3 '{"total":10}'
+annals snapshot load 'Cart|1'"#,
+    ),
+    (
+        "state",
+        r#"annals state put cart-1 --revision 1 '{"items":2}'
+annals state get cart-1"#,
+    ),
+    (
+        "log",
+        "annals log ingest <lines.jsonl
+annals log sweep
+annals log playback --start 2026-11-01T00:00:00Z",
+    ),
+    (
+        "tables",
+        "annals tables create --log
+annals tables check",
+    ),
+    (
+        "config",
+        "annals config show
+annals config import application.conf >annals.toml",
+    ),
+    ("bench", "annals bench store"),
+    (
         "append",
         r#"annals append 'Cart|1' '{"opened":true}' '{"added":"book"}'
 annals append 'Cart|1' '{"paid":10}' --expect 2 --manifest Paid
@@ -126,7 +160,7 @@ annals man --dir ~/.local/share/man/man1",
 /// Adds the examples to the help of all commands.
 pub(crate) fn add(mut command: Command) -> Command {
     for (path, examples) in EXAMPLES {
-        command = add_at(command, path.split(' '), examples);
+        command = add_at(command, path.split_whitespace(), examples);
     }
     command
 }
@@ -153,21 +187,19 @@ mod tests {
     use super::*;
     use crate::args::Args;
 
-    /// The paths of all commands that do something.
-    fn leaves(command: &Command, path: &str, all: &mut Vec<String>) {
+    /// The paths of all commands.
+    fn paths(command: &Command, path: &str, all: &mut Vec<String>) {
+        all.push(path.to_owned());
         for inner in command.get_subcommands() {
-            let path = format!("{path} {}", inner.get_name()).trim().to_owned();
-            match inner.has_subcommands() {
-                true => leaves(inner, &path, all),
-                false => all.push(path),
-            }
+            let path = format!("{path} {}", inner.get_name());
+            paths(inner, path.trim(), all);
         }
     }
 
     #[test]
     fn every_command_has_examples() {
         let mut all = Vec::new();
-        leaves(&Args::full_command(), "", &mut all);
+        paths(&Args::full_command(), "", &mut all);
         all.sort();
         let mut with: Vec<_> = EXAMPLES
             .iter()

@@ -3,6 +3,7 @@
 //! Guarantees: a flag overrides the environment, which overrides the file, which overrides the
 //! default. An error in the file names its line.
 
+use std::env::VarError;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,6 +86,10 @@ pub(crate) async fn server_settings(global: &Global, server: &Client) -> Result<
             "the server's settings do not parse; use its version of annals: {problem}"
         ))
     })?;
+    // Of the AWS clients of this process, such as the target of a copy.
+    if settings.store == StoreKind::Embedded {
+        settings.endpoint = given(&global.endpoint).or(settings.endpoint);
+    }
     apply_names(global, &mut settings);
     Ok(settings)
 }
@@ -92,8 +97,17 @@ pub(crate) async fn server_settings(global: &Global, server: &Client) -> Result<
 /// The token of the server, from the file or the environment.
 pub(crate) fn token(global: &Global) -> Result<Option<String>> {
     let Some(path) = given(&global.token_file) else {
-        let token = std::env::var("ANNALS_TOKEN").ok();
-        return Ok(token.filter(|token| !token.is_empty()));
+        // A server would need no token.
+        if global.token_file.is_some() {
+            return Err(Error::invalid(
+                "--token-file is empty; name a file, or leave it out",
+            ));
+        }
+        return match std::env::var("ANNALS_TOKEN") {
+            Ok(token) => Ok(Some(token).filter(|token| !token.is_empty())),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err(Error::invalid("ANNALS_TOKEN is not text")),
+        };
     };
     let read = std::fs::read_to_string(&path).map_err(|cause| {
         Error::invalid("cannot read the token")

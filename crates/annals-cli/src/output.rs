@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use annals::items::Cost;
 use annals::{Error, ErrorKind, Result};
+use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -39,7 +40,7 @@ impl Output {
 
     /// Whether text has colours: at a terminal, unless `NO_COLOR` is set.
     pub(crate) fn is_coloured(self) -> bool {
-        AutoStream::choice(&io::stdout()) != ColorChoice::Never
+        is_coloured(&io::stdout())
     }
 
     /// Whether `--json` was given, for output that is not a stream of results.
@@ -94,6 +95,11 @@ fn whole_or_half(cost: Cost) -> Json {
     } else {
         json!(cost.read_units())
     }
+}
+
+/// Whether an output shows colours: at a terminal, unless `NO_COLOR` is set.
+pub(crate) fn is_coloured(output: &impl RawStream) -> bool {
+    AutoStream::choice(output) != ColorChoice::Never
 }
 
 /// Prints a line; exits quietly where the pipe is closed.

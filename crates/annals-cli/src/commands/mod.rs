@@ -21,7 +21,6 @@ pub(crate) mod state;
 pub(crate) mod tables;
 pub(crate) mod verify;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Args, Command};
 use crate::open::{self, Absent};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::remote::RemoteItems;
 
 /// What a command works with.
@@ -177,6 +176,10 @@ pub(crate) enum Purpose {
 }
 
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
+    // The server logs in its own way.
+    if !matches!(args.command, Command::Serve(_)) {
+        print_warnings();
+    }
     let (settings, server) = match &args.command {
         Command::Config(command) if !command.needs_settings() => (Settings::default(), None),
         Command::Completions(_) | Command::Man(_) => (Settings::default(), None),
@@ -198,10 +201,6 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         output: Output::new(&args.global),
         server,
     };
-    // The server logs in its own way.
-    if !matches!(args.command, Command::Serve(_)) {
-        print_warnings();
-    }
     match args.command {
         Command::Append(command) => command.run(&context).await,
         Command::Replay(command) => command.run(&context).await,
@@ -232,7 +231,7 @@ fn print_warnings() {
     let lines = tracing_subscriber::fmt::layer()
         .without_time()
         .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(output::is_coloured(&std::io::stderr()))
         .with_writer(std::io::stderr);
     let ours = Targets::new().with_target("annals", LevelFilter::WARN);
     let lines = tracing_subscriber::registry().with(lines.with_filter(ours));

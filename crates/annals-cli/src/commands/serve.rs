@@ -17,6 +17,7 @@ use super::Context;
 use super::log::Every;
 use crate::args::{Given, given};
 use crate::interrupt::Interrupts;
+use crate::output;
 use crate::serve::{self, App, Guard, Limits, Otlp};
 
 /// The collector for all programs of an environment.
@@ -166,7 +167,7 @@ impl Serve {
         })?;
         let is_terminal = std::io::stderr().is_terminal();
         let lines = tracing_subscriber::fmt::layer()
-            .with_ansi(is_terminal)
+            .with_ansi(output::is_coloured(&std::io::stderr()))
             .with_writer(std::io::stderr);
         let is_json = match self.log_format {
             Some(format) => format == LogFormat::Json,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use annals::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 use bytes::Bytes;
+use futures::future::{Either, select};
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
@@ -30,6 +31,8 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(60);
 const TABLE_MAX: Duration = Duration::from_secs(600);
 /// How long a call is sent again.
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// How long a connection may take to open.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// When a warning is printed.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
@@ -44,6 +47,7 @@ pub(crate) struct Client {
     clock: SystemClock,
     random: Random,
     has_connected: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 impl fmt::Debug for Client {
@@ -71,6 +75,13 @@ impl Client {
         };
         let uri: Uri = address.parse().map_err(|_| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        let authority = uri.authority().map_or("", |it| it.as_str());
+        if authority.contains('@') {
+            // It would be printed in errors.
+            return Err(Error::invalid(
+                "--server takes no user name and password; give a token with --token-file or ANNALS_TOKEN",
+            ));
+        }
         if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
             return Err(wrong());
         }
@@ -88,6 +99,7 @@ impl Client {
             clock: SystemClock::new(),
             random: Random::from_machine(),
             has_connected: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
         })
     }
 
@@ -112,7 +124,7 @@ impl Client {
     /// whether the first one succeeded.
     pub(crate) async fn tables(&self, call: &ItemsCall) -> Result<ItemsResult> {
         let sending = self.send(Method::POST, "/v1/items", wire::line(call).into());
-        match SystemClock::within(TABLE_MAX, sending).await {
+        match SystemClock::within(TABLE_MAX, self.noticing(sending)).await {
             Some(Ok(result)) => Ok(result),
             Some(Err(Failure::Transient(error) | Failure::Final(error))) => Err(error),
             None => Err(self.no_response()),
@@ -124,7 +136,6 @@ impl Client {
         F: Future<Output = Result<T, Failure>>,
     {
         let (began, mut pause) = (self.clock.monotonic(), Duration::from_millis(50));
-        let mut has_warned = false;
         loop {
             let error = match send().await {
                 Ok(result) => return Ok(result),
@@ -137,9 +148,11 @@ impl Client {
             if !has_connected || elapsed + wait > RETRY_MAX {
                 return Err(error);
             }
-            if elapsed >= WARN_AFTER && !std::mem::replace(&mut has_warned, true) {
+            if elapsed >= WARN_AFTER {
                 let remaining = (RETRY_MAX - elapsed).as_secs();
-                tracing::warn!("the server does not answer; trying for another {remaining} s");
+                self.warn(&format!(
+                    "the server does not answer; trying for another {remaining} s"
+                ));
             }
             self.clock.sleep(wait).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -152,9 +165,28 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, Failure> {
-        let sending = self.send(method, path, body);
+        let sending = self.noticing(self.send(method, path, body));
         let sent = SystemClock::within(ATTEMPT_MAX, sending).await;
         sent.unwrap_or_else(|| Err(Failure::Transient(self.no_response())))
+    }
+
+    /// The same, with a warning if it takes long.
+    async fn noticing<T>(&self, sending: impl Future<Output = T>) -> T {
+        let sending = std::pin::pin!(sending);
+        match select(sending, self.clock.sleep(WARN_AFTER)).await {
+            Either::Left((sent, _)) => sent,
+            Either::Right(((), sending)) => {
+                self.warn("the server does not answer yet; waiting");
+                sending.await
+            }
+        }
+    }
+
+    /// Once.
+    fn warn(&self, text: &str) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!("{text}");
+        }
     }
 
     async fn send<T: DeserializeOwned>(
@@ -199,6 +231,14 @@ impl Client {
             });
         }
         let Ok(problem) = serde_json::from_slice::<SentProblem>(body) else {
+            // Of a proxy. It may have passed the call on.
+            if [429, 502, 503, 504].contains(&status.as_u16()) {
+                let error = Error::unavailable(
+                    "a proxy answers instead of the server; the call may have succeeded, try again",
+                );
+                let error = error.fact("status", status.as_u16());
+                return Err(Failure::Transient(self.about(error)));
+            }
             let error = Error::invalid("this is not a server of annals; check --server")
                 .fact("status", status.as_u16());
             return Err(Failure::Final(self.about(error)));
@@ -236,16 +276,19 @@ enum Http {
 impl Http {
     fn new(address: &Uri) -> Result<Self> {
         let builder = HyperClient::builder(TokioExecutor::new());
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(CONNECT_MAX));
         if address.scheme_str() != Some("https") {
-            return Ok(Self::Plain(builder.build_http()));
+            return Ok(Self::Plain(builder.build(tcp)));
         }
+        tcp.enforce_http(false);
         let tls = HttpsConnectorBuilder::new();
         let tls = tls.with_native_roots().map_err(|cause| {
             Error::invalid("cannot read this machine's TLS certificates").because(cause)
         })?;
-        Ok(Self::Tls(
-            builder.build(tls.https_only().enable_http1().build()),
-        ))
+        Ok(Self::Tls(builder.build(
+            tls.https_only().enable_http1().wrap_connector(tcp),
+        )))
     }
 
     fn request(&self, request: Request<Full<Bytes>>) -> ResponseFuture {
@@ -317,7 +360,14 @@ mod tests {
 
     #[test]
     fn only_urls_are_servers() {
-        for wrong in ["", "7070", "127.0.0.1:7070", "ftp://x", "http://x?y=1"] {
+        for wrong in [
+            "",
+            "http://me:secret@x",
+            "7070",
+            "127.0.0.1:7070",
+            "ftp://x",
+            "http://x?y=1",
+        ] {
             assert!(Client::new(wrong, None).is_err(), "{wrong}");
         }
         for right in [

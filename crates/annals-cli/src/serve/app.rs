@@ -2,6 +2,7 @@
 //! flight.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::settings::{Settings, StoreKind};
@@ -41,6 +42,8 @@ struct Inner {
     closing: CancellationToken,
     tails: Tails,
     horizon: Horizon,
+    /// How often ids may have been purged.
+    purges: AtomicU64,
 }
 
 /// What is opened by the first call that can, and again after it was closed.
@@ -98,6 +101,7 @@ impl App {
             append_queue: AppendQueue::new(),
             closing: CancellationToken::new(),
             horizon: Horizon::default(),
+            purges: AtomicU64::new(0),
             tails: Tails::new(match settings.store {
                 // No other process can have the folder open.
                 StoreKind::Embedded => Polling::OnAppend,
@@ -148,7 +152,16 @@ impl App {
         }
     }
 
-    fn forget_ids(&self) {
+    /// How often ids may have been purged. An append during which this changes may have remembered an
+    /// event that is gone; call [`forget_ids`](Self::forget_ids) after it.
+    pub(super) fn purges(&self) -> u64 {
+        self.0.purges.load(Ordering::Acquire)
+    }
+
+    /// Forgets the last sequence numbers of all ids.
+    pub(super) fn forget_ids(&self) {
+        // First, so that an append that ends later notices it.
+        self.0.purges.fetch_add(1, Ordering::AcqRel);
         if let Some(annals) = self.0.annals.cell().get() {
             annals.journal().forget_cached();
         }

@@ -49,7 +49,11 @@ pub(super) async fn append(call: Call) -> Answer {
             Expected::Any => writer.append_queue().turn(&id).await,
             _ => None,
         };
+        let purges = writer.purges();
         let appended = journal.append(&id, expected, append).await;
+        if writer.purges() != purges {
+            writer.forget_ids();
+        }
         let appended = appended.map_err(|error| problem(error, expected))?;
         writer.tails().notify(&id);
         let body = wire::Appended::new(&id, &appended);
@@ -193,7 +197,10 @@ pub(super) async fn purge(call: Call) -> Answer {
     call.no_params()?;
     let (id, writer) = (call.id()?, call.app.clone());
     let write = async move {
+        // After the appends that this server has begun.
+        let _turn = writer.append_queue().turn(&id).await;
         let purged = writer.annals().await?.journal().purge(&id).await;
+        writer.forget_ids();
         // One that failed may have removed some of it.
         writer.tails().notify_purge(&id);
         purged?;

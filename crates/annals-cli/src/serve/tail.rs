@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use annals::journal::{EventStream, Journal, Window};
-use annals::{Clock, Event, PersistenceId, Result, SequenceNumber};
+use annals::{Clock, Event, PersistenceId, Result, SequenceNumber, Token};
 use bytes::Bytes;
 use futures::future::select;
 use futures::stream::{self, Stream};
@@ -182,6 +182,9 @@ impl Tails {
     }
 }
 
+/// The first append of an id, if there is one, with its token unless that was deleted.
+type FirstAppend = Option<Option<Token>>;
+
 /// Reads new events of an id, for all of its tails.
 struct Poller {
     id: PersistenceId,
@@ -209,18 +212,11 @@ impl Poller {
         };
         begin.send_replace(Some(next));
         let mut purges = self.purges.load(Ordering::Acquire);
+        let mut first = None;
         loop {
-            if self.may_be_purged.swap(false, Ordering::AcqRel) {
-                match self.is_purged(next).await {
-                    Ok(true) => {
-                        self.purges.fetch_add(1, Ordering::Release);
-                    }
-                    Ok(false) => {}
-                    Err(error) => {
-                        self.may_be_purged.store(true, Ordering::Release);
-                        self.wait_after(&error, &mut pause).await;
-                    }
-                }
+            if let Err(error) = self.notice_purge(next, &mut first).await {
+                self.may_be_purged.store(true, Ordering::Release);
+                self.wait_after(&error, &mut pause).await;
             }
             let now = self.purges.load(Ordering::Acquire);
             if now != purges {
@@ -240,13 +236,29 @@ impl Poller {
         }
     }
 
-    /// Whether the events before this number are gone, with their tombstones.
-    async fn is_purged(&self, next: SequenceNumber) -> Result<bool> {
-        let highest = self.journal.highest(&self.id).await?;
-        Ok(
-            highest.is_none_or(|highest| highest.next().is_some_and(|after| after < next))
-                && next > SequenceNumber::FIRST,
-        )
+    /// Counts a purge by somebody else: the numbering is behind what was shared, and the first append is
+    /// another one or gone. A purge that is not complete still has its first append.
+    async fn notice_purge(
+        &self,
+        next: SequenceNumber,
+        known: &mut Option<FirstAppend>,
+    ) -> Result<()> {
+        let may_be_purged = self.may_be_purged.swap(false, Ordering::AcqRel);
+        if next == SequenceNumber::FIRST || (known.is_some() && !may_be_purged) {
+            return Ok(());
+        }
+        let numbers = SequenceNumber::FIRST..=SequenceNumber::FIRST;
+        let found = self.journal.signatures(&self.id, numbers).await?;
+        let found: FirstAppend = found.first().map(|signature| signature.token);
+        if known.is_some_and(|known| known != found) {
+            let highest = self.journal.highest(&self.id).await?;
+            let after = highest.map_or(Some(SequenceNumber::FIRST), SequenceNumber::next);
+            if after.is_some_and(|after| after < next) {
+                self.purges.fetch_add(1, Ordering::Release);
+            }
+        }
+        *known = Some(found);
+        Ok(())
     }
 
     /// Shares the events from a number on; returns whether more can come.

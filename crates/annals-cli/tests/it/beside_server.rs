@@ -1,6 +1,8 @@
 //! `--server`: commands beside a running server. Most scenarios of the other files run through a server,
 //! too; here is what is special about it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 
 use crate::run::Annals;
@@ -68,6 +70,60 @@ fn the_server_forgets_a_purged_id() {
     assert_eq!(appended["sequence_number"], 1, "{appended}");
     assert_eq!(tail.next().unwrap().0, 1, "the tail starts again");
     annals.run(&["verify"]).ok();
+}
+
+/// A purge takes many requests. The tail must not get the events that are left in between.
+#[test]
+fn a_tail_gets_nothing_twice_during_a_purge() {
+    let annals = Annals::served(&[]);
+    let server = annals.server().unwrap();
+    let events = vec![r#"{"payload":1}"#; 40].join(",");
+    let body = format!(r#"{{"events":[{events}]}}"#);
+    for _ in 0..40 {
+        server.post("/v1/journal/a/events", &body).json(201);
+    }
+    let mut tail = Tail::begin(server, "/v1/journal/a/events?from=1600", &[]);
+    assert_eq!(tail.next().unwrap().0, 1600);
+    annals.run(&["delete", "a", "--purge", "--yes"]).ok();
+    for n in 1..=3 {
+        let event = json!({"events": [{"payload": {"new": n}}]}).to_string();
+        server.post("/v1/journal/a/events", &event).json(201);
+        let (number, event) = tail.next().unwrap();
+        assert_eq!((number, &event["payload"]["new"]), (n, &json!(n)));
+    }
+}
+
+/// What an append remembers while its id is purged must not outlive the purge. An append that was in
+/// flight may be left after an empty bucket, where nobody finds it; the next one must not follow it.
+#[test]
+fn appends_after_a_purge_start_at_1_whatever_was_in_flight() {
+    let annals = Annals::served(&[]);
+    let server = annals.server().unwrap();
+    let event = r#"{"events":[{"payload":1}]}"#;
+    let bucket = vec![r#"{"payload":1}"#; 1_200].join(",");
+    let bucket = format!(r#"{{"events":[{bucket}]}}"#);
+    for round in 0..10 {
+        let (id, is_purged) = (format!("a{round}"), AtomicBool::new(false));
+        let path = format!("/v1/journal/{id}/events");
+        server.post(&path, &bucket).json(201);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_purged.load(Ordering::Relaxed) {
+                        server.post(&path, event);
+                    }
+                });
+            }
+            annals.run(&["delete", &id, "--purge", "--yes"]).ok();
+            is_purged.store(true, Ordering::Relaxed);
+        });
+        let highest = annals.run(&["highest", &id]).json();
+        let highest = highest
+            .first()
+            .map_or(0, |it| it["sequence_number"].as_u64().unwrap());
+        let appended = server.post(&path, event).json(201);
+        assert_eq!(appended["sequence_number"], highest + 1, "round {round}");
+    }
 }
 
 #[test]

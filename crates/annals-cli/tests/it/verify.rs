@@ -225,3 +225,21 @@ fn damaged_snapshots_values_and_strays_are_found() {
         );
     }
 }
+
+/// A reader that starts at 1 finds an empty bucket, and would never get there.
+#[test]
+fn events_after_an_empty_bucket_are_found() {
+    let (from, to) = (Annals::embedded(), Annals::embedded());
+    let thousand = vec!["1"; 1_000].join("\n");
+    from.run_with(&["append", "a"], thousand).ok();
+    from.run(&["append", "a", "2"]).ok();
+    from.run(&["verify"]).ok();
+    let items = from.run(&["export", "annals-journal"]).ok().out;
+    let last = items.lines().find(|line| line.contains("{\"N\":\"1001\"}"));
+    to.run(&["tables", "create"]).ok();
+    to.run_with(&["import", "annals-journal"], last.unwrap())
+        .ok();
+    let found = to.run(&["verify"]);
+    assert_eq!(found.code, Some(5), "{found:?}");
+    assert_eq!(found.json()[0]["problem"], "stray", "{found:?}");
+}

@@ -21,9 +21,10 @@ const README: &str = include_str!("../../../../README.md");
 
 /// Lines that other tests cover (`crates/annals/tests/it/examples.rs` runs the program), without their
 /// comments.
-const NOT_RUN: [&str; 7] = [
+const NOT_RUN: [&str; 8] = [
     "cargo new bank",
     "cd bank",
+    "cd ../annals",
     "cargo add annals --path ../annals/crates/annals",
     "cargo add serde thiserror tokio -F serde/derive,tokio/macros,tokio/rt-multi-thread",
     "cargo install --locked --path crates/annals-cli",

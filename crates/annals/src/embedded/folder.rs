@@ -32,15 +32,18 @@ const REACHED_NAME: &str = "closed";
 pub(super) struct Folder {
     path: PathBuf,
     is_new: bool,
-    /// Unlocked when dropped, or by the system when the process ends.
-    lock: File,
+    _lock: Lock,
 }
 
-impl Drop for Folder {
+/// The lock of a folder. Unlocked when dropped, or by the system when the process ends.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
     /// Closing is not enough: a child process that another thread is just starting has the file open
     /// too, until it calls exec.
     fn drop(&mut self) {
-        let _ = self.lock.unlock();
+        let _ = self.0.unlock();
     }
 }
 
@@ -59,7 +62,7 @@ impl Folder {
         let folder = Self {
             path: path.to_owned(),
             is_new,
-            lock,
+            _lock: lock,
         };
         if is_new {
             folder.begin()?;
@@ -202,7 +205,7 @@ fn refuse_foreign_files(path: &Path) -> Result<()> {
     }
 }
 
-fn lock(path: &Path) -> Result<File> {
+fn lock(path: &Path) -> Result<Lock> {
     let failed = |cause| errors::on_folder(cause, "lock the store", path.display());
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);
@@ -219,9 +222,10 @@ fn lock(path: &Path) -> Result<File> {
                 .fact("folder", path.display()));
         }
     }
-    file.set_len(0).map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
+    let mut lock = Lock(file);
+    lock.0.set_len(0).map_err(failed)?;
+    writeln!(lock.0, "{}", std::process::id()).map_err(failed)?;
+    Ok(lock)
 }
 
 fn check_format(text: &str, path: &Path) -> Result<()> {

@@ -52,7 +52,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
         let [before, block] = pair else { return None };
         let comment = before.lines().next_back().unwrap_or_default();
         let comment = comment.strip_prefix("<!-- ");
-        let (language, code) = block.split_once('\n')?;
+        let (language, code) = block.split_once('\n').unwrap_or((block, ""));
         Some(Block {
             source: comment.and_then(|rest| rest.strip_suffix(" -->")),
             language,
@@ -151,8 +151,9 @@ fn blessed(text: &str) -> String {
     for block in blocks(text) {
         if let Some((source, code)) = block.source.and_then(|it| Some((it, source_of(it)?))) {
             let head = format!("<!-- {source} -->\n```{}\n", block.language);
-            let (before, after) = (format!("{head}{}", block.code), format!("{head}{code}"));
-            blessed = blessed.replace(&before, &after);
+            let end = if block.code.is_empty() { "\n" } else { "" };
+            let before = format!("{head}{}", block.code);
+            blessed = blessed.replace(&before, &format!("{head}{code}{end}"));
         }
     }
     blessed
@@ -184,6 +185,10 @@ fn each_rule_about_samples_detects_its_violation() {
     let code = source_of(open).unwrap();
     let copy = |source: &str, language: &str| format!("<!-- {source} -->\n```{language}\n{code}");
     check("other.md", &copy(open, "rs"), "");
+    let empty = format!("<!-- {open} -->\n```rs");
+    check("other.md", &empty, "the copy differs");
+    let filled = format!("{}\n```\n", copy(open, "rs"));
+    assert_eq!(blessed(&format!("{empty}\n```\n")), filled);
     check(
         "other.md",
         &format!("{}\n// more", copy(open, "rs")),

@@ -4,10 +4,11 @@
 //! concurrent appends lose nothing. Missing commits at the end of an id are not found: no item
 //! records the highest sequence number.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use futures::{Stream, TryStreamExt};
+use futures::stream::{self, Stream, TryStreamExt};
 
 use super::chunks::Chunk;
 use super::commit::Commit;
@@ -156,25 +157,67 @@ impl Checker<'_> {
 pub(super) fn scan(
     journal: &AnnalsJournal,
 ) -> impl Stream<Item = Result<ScannedEntry>> + Send + use<> {
-    let table = journal.table.clone();
-    let mut ids = SeenIds::default();
-    let all = journal.store.scan_all(&table, Scan::whole());
-    all.try_filter_map(move |item| {
-        let key = table.key_of(&item);
+    let all = journal.store.scan_all(&journal.table, Scan::whole());
+    let scanner = Scanner {
+        journal: journal.clone(),
+        ids: SeenIds::default(),
+        reached: HashMap::new(),
+    };
+    stream::try_unfold((scanner, all), |(mut scanner, mut all)| async move {
+        while let Some(item) = all.try_next().await? {
+            if let Some(entry) = scanner.entry(&item).await? {
+                return Ok(Some((entry, (scanner, all))));
+            }
+        }
+        Ok(None)
+    })
+}
+
+struct Scanner {
+    journal: AnnalsJournal,
+    ids: SeenIds,
+    /// The highest sequence number that a search finds, of ids with commits after their first bucket.
+    reached: HashMap<PersistenceId, SequenceNumber>,
+}
+
+impl Scanner {
+    async fn entry(&mut self, item: &Item) -> Result<Option<ScannedEntry>> {
+        let key = self.journal.table.key_of(item)?;
         let partition = item.get("p").and_then(Value::as_str).unwrap_or_default();
         let number = item.get("n").and_then(Value::as_u64);
-        let entry = match (keys::parse_commits(partition), number) {
-            (Some((id, _)), Some(1..)) => Ok(ids.first_seen(id)),
+        let number = number.and_then(SequenceNumber::new);
+        let is_stray = match (keys::parse_commits(partition), number) {
+            (Some((id, bucket)), Some(number)) => {
+                if bucket == Bucket(0) || self.is_reached(&id, number).await? {
+                    return Ok(self.ids.first_seen(id));
+                }
+                // Unless it was purged since the scan read it.
+                self.journal.item_at(&id, number).await?.is_some()
+            }
             // The sweep checks chunks.
-            _ if keys::parse_chunk(partition).is_some() => Ok(None),
-            _ => key.map(|key| {
-                let stray =
-                    || ScannedEntry::Stray(stray_item(StoredKind::Event, table.name(), &key));
-                (key != keys::record()).then(stray)
-            }),
+            _ => keys::parse_chunk(partition).is_none() && key != keys::record(),
         };
-        std::future::ready(entry)
-    })
+        let table = self.journal.table.name();
+        let stray = || ScannedEntry::Stray(stray_item(StoredKind::Event, table, &key));
+        Ok(is_stray.then(stray))
+    }
+
+    /// Whether readers find the commit: a search that starts in the first bucket ends at an empty one.
+    async fn is_reached(&mut self, id: &PersistenceId, number: SequenceNumber) -> Result<bool> {
+        if self.reached.get(id).is_some_and(|last| *last >= number) {
+            return Ok(true);
+        }
+        match self.journal.find_highest(id).await {
+            Ok(Some(last)) => {
+                self.reached.insert(id.clone(), last);
+                Ok(last >= number)
+            }
+            Ok(None) => Ok(false),
+            // The check of the id reports what is unreadable.
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Finds chunks whose commit cannot be written any more, and deletes them if that is wanted.
