@@ -210,9 +210,12 @@ impl Poller {
                 Err(error) => self.wait_after(&error, &mut pause).await,
             }
         };
+        // Before a tail begins, so that it is known which append a purge removes. The loop tries again
+        // if this fails.
+        let mut first = None;
+        let _ = self.notice_purge(next, &mut first).await;
         begin.send_replace(Some(next));
         let mut purges = self.purges.load(Ordering::Acquire);
-        let mut first = None;
         loop {
             if let Err(error) = self.notice_purge(next, &mut first).await {
                 self.may_be_purged.store(true, Ordering::Release);
