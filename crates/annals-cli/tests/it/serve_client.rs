@@ -13,6 +13,9 @@ use crate::run::Annals;
 /// Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Chunks that a tail reads for one event; those without one are heartbeats, every 15 s.
+const HEARTBEATS_MAX: usize = 8;
+
 pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// The binary, serving.
@@ -303,7 +306,8 @@ impl Tail {
 
     /// The id and data of the next event; `None` at the regular end of the stream.
     pub(crate) fn next(&mut self) -> Option<(u64, Json)> {
-        loop {
+        // Heartbeats keep the connection open: without a limit, a missing event would never fail a test.
+        for _ in 0..HEARTBEATS_MAX {
             while let Some((block, rest)) = self.pending.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.pending = rest;
@@ -316,6 +320,7 @@ impl Tail {
             let chunk = read_chunk(&mut self.stream).unwrap()?;
             self.pending.push_str(std::str::from_utf8(&chunk).unwrap());
         }
+        panic!("no event came, only heartbeats or a part of one")
     }
 
     pub(crate) fn hang_up(self) {
