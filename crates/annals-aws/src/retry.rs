@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::settings::AwsClientSettings;
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long to try for a first connection.
 const FIRST_CONNECTION_MAX: Duration = Duration::from_secs(5);
-/// A warning is logged if there is no connection for as long.
+/// A warning is logged if there is no connection, or no answer to a first request, for as long.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
 impl Trouble {
@@ -77,6 +78,8 @@ pub(crate) struct Sender {
     retries_max: Option<u32>,
     /// Whether a request ever failed for another reason than the connection, or succeeded.
     has_connected: AtomicBool,
+    /// Whether the service ever answered.
+    has_answered: AtomicBool,
 }
 
 impl fmt::Debug for Sender {
@@ -105,6 +108,7 @@ impl Sender {
             deadline: settings.client_execution_timeout(),
             retries_max: settings.max_error_retry,
             has_connected: AtomicBool::new(false),
+            has_answered: AtomicBool::new(false),
         }
     }
 
@@ -131,7 +135,7 @@ pub(crate) struct Call<'a> {
     began: Duration,
     requests: u64,
     pauses: u32,
-    /// Whether a warning was logged that there is no connection.
+    /// Whether a warning was logged that there is no connection or no answer.
     has_warned: bool,
 }
 
@@ -179,14 +183,44 @@ impl<'a> Call<'a> {
         // An attempt waits for a server, so the system clock bounds it even if a test controls the
         // other one.
         let limit = self.remaining().min(self.sender.attempt_max);
-        let answer = match SystemClock::within(limit, request()).await {
+        let answer = match self.within(limit, request()).await {
             Some(answer) => answer.map_err(verdict_of),
             None => Err(timed_out()),
         };
+        let is_answer = !matches!(
+            answer,
+            Err(Verdict::Retry(
+                Trouble::Unreachable | Trouble::Unanswered,
+                _
+            ))
+        );
+        self.sender
+            .has_answered
+            .fetch_or(is_answer, Ordering::Relaxed);
         if !matches!(answer, Err(Verdict::Retry(Trouble::Unreachable, _))) {
             self.sender.has_connected.store(true, Ordering::Relaxed);
         }
         answer
+    }
+
+    /// The answer, if there is one within the limit. Logs a warning if a first answer takes long: then
+    /// the endpoint may be wrong, and nobody should wait for the deadline to learn that.
+    async fn within<O>(&mut self, limit: Duration, request: impl Future<Output = O>) -> Option<O> {
+        let mut request = pin!(request);
+        let quiet = WARN_AFTER.saturating_sub(self.elapsed());
+        let has_answered = self.sender.has_answered.load(Ordering::Relaxed);
+        if self.has_warned || has_answered || limit <= quiet {
+            return SystemClock::within(limit, request).await;
+        }
+        if let Some(answer) = SystemClock::within(quiet, request.as_mut()).await {
+            return Some(answer);
+        }
+        self.has_warned = true;
+        let (service, seconds) = (self.sender.service.name(), self.remaining().as_secs());
+        tracing::warn!(
+            "{service} does not answer; waiting for another {seconds} s, check the endpoint and the network"
+        );
+        SystemClock::within(limit - quiet, request).await
     }
 
     async fn connection(&self) -> Result<SemaphorePermit<'a>> {

@@ -2,12 +2,13 @@
 //!
 //! Guarantees: an empty option or variable counts as not given; errors are one line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use annals::items::TableName;
 use annals_jvm::LayoutName;
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -24,7 +25,15 @@ use crate::examples;
     name = "annals",
     version,
     propagate_version = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = "\
+Exit codes:
+  0  success
+  1  not found
+  2  invalid: the call, a setting or a table is wrong
+  3  conflict: another writer was first
+  4  unavailable: try again later
+  5  corrupt: stored data is damaged"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -106,9 +115,45 @@ pub(crate) fn given<T: Clone>(value: &Option<Given<T>>) -> Option<T> {
     value.as_ref().and_then(|Given(value)| value.clone())
 }
 
+/// Parses an argument, and offers the shells values for it. Others may be valid, too; the help of the
+/// argument lists them.
+#[derive(Clone)]
+pub(crate) struct Offered<T> {
+    values: &'static [&'static str],
+    parse: fn(&str) -> annals::Result<T>,
+}
+
+impl<T> Offered<T> {
+    pub(crate) fn new(
+        values: &'static [&'static str],
+        parse: fn(&str) -> annals::Result<T>,
+    ) -> Self {
+        Self { values, parse }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Offered<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> clap::error::Result<T> {
+        self.parse.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.values.iter().map(PossibleValue::new)))
+    }
+}
+
+const LAYOUTS: &[&str] = &["annals", "akka", "j5ik2o"];
+
 /// As [`FromStr`] of [`Given`], for paths, which need not be UTF-8.
 fn given_path() -> impl clap::builder::TypedValueParser<Value = Given<PathBuf>> {
-    use clap::builder::{OsStringValueParser, TypedValueParser as _};
+    use clap::builder::OsStringValueParser;
     OsStringValueParser::new().map(|path: OsString| {
         let path = Some(path).filter(|path| !path.is_empty());
         Given(path.map(PathBuf::from))
@@ -143,7 +188,14 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", value_parser = given_path())]
     pub(crate) token_file: Option<Given<PathBuf>>,
     /// The layout of the tables: annals, akka or j5ik2o
-    #[arg(long, global = true, value_name = "LAYOUT", env = "ANNALS_LAYOUT")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "LAYOUT",
+        env = "ANNALS_LAYOUT",
+        value_parser = Offered::new(LAYOUTS, str::parse::<Given<LayoutName>>),
+        hide_possible_values = true
+    )]
     pub(crate) layout: Option<Given<LayoutName>>,
     /// The table of events
     #[arg(
@@ -231,4 +283,14 @@ pub(crate) enum Command {
     Completions(completions::Completions),
     /// Print the manual page, or write the pages of all commands into a folder
     Man(man::Man),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layout_is_offered() {
+        assert_eq!(LayoutName::ALL.map(|layout| layout.to_string()), LAYOUTS);
+    }
 }

@@ -1,11 +1,17 @@
-//! Rows for people: aligned columns under a header.
+//! Results as JSON lines, or for people as rows: aligned columns under a header.
 //!
 //! Guarantees: a row is one line, whatever its cells contain. Control characters are escaped, so
 //! stored data cannot control the terminal.
 
 use std::fmt::Write as _;
 
+use annals::Result;
 use anstyle::{AnsiColor, Style};
+use futures::stream::{Stream, TryReadyChunksError};
+use futures::{StreamExt, TryStreamExt};
+use indicatif::ProgressBar;
+
+use crate::output::{Output, print_line};
 
 const HEADER: Style = Style::new().bold();
 /// For numbers and times.
@@ -13,6 +19,80 @@ const QUIET: Style = Style::new().dimmed();
 /// For the column before the content: the name or id of a row.
 const NAME: Style = AnsiColor::Cyan.on_default();
 const GAP: &str = "  ";
+/// The most results held in memory to align their columns.
+const ROWS_AT_ONCE: usize = 1_000;
+
+/// How results of one kind are printed.
+pub(crate) struct Rows<const N: usize> {
+    output: Output,
+    columns: Columns<N>,
+    /// Hidden unless there is one.
+    bar: ProgressBar,
+}
+
+impl<const N: usize> Rows<N> {
+    /// Rows under these names, or JSON lines.
+    pub(crate) fn new(output: Output, names: [&'static str; N]) -> Self {
+        Self {
+            output,
+            columns: Columns::new(names, output.is_coloured()),
+            bar: ProgressBar::hidden(),
+        }
+    }
+
+    /// With a progress bar that counts the results.
+    pub(crate) fn with_progress(self, bar: ProgressBar) -> Self {
+        Self { bar, ..self }
+    }
+
+    /// Makes the columns wide enough for these cells.
+    pub(crate) fn widen<'a>(&mut self, rows: impl Iterator<Item = [&'a str; N]>) {
+        rows.for_each(|row| self.columns.widen(&row));
+    }
+
+    /// Prints some results. Their columns are aligned with each other and with all printed before.
+    pub(crate) fn print<T>(
+        &mut self,
+        results: &[T],
+        json: impl Fn(&T) -> String,
+        row: impl Fn(&T) -> [String; N],
+    ) -> Result<()> {
+        if results.is_empty() {
+            return Ok(());
+        }
+        let lines = match self.output.is_json() {
+            true => results.iter().map(json).collect(),
+            false => self
+                .columns
+                .lines(&results.iter().map(row).collect::<Vec<_>>()),
+        };
+        print_line(&lines.join("\n"))
+    }
+
+    /// Prints the results of a stream as they arrive, and clears the progress bar at the end.
+    pub(crate) async fn print_all<T>(
+        &mut self,
+        results: impl Stream<Item = Result<T>> + Unpin,
+        json: impl Fn(&T) -> String,
+        row: impl Fn(&T) -> [String; N],
+    ) -> Result<()> {
+        let mut chunks = results.try_ready_chunks(ROWS_AT_ONCE);
+        while let Some(chunk) = chunks.next().await {
+            let (results, failure) = match chunk {
+                Ok(results) => (results, None),
+                Err(TryReadyChunksError(results, failure)) => (results, Some(failure)),
+            };
+            let bar = self.bar.clone();
+            bar.inc(results.len() as u64);
+            bar.suspend(|| self.print(&results, &json, &row))?;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+        }
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+}
 
 /// Aligned columns. They are as wide as the widest cell so far; the last one is not padded.
 pub(crate) struct Columns<const N: usize> {
@@ -38,11 +118,7 @@ impl<const N: usize> Columns<N> {
             .iter()
             .map(|row| row.each_ref().map(|cell| escaped(cell)))
             .collect();
-        for row in &rows {
-            for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
+        rows.iter().for_each(|row| self.widen(row));
         let mut lines = Vec::with_capacity(rows.len() + 1);
         if !std::mem::replace(&mut self.has_header, true) {
             let names = self.names.map(str::to_owned);
@@ -55,6 +131,12 @@ impl<const N: usize> Columns<N> {
         };
         lines.extend(rows.iter().map(|row| self.line(row, style)));
         lines
+    }
+
+    fn widen(&mut self, row: &[impl AsRef<str>; N]) {
+        for (width, cell) in self.widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.as_ref().chars().count());
+        }
     }
 
     fn line(&self, cells: &[String; N], style: impl Fn(usize) -> Style) -> String {

@@ -157,6 +157,12 @@ annals man --dir ~/.local/share/man/man1",
     ),
 ];
 
+/// The examples of a command, a line each.
+pub(crate) fn of(path: &str) -> impl Iterator<Item = &'static str> {
+    let found = EXAMPLES.iter().find(|(other, _)| *other == path);
+    found.map_or("", |(_, examples)| *examples).lines()
+}
+
 /// Adds the examples to the help of all commands.
 pub(crate) fn add(mut command: Command) -> Command {
     for (path, examples) in EXAMPLES {

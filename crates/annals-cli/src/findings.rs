@@ -1,7 +1,7 @@
 //! Findings: what is wrong with an id, or with everything that is stored.
 //!
 //! Promises: the command line and the server check the same, in the same order: events, snapshots,
-//! values, and, of everything, leftovers of large writes.
+//! whether snapshots are beyond the last event, values, and, of everything, leftovers of large writes.
 
 use std::time::Duration;
 
@@ -55,7 +55,10 @@ impl Sources {
                 FindingStream::new(stream::once(async move { journal.verify(&id, how).await }))
             }
         };
-        let of_snapshots = snapshots.iter().map(|snapshots| snapshots.verify(id));
+        let of_snapshots = snapshots.iter().flat_map(|snapshots| {
+            let beyond_end = journal.verify_snapshots(snapshots, id);
+            [snapshots.verify(id), beyond_end]
+        });
         let of_states = states.iter().map(|states| states.verify(id));
         let kept: Vec<_> = of_snapshots.chain(of_states).collect();
         let all = events.chain(stream::iter(kept).flatten());

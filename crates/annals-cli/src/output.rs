@@ -4,6 +4,7 @@
 //! closed pipe ends the command quietly.
 
 use std::error::Error as _;
+use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -76,15 +77,20 @@ impl Output {
             "read_units": whole_or_half(cost),
         }});
         let counts = [
-            (requests as f64, "request"),
-            (write as f64, "write unit"),
-            (read, "read unit"),
+            counted(requests, "request"),
+            counted(write, "write unit"),
+            counted(read, "read unit"),
         ];
-        let text = counts.map(|(count, noun)| match count == 1.0 {
-            true => format!("{count} {noun}"),
-            false => format!("{count} {noun}s"),
-        });
-        self.line(&object, &format!("cost: {}", text.join(", ")))
+        self.line(&object, &format!("cost: {}", counts.join(", ")))
+    }
+}
+
+/// A number with its noun, in the plural unless it is one.
+pub(crate) fn counted(count: impl Display, noun: &str) -> String {
+    let count = count.to_string();
+    match count.as_str() {
+        "1" => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }
 
@@ -151,6 +157,27 @@ pub(crate) fn print_error(error: &Error) {
     }
 }
 
+/// The exit codes, for the manual and the help.
+pub(crate) const EXIT_CODES: [(&str, &str); 8] = [
+    ("0", "Success."),
+    (
+        "1",
+        "Not found: such as an id, a snapshot, a value or a table.",
+    ),
+    (
+        "2",
+        "Invalid: the call, a setting or a table is wrong. Nothing was written.",
+    ),
+    ("3", "Conflict: another writer was first."),
+    (
+        "4",
+        "Unavailable: the store cannot be reached, is busy or open in another process. Try again later; a write may have succeeded.",
+    ),
+    ("5", "Corrupt: stored data is damaged."),
+    ("130", "Interrupted (SIGINT)."),
+    ("143", "Terminated (SIGTERM)."),
+];
+
 /// The exit code for an error of this kind.
 pub(crate) fn exit_code(kind: ErrorKind) -> ExitCode {
     ExitCode::from(match kind {
@@ -164,3 +191,17 @@ pub(crate) fn exit_code(kind: ErrorKind) -> ExitCode {
 
 /// The exit code where something is absent.
 pub(crate) const ABSENT: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_not_plural() {
+        assert_eq!(counted(1, "event"), "1 event");
+        assert_eq!(counted(1.0, "read unit"), "1 read unit");
+        assert_eq!(counted(0, "id"), "0 ids");
+        assert_eq!(counted(0.5, "read unit"), "0.5 read units");
+        assert_eq!(counted(21, "dead letter"), "21 dead letters");
+    }
+}

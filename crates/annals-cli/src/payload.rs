@@ -1,5 +1,6 @@
 //! Payloads and times for people: printed, typed, and from standard input.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 
 use annals::{Codec, Error, Result, Scalar};
@@ -96,6 +97,26 @@ pub(crate) fn given_or_piped(given: Option<String>, what: &str) -> Result<String
         )),
     }
 }
+
+/// The bytes of a payload that was typed beside `--codec`.
+pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Result<Vec<u8>> {
+    if *codec != Codec::Json {
+        return wire::from_typed(codec, text, what);
+    }
+    let text = text.trim();
+    wire::is_json(text).map_err(|cause| {
+        Error::invalid(format!(
+            "{what} is not JSON; nothing was written. For plain text, use --codec text"
+        ))
+        .because(cause)
+    })?;
+    Ok(text.as_bytes().to_vec())
+}
+
+/// The codecs that shells offer. The first ones have values that people can type.
+pub(crate) const CODECS: &[&str] = &[
+    "json", "text", "long", "int", "boolean", "bytes", "cbor", "protobuf",
+];
 
 /// A codec as it is typed. Codecs are open, so a typo would be stored as another codec: one that we do
 /// not know needs the prefix `other:`.

@@ -44,7 +44,7 @@ mod snapshot_items;
 mod writers;
 
 #[cfg(feature = "hocon")]
-pub use hocon::{Check, Imported, NotTaken, import as import_hocon};
+pub use hocon::{Check, Concern, Imported, NotTaken, import as import_hocon};
 pub use rows::RowJournal;
 pub use settings::layout::{AnyLayout, LayoutName};
 

@@ -70,13 +70,13 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
         SnapshotStream::new(found.filter_map(|found| std::future::ready(found.transpose())))
     }
 
-    /// Deletes the snapshots that a query finds.
+    /// Deletes the snapshots that a query finds; returns how many.
     fn delete_found(
         &self,
         id: &PersistenceId,
         criteria: &Criteria,
         query: Query,
-    ) -> impl Future<Output = Result<()>> + Send {
+    ) -> impl Future<Output = Result<u64>> + Send {
         async move {
             let mut found = self.store().query_all(self.table(), query);
             let mut writes = Vec::new();
@@ -86,10 +86,11 @@ pub(crate) trait SnapshotItems: Clone + Send + Sync + 'static {
                     writes.push(Write::Delete(self.table().key_of(&item)?));
                 }
             }
-            if !writes.is_empty() {
+            let count = writes.len() as u64;
+            if count > 0 {
                 self.store().write(self.table(), writes).await?;
             }
-            Ok(())
+            Ok(count)
         }
     }
 

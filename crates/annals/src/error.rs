@@ -58,6 +58,18 @@ pub enum ErrorKind {
 /// assert_eq!(error.to_string(), "table name is too short. name=`x`");
 /// ```
 ///
+/// `Debug` is for people, because `fn main() -> annals::Result<()>` prints it: the kind, the message, the
+/// facts and the causes.
+///
+/// ```
+/// use annals::Error;
+///
+/// let error = Error::unavailable("cannot write; free space").fact("table", "notes");
+/// let error = error.because("the disk is full");
+/// let printed = "Unavailable: cannot write; free space. table=`notes`\n\nCaused by:\n    the disk is full";
+/// assert_eq!(format!("{error:?}"), printed);
+/// ```
+///
 /// Cloning is cheap: one failure may have many callers.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
@@ -86,6 +98,10 @@ type Fact = (Cow<'static, str>, String);
 /// # Ok::<(), annals::Error>(())
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What to do about damaged data of an id.
+const DAMAGED: &str =
+    "run `annals verify` for this id to see all that is damaged, and restore that from a backup";
 
 impl Error {
     /// An error of the given kind. Facts are added by [`fact`](Self::fact), not written into the
@@ -155,6 +171,27 @@ impl Error {
         &self.0.message
     }
 
+    /// Adds the operation and the persistence id, and what to do about damaged data.
+    #[must_use]
+    pub(crate) fn during(self, operation: &'static str, id: &impl fmt::Display) -> Self {
+        let error = match self.kind() {
+            ErrorKind::Corrupt => self.advise(DAMAGED),
+            _ => self,
+        };
+        error.fact("operation", operation).fact("id", id)
+    }
+
+    /// Adds what to do after the message, unless the message says it: after a semicolon.
+    #[must_use]
+    pub(crate) fn advise(mut self, advice: &str) -> Self {
+        if !self.message().contains(';') {
+            let message = &mut Arc::make_mut(&mut self.0).message;
+            message.push_str("; ");
+            message.push_str(advice);
+        }
+        self
+    }
+
     /// The facts by name, in the order they are printed in.
     ///
     /// ```
@@ -192,13 +229,20 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Error");
-        debug.field("kind", &self.0.kind);
-        debug.field("message", &self.to_string());
-        if let Some(source) = &self.0.source {
-            debug.field("source", source);
+        write!(f, "{:?}: {self}", self.0.kind)?;
+        let causes: Vec<_> =
+            std::iter::successors(self.source(), |&cause| cause.source()).collect();
+        if !causes.is_empty() {
+            f.write_str("\n\nCaused by:")?;
         }
-        debug.finish()
+        for (n, cause) in causes.iter().enumerate() {
+            // The number of a cause helps only among several.
+            match causes.len() {
+                1 => write!(f, "\n    {cause}")?,
+                _ => write!(f, "\n    {n}: {cause}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -229,6 +273,25 @@ mod tests {
         assert_eq!(error.fact_value("table"), Some("notes"));
         assert_eq!(error.to_string(), "wrong. table=`notes`, key=`1`");
         assert_eq!(error.fact_value("index"), None);
+    }
+
+    #[test]
+    fn debug_reads_like_the_message_with_the_kind_and_the_causes() {
+        let error = Error::invalid("wrong").fact("table", "notes");
+        assert_eq!(format!("{error:?}"), "Invalid: wrong. table=`notes`");
+        let inner = Error::unavailable("no connection").because("connection refused");
+        let error = Error::unavailable("cannot reach DynamoDB").because(inner);
+        let want = "Unavailable: cannot reach DynamoDB\n\nCaused by:\n    0: no connection\n    1: connection refused";
+        assert_eq!(format!("{error:?}"), want);
+    }
+
+    #[test]
+    fn advice_is_added_unless_there_is_some() {
+        let error = Error::corrupt("an event is damaged").fact("number", 2);
+        let advised = error.advise("restore a backup");
+        let want = "an event is damaged; restore a backup. number=`2`";
+        assert_eq!(advised.to_string(), want);
+        assert_eq!(advised.advise("or two").to_string(), want);
     }
 
     #[test]

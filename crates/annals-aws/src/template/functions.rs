@@ -11,10 +11,11 @@ use serde_json::{Map, Value as Json, json};
 use super::LogResources;
 
 /// Actions on tables, per role.
-const APPLICATION: [&str; 7] = [
+const APPLICATION: [&str; 8] = [
     "BatchGetItem",
     "BatchWriteItem",
     "DeleteItem",
+    "DescribeTable",
     "GetItem",
     "PutItem",
     "Query",

@@ -75,12 +75,12 @@ async fn fr8_fr9_a_rejected_put_or_delete_names_its_key() {
 }
 
 #[tokio::test]
-async fn fr10_a_rejected_query_names_partition_range_and_index() {
+async fn fr10_a_rejected_query_names_partition_sort_key_and_index() {
     let script = Script::start(|_, _| error(400, "ValidationException")).await;
     let (store, table) = (store(&script).await, table());
     let range = SortRange::Between(1u64.into(), 9u64.into());
     let page = store.query(&table, Query::of("cart-1").within(range)).await;
-    let facts = "request=`query`, table=`events`, partition=`cart-1`, range=`Between(1, 9)`";
+    let facts = "request=`query`, table=`events`, partition=`cart-1`, sort key=`1 to 9`";
     check(page, facts);
     let query = Query::of("red").on("by-tag").eventually();
     let facts = "request=`query`, table=`events`, index=`by-tag`, partition=`red`";

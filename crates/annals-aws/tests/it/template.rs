@@ -1,5 +1,6 @@
 //! The CloudFormation template creates the same tables as `tables create`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use annals::items::{Billing, Items, TableSpec};
@@ -121,6 +122,40 @@ fn refuses_two_tables_or_streams_of_the_same_name() {
     one.stream = one.playback_stream.clone();
     let text = refused(&one);
     assert!(text.contains("events would loop"), "{text}");
+}
+
+/// The actions of the application's policy: on tables, and on indexes.
+fn policy_actions(layout: LayoutName) -> [BTreeSet<String>; 2] {
+    let template = Template::new(&tables(layout), Billing::OnDemand, None).unwrap();
+    let policy = &template.as_json()["Resources"]["ApplicationPolicy"]["Properties"];
+    let statements = policy["PolicyDocument"]["Statement"].as_array().unwrap();
+    let actions = |statement: &Json| {
+        let actions = statement["Action"].as_array().unwrap().iter();
+        let actions = actions.map(|action| action.as_str().unwrap());
+        let names = actions.map(|action| action.strip_prefix("dynamodb:").unwrap());
+        names.map(str::to_owned).collect()
+    };
+    assert_eq!(statements.len(), 2);
+    [actions(&statements[0]), actions(&statements[1])]
+}
+
+/// The words in code font.
+fn in_code_font(text: &str) -> BTreeSet<String> {
+    let words = text.split('`').skip(1).step_by(2);
+    let words = words.map(|word| word.strip_prefix("dynamodb:").unwrap_or(word));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_policy_of_the_template_has_the_actions_that_the_operating_page_asks_for() {
+    let page = include_str!("../../../../docs/operating.md");
+    let (_, asked) = page.split_once("A role needs ").expect("the sentence");
+    let (asked, _) = asked.split_once(" on their indexes").expect("its end");
+    let (on_tables, on_indexes) = asked.split_once(" on the tables").expect("both parts");
+    let asked = [in_code_font(on_tables), in_code_font(on_indexes)];
+    for layout in [LayoutName::Akka, LayoutName::J5ik2o] {
+        assert_eq!(policy_actions(layout), asked, "{layout:?}");
+    }
 }
 
 #[test]

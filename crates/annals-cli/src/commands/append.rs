@@ -6,6 +6,7 @@ use annals::journal::{Append as Appending, Expected, IdempotencyKey};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
 
 use super::{Context, Purpose};
+use crate::args::Offered;
 use crate::{payload, wire};
 
 /// Append events to the journal of an id, all or none
@@ -18,7 +19,13 @@ pub(crate) struct Append {
     events: Vec<String>,
     /// The codec of the events: json, a JSON value; text, unchanged; long, int, boolean, a JSON number
     /// or boolean; bytes, cbor, protobuf, akka:N, or other:NAME for a codec of your own, base64
-    #[arg(long, value_name = "C", default_value = "json", value_parser = payload::parse_codec)]
+    #[arg(
+        long,
+        value_name = "C",
+        default_value = "json",
+        value_parser = Offered::new(payload::CODECS, payload::parse_codec),
+        hide_possible_values = true
+    )]
     codec: Codec,
     /// Fail unless the last sequence number is N (0: no events yet)
     #[arg(long, value_name = "N")]
@@ -106,7 +113,7 @@ impl Append {
     }
 
     fn event(&self, text: &str, place: usize) -> Result<NewEvent> {
-        let bytes = wire::from_typed(&self.codec, text, format_args!("event {place}"))?;
+        let bytes = payload::from_typed(&self.codec, text, format_args!("event {place}"))?;
         let mut event = NewEvent::new(self.codec.clone(), bytes)
             .manifest(&self.manifest)
             .schema(self.schema);

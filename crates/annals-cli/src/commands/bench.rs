@@ -22,7 +22,7 @@ use crate::bench::{
     measure_client, measure_entities, measure_journal, measure_load, measure_log, measure_store,
 };
 use crate::interrupt::Interrupts;
-use crate::output::{Output, print_line};
+use crate::output::{Output, counted, print_line};
 use crate::progress;
 use crate::settings::StoreKind;
 
@@ -147,7 +147,11 @@ async fn appends(context: &Context, plan: LoadPlan) -> Result<ExitCode> {
         let rate = measure_load(&folder, plan, clock).await?;
         let (writers, ids) = (plan.writers, plan.ids);
         let object = json!({"writers": writers, "ids": ids, "appends_per_second": rate.round()});
-        let text = format!("{writers} writers, {ids} ids: {rate:.0} durable appends a second");
+        let text = format!(
+            "{}, {}: {rate:.0} durable appends a second",
+            counted(writers, "writer"),
+            counted(ids, "id")
+        );
         bench.print(&object, &text);
         Ok(())
     };

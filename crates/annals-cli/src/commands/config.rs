@@ -8,9 +8,9 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::Context;
-use crate::output::{Output, print_line, print_note};
+use crate::output::{Output, counted, print_line, print_note};
 use crate::settings::Settings;
-use annals_jvm::{Imported, import_hocon};
+use annals_jvm::{Concern, Imported, NotTaken, import_hocon};
 
 /// Show or import settings.
 #[derive(Debug, Subcommand)]
@@ -22,7 +22,7 @@ pub(crate) enum Config {
         toml: bool,
     },
     /// Convert the configuration of a JVM plugin to annals.toml; keys that were not converted are
-    /// listed on standard error
+    /// listed on standard error, contradictions and unknown keys first
     Import(Import),
 }
 
@@ -54,11 +54,33 @@ impl Import {
             print_line(&object.to_string())?;
         } else {
             print_line(text.trim_end())?;
-            for left in &not_taken {
-                print_note(&format!("not taken: {}: {}", left.key, left.reason));
-            }
+            print_not_taken(not_taken);
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Prints the keys that were not imported: first those that matter most, and those of other libraries,
+/// which may be many, on one line.
+fn print_not_taken(mut all: Vec<NotTaken>) {
+    /// The most keys of other libraries that are named.
+    const NAMED_MAX: usize = 3;
+    all.sort_by_key(NotTaken::concern);
+    let is_ours = |left: &NotTaken| left.concern() != Concern::Unrelated;
+    let (ours, unrelated) = all.split_at(all.partition_point(is_ours));
+    for left in ours {
+        print_note(&format!("not taken: {}: {}", left.key, left.reason));
+    }
+    let named = unrelated.iter().take(NAMED_MAX);
+    let named: Vec<_> = named.map(|left| left.key.as_str()).collect();
+    let count = counted(unrelated.len(), "unrelated key");
+    match unrelated.len() {
+        0 => {}
+        1..=NAMED_MAX => print_note(&format!("not taken: {count}: {}", named.join(", "))),
+        _ => print_note(&format!(
+            "not taken: {count}, such as {}; --json lists all",
+            named.join(", ")
+        )),
     }
 }
 

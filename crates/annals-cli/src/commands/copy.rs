@@ -2,6 +2,7 @@
 //!
 //! Guarantees: nothing in the target is overwritten; the same command resumes an interrupted copy.
 
+use std::fmt;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,8 +18,9 @@ use serde_json::{Map, Value as Json, json};
 use super::Context;
 use crate::copy_endpoint::{EndpointArg, is_same_store};
 use crate::open::Absent;
-use crate::output::{ABSENT, Output, exit_code, print_error, print_line, print_note};
+use crate::output::{ABSENT, Output, counted, exit_code, print_error, print_line, print_note};
 use crate::progress;
+use crate::settings::StoreKind;
 
 /// A JSON progress line is printed after this many events.
 const PROGRESS_EVENTS: u64 = 500;
@@ -28,10 +30,12 @@ const PROGRESS_EVENTS: u64 = 500;
 /// SOURCE and TARGET are a layout (annals, akka, j5ik2o), a settings file, or settings such as
 /// `layout=akka,data=./old`; the global options apply to both. The same command resumes an
 /// interrupted copy. Nothing in the target is overwritten: ids with other data there are reported with
-/// exit code 3, after all other ids are copied.
+/// exit code 3, after all other ids are copied. On the layout akka, journals of other names in the same
+/// table are not copied: copy each with its journal-name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// The source: a layout, a settings file, or settings such as layout=akka,data=./old
+    /// The source: a layout, a settings file, or settings such as layout=akka,data=./old. On akka, other
+    /// journals in the same table are named and not copied: copy each with its journal-name
     #[arg(long, value_name = "SOURCE")]
     from: EndpointArg,
     /// The target, in the same forms
@@ -63,6 +67,8 @@ pub(crate) struct Copy {
 struct Opened {
     from: CopyEndpoint,
     to: CopyEndpoint,
+    /// Where both are.
+    route: Route,
     /// The stores; one if both are in the same.
     stores: Vec<Store>,
 }
@@ -70,6 +76,7 @@ struct Opened {
 impl Copy {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let opened = self.open(context).await?;
+        let source = opened.from.journal.clone();
         let progress = Arc::new(Progress::new(context.output));
         let reporter = progress.clone();
         let copier =
@@ -90,7 +97,9 @@ impl Copy {
                 Err(error) => break Err(error),
             }
         };
-        progress.finish(&summary)?;
+        summary.other_journals = source.other_journals();
+        progress.finish(&summary, &opened.route)?;
+        summary.note_other_journals();
         let costs = opened.stores.iter();
         let cost = costs.map(|store| store.counts().total().cost).sum();
         context.output.cost(cost)?;
@@ -129,6 +138,7 @@ impl Copy {
         let opened = Opened {
             from: self.endpoint(&from, &source).await?,
             to: self.endpoint(&to, &target).await?,
+            route: Route::new(&from, &to)?,
             stores: match is_same {
                 true => vec![source],
                 false => vec![source, target.clone()],
@@ -198,6 +208,71 @@ async fn check_exists(store: &Store, table: &TableSpec) -> Result<()> {
     }
 }
 
+/// Source and target, for people and programs. Without credentials: a store's settings have none.
+struct Route {
+    from: Place,
+    to: Place,
+}
+
+struct Place {
+    layout: String,
+    store: &'static str,
+    location: String,
+    journal_table: TableName,
+}
+
+impl Place {
+    fn new(context: &Context) -> Result<Self> {
+        Ok(Self {
+            layout: context.settings.layout.to_string(),
+            store: match (&context.server, context.settings.store) {
+                (Some(_), _) => "server",
+                (None, StoreKind::Embedded) => "embedded",
+                (None, StoreKind::DynamoDb) => "dynamodb",
+            },
+            location: context.location(),
+            journal_table: context.settings.tables()?.journal.name().clone(),
+        })
+    }
+
+    fn object(&self) -> Json {
+        json!({
+            "layout": self.layout,
+            "store": self.store,
+            "location": self.location,
+            "journal_table": self.journal_table.as_str(),
+        })
+    }
+}
+
+impl Route {
+    fn new(from: &Context, to: &Context) -> Result<Self> {
+        Ok(Self {
+            from: Place::new(from)?,
+            to: Place::new(to)?,
+        })
+    }
+
+    fn object(&self) -> Map<String, Json> {
+        let places = [("from", &self.from), ("to", &self.to)];
+        let places = places.map(|(name, place)| (name.to_owned(), place.object()));
+        Map::from_iter(places)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seen = |place: &Place| format!("{} {}", place.layout, place.location);
+        // Only the tables differ.
+        let is_same = seen(&self.from) == seen(&self.to);
+        let text = |place: &Place| match is_same {
+            true => format!("{} {}", place.journal_table, place.location),
+            false => seen(place),
+        };
+        write!(f, "from {} to {}", text(&self.from), text(&self.to))
+    }
+}
+
 /// The progress, shown while copying.
 struct Progress {
     output: Output,
@@ -226,17 +301,26 @@ impl Progress {
         }
     }
 
-    fn finish(&self, summary: &Summary) -> Result<()> {
+    fn finish(&self, summary: &Summary, route: &Route) -> Result<()> {
         self.bar.finish_and_clear();
         let all = *self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let mut totals = object(&all);
-        totals.insert("ids".to_owned(), summary.ids.into());
-        totals.insert("absent".to_owned(), summary.absent.into());
-        totals.insert("failed".to_owned(), summary.failed.into());
-        let ids = summary.ids;
+        totals.extend(summary.object());
+        totals.extend(route.object());
+        let mut ids = format!("{} with events", counted(summary.with_events, "id"));
+        if summary.with_snapshots_only > 0 {
+            ids.push_str(&format!(
+                ", {} with snapshots only",
+                summary.with_snapshots_only
+            ));
+        }
         let mut text = format!(
-            "{ids} ids: {} events copied, {} already there, {} verified; {} snapshots, {} values copied",
-            all.events, all.present, all.verified, all.snapshots, all.states
+            "{route}: {ids}; {} copied, {} already there, {} verified; {}, {} copied",
+            counted(all.events, "event"),
+            all.present,
+            all.verified,
+            counted(all.snapshots, "snapshot"),
+            counted(all.states, "value"),
         );
         for (count, what) in [
             (all.kept, "events kept that the source has deleted"),
@@ -266,7 +350,14 @@ fn processed(copied: &Copied) -> u64 {
 /// The outcome of all ids so far.
 #[derive(Default)]
 struct Summary {
+    /// Outcomes: an id with events and a value has two.
     ids: u64,
+    /// Ids that have, or had, events in the source.
+    with_events: u64,
+    /// Ids that have only snapshots in the source.
+    with_snapshots_only: u64,
+    /// Journals in the source's table that are not copied.
+    other_journals: Vec<String>,
     absent: u64,
     failed: u64,
     worst: Option<ErrorKind>,
@@ -276,6 +367,8 @@ impl Summary {
     fn add(&mut self, progress: &Progress, outcome: &Outcome) -> Result<()> {
         let id = outcome.persistence_id.as_str();
         self.ids += 1;
+        self.with_events += u64::from(outcome.has_events);
+        self.with_snapshots_only += u64::from(outcome.has_snapshots && !outcome.has_events);
         self.absent += u64::from(!outcome.is_found);
         if let Some(failure) = &outcome.failure {
             self.failed += 1;
@@ -289,6 +382,32 @@ impl Summary {
         line.extend(object(&outcome.copied));
         line.insert("is_done".to_owned(), outcome.failure.is_none().into());
         print_line(&Json::Object(line).to_string())
+    }
+
+    fn object(&self) -> Map<String, Json> {
+        Map::from_iter([
+            ("ids".to_owned(), self.ids.into()),
+            ("ids_with_events".to_owned(), self.with_events.into()),
+            (
+                "ids_with_snapshots_only".to_owned(),
+                self.with_snapshots_only.into(),
+            ),
+            ("absent".to_owned(), self.absent.into()),
+            ("failed".to_owned(), self.failed.into()),
+            (
+                "other_journals".to_owned(),
+                self.other_journals.clone().into(),
+            ),
+        ])
+    }
+
+    fn note_other_journals(&self) {
+        if !self.other_journals.is_empty() {
+            print_note(&format!(
+                "annals: the source's table has other journals, too, which are not copied; copy each with --from layout=akka,journal-name=NAME. journals=`{}`",
+                self.other_journals.join("`, `")
+            ));
+        }
     }
 
     fn exit_code(&self) -> ExitCode {

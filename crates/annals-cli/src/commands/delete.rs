@@ -5,16 +5,21 @@ use std::process::ExitCode;
 use annals::{PersistenceId, Result, SequenceNumber};
 
 use super::{Context, Purpose};
-use crate::{output, wire};
+use crate::output::{self, ABSENT};
+use crate::wire;
 
 /// Delete the events of an id for good: up to a sequence number, and the numbers are never used again;
 /// or, with --purge, every trace of the id
+///
+/// Prints the last sequence number that is deleted: the last event's, if --to is beyond it. Exits with 1
+/// if the id has no events.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["to", "purge"]))]
 pub(crate) struct Delete {
     /// The persistence id
     persistence_id: PersistenceId,
-    /// Up to this sequence number
+    /// Up to this sequence number, or to the last event if that is lower. Exits with 1 if the id has no
+    /// events
     #[arg(long, value_name = "N")]
     to: Option<SequenceNumber>,
     /// All events and tombstones: numbering restarts at 1. Only while nobody uses the id. Its
@@ -30,22 +35,34 @@ impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let id = &self.persistence_id;
+        let mut is_found = true;
         match self.to {
-            Some(to) => {
-                journal.delete_to(id, to).await?;
-                let object = wire::DeletedTo::new(id, to);
-                let text = format!("{id} is deleted up to {to}");
-                context.output.line(&object, &text)?;
-            }
+            Some(to) => match journal.delete_to(id, to).await? {
+                None => is_found = false,
+                Some(deleted) => {
+                    let end = if deleted < to { ", its last event" } else { "" };
+                    let text = format!("{id} is deleted up to {deleted}{end}");
+                    let object = wire::DeletedTo::new(id, deleted);
+                    context.output.line(&object, &text)?;
+                }
+            },
             None if !self.is_confirmed(context)? => eprintln!("nothing purged"),
             None => {
-                journal.purge(id).await?;
-                let text = format!("{id} is purged; its numbering restarts at 1");
-                context.output.line(&wire::Purged::new(id), &text)?;
+                is_found = journal.purge(id).await?;
+                if is_found {
+                    let text = format!("{id} is purged; its numbering restarts at 1");
+                    context.output.line(&wire::Purged::new(id), &text)?;
+                }
             }
         }
+        if !is_found {
+            eprintln!("annals: there are no events to delete. id=`{id}`");
+        }
         context.print_cost(&store)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(match is_found {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(ABSENT),
+        })
     }
 
     /// Asks a person; a script means it.

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use annals::Result;
-use futures::TryStreamExt;
+use annals::{PersistenceId, Result};
 
 use super::{Context, Purpose};
+use crate::columns::Rows;
 use crate::{progress, wire};
 
 /// List every persistence id that has ever had an event, in no order; reads the whole table
@@ -20,13 +20,10 @@ impl Ids {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let (journal, store) = context.journal(Purpose::Read).await?;
         let bar = progress::counter("ids found");
-        let mut ids = journal.persistence_ids(&self.prefix);
-        while let Some(id) = ids.try_next().await? {
-            bar.inc(1);
-            let object = wire::Id::new(&id);
-            bar.suspend(|| context.output.line(&object, id.as_str()))?;
-        }
-        bar.finish_and_clear();
+        let mut rows = Rows::new(context.output, ["PERSISTENCE ID"]).with_progress(bar);
+        let ids = journal.persistence_ids(&self.prefix);
+        let json = |id: &PersistenceId| wire::line(&wire::Id::new(id));
+        rows.print_all(ids, json, |id| [id.to_string()]).await?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -22,6 +22,7 @@ use serde_json::json;
 
 use super::{Context, Purpose, existing_table};
 use crate::lines::{Entry, Lines};
+use crate::output::counted;
 use crate::progress;
 
 /// Items in flight at once.
@@ -39,7 +40,9 @@ pub(crate) struct Import {
     table: TableName,
     /// The file to read [default: standard input]
     file: Option<PathBuf>,
-    /// Create the table with this key if it is missing, such as `id:S` or `par:S,num:N`
+    /// Create the table with this key if it is missing, such as `id:S` or `par:S,num:N`. A table of the
+    /// layout (--layout) or the log gets its indexes, too, without which a layout cannot read it; any
+    /// other table has none
     #[arg(long, value_name = "KEY", value_parser = parse_key)]
     key: Option<KeySchema>,
     /// Overwrite existing items
@@ -151,10 +154,11 @@ impl Import {
             let table = existing_table(&*store, &self.table).await?;
             return Ok((store, table, false));
         };
-        let spec = TableSpec::new(self.table.clone(), key.clone())?;
+        // An improper key creates no store.
+        let plain = TableSpec::new(self.table.clone(), key.clone())?;
         let store = context.store().await?;
         let Some(found) = store.describe_table(&self.table).await? else {
-            return Ok((store, Arc::new(spec), true));
+            return Ok((store, Arc::new(self.with_indexes(context, plain)?), true));
         };
         if found.key() != key {
             return Err(Error::invalid(
@@ -167,6 +171,26 @@ impl Import {
         Ok((store, Arc::new(found), false))
     }
 
+    /// The table to create. One of the layout or the log has indexes, and DynamoDB cannot add all
+    /// kinds of indexes later.
+    fn with_indexes(&self, context: &Context, plain: TableSpec) -> Result<TableSpec> {
+        let (layout, log) = (
+            context.settings.tables()?,
+            LogTables::new(&context.settings.log)?,
+        );
+        let mut ours = layout.all().chain(log.all());
+        match ours.find(|table| *table.name() == self.table) {
+            None => Ok(plain),
+            Some(table) if table.key() == plain.key() => Ok(table.clone()),
+            Some(table) => Err(Error::invalid(
+                "the settings name this table, with another key; leave --key out and run `annals tables create` first, or set the layout and tables that the items are from",
+            )
+            .fact("table", &self.table)
+            .fact("its key", table.key())
+            .fact("--key", plain.key())),
+        }
+    }
+
     fn print(&self, context: &Context, tally: &Tally) -> Result<()> {
         let (imported, unchanged, differing) = (tally.imported, tally.unchanged, tally.differing);
         let object = json!({
@@ -175,7 +199,10 @@ impl Import {
             "unchanged": unchanged,
             "differing": differing,
         });
-        let text = format!("{imported} items imported, {unchanged} unchanged, {differing} differ");
+        let text = format!(
+            "{} imported, {unchanged} unchanged, {differing} differ",
+            counted(imported, "item")
+        );
         context.output.line(&object, &text)
     }
 

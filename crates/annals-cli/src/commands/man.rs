@@ -1,13 +1,19 @@
 //! `annals man`: manual pages.
+//!
+//! Guarantees: every page has the sections EXIT STATUS and EXAMPLES.
 
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use annals::{Error, Result};
+use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::Args;
-use crate::output::print_line;
+use crate::examples;
+use crate::output::{EXIT_CODES, print_line};
 
 /// Print the manual page, or write the pages of all commands into a folder
 #[derive(Debug, clap::Args)]
@@ -19,16 +25,96 @@ pub(crate) struct Man {
 
 impl Man {
     pub(crate) fn run(&self) -> Result<ExitCode> {
-        let command = Args::full_command();
         let failed = |cause| Error::invalid("cannot write the manual").because(cause);
-        if let Some(folder) = &self.dir {
-            std::fs::create_dir_all(folder).map_err(failed)?;
-            clap_mangen::generate_to(command, folder).map_err(failed)?;
-            return Ok(ExitCode::SUCCESS);
+        // The examples have a section of their own.
+        let mut command = Args::command().disable_help_subcommand(true);
+        command.build();
+        match &self.dir {
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(failed)?;
+                write_all(&command, "", folder).map_err(failed)?;
+            }
+            None => print_line(page(&command, "").map_err(failed)?.trim_end())?,
         }
-        let mut page = Vec::new();
-        Page::new(command).render(&mut page).map_err(failed)?;
-        print_line(String::from_utf8_lossy(&page).trim_end())?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Writes the pages of a command and of those below it.
+fn write_all(command: &Command, path: &str, folder: &Path) -> io::Result<()> {
+    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        let path = format!("{path} {}", inner.get_name());
+        write_all(inner, path.trim(), folder)?;
+    }
+    let name = Page::new(command.clone()).get_filename();
+    std::fs::write(folder.join(name), page(command, path)?)
+}
+
+/// The page of a command, whose path has no `annals`.
+fn page(command: &Command, path: &str) -> io::Result<String> {
+    let version = command.get_version().unwrap_or_default();
+    let page = Page::new(command.clone()).source(format!("annals {version}"));
+    let mut text = Roff::new().render();
+    let mut add = |render: &dyn Fn(&mut dyn Write) -> io::Result<()>| section(render, &mut text);
+    add(&|out| page.render_title(out))?;
+    add(&|out| page.render_name_section(out))?;
+    add(&|out| page.render_synopsis_section(out))?;
+    add(&|out| page.render_description_section(out))?;
+    // The exit codes in the help of `annals` have a section of their own.
+    if !path.is_empty() {
+        add(&|out| more_description(command).to_writer(out))?;
+    }
+    add(&|out| page.render_options_section(out))?;
+    if command.get_subcommands().any(|it| !it.is_hide_set()) {
+        add(&|out| page.render_subcommands_section(out))?;
+    }
+    add(&|out| exit_status().to_writer(out))?;
+    add(&|out| examples(path).to_writer(out))?;
+    add(&|out| page.render_version_section(out))?;
+    Ok(text)
+}
+
+/// Adds a section, without the definitions that the renderer begins each text with.
+fn section(render: &dyn Fn(&mut dyn Write) -> io::Result<()>, page: &mut String) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    render(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let definitions = Roff::new().render();
+    page.push_str(text.strip_prefix(&definitions).unwrap_or(&text));
+    Ok(())
+}
+
+/// The text after the options in `--help`, except for the examples.
+fn more_description(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    if let Some(help) = command.get_after_help() {
+        roff.control("PP", []);
+        for line in help.to_string().lines() {
+            roff.text([roman(line)]);
+        }
+    }
+    roff
+}
+
+fn exit_status() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in EXIT_CODES {
+        roff.control("TP", []);
+        roff.text([bold(code)]);
+        roff.text([roman(meaning)]);
+    }
+    roff
+}
+
+fn examples(path: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXAMPLES"]);
+    // Lines as they are, in a fixed width.
+    roff.control("EX", []);
+    for line in examples::of(path) {
+        roff.text([roman(line)]);
+    }
+    roff.control("EE", []);
+    roff
 }

@@ -74,7 +74,7 @@ impl Context {
         }
     }
 
-    /// Where the store is, for questions about what cannot be undone.
+    /// Where the store is, for people: without credentials.
     pub(crate) fn location(&self) -> String {
         let folder = || self.settings.data.display();
         match (&self.server, self.settings.store) {
@@ -82,7 +82,10 @@ impl Context {
             (None, StoreKind::Embedded) => format!("in {}", folder()),
             (None, StoreKind::DynamoDb) => match &self.settings.endpoint {
                 Some(endpoint) => format!("on DynamoDB at {endpoint}"),
-                None => "on DynamoDB".to_owned(),
+                None => match &self.settings.region {
+                    Some(region) => format!("on DynamoDB in {region}"),
+                    None => "on DynamoDB".to_owned(),
+                },
             },
         }
     }

@@ -9,8 +9,12 @@ use clap::Subcommand;
 use futures::StreamExt;
 
 use super::{Context, Purpose};
+use crate::columns::Rows;
 use crate::output::{ABSENT, Output};
 use crate::{payload, wire};
+
+/// The most snapshots held in memory to align their columns.
+const ROWS_AT_ONCE: usize = 100;
 
 /// Save, load, list or delete snapshots.
 #[derive(Debug, Subcommand)]
@@ -45,7 +49,7 @@ pub(crate) enum Snapshot {
         #[command(flatten)]
         bounds: Bounds,
     },
-    /// Delete snapshots
+    /// Delete snapshots. Exits with 1 if there is none like that
     Delete {
         /// The persistence id
         persistence_id: PersistenceId,
@@ -198,20 +202,31 @@ fn print_found(output: Output, id: &PersistenceId, found: Option<Stored>) -> Res
         eprintln!("annals: there is no such snapshot. id=`{id}`");
         return Ok(ExitCode::from(ABSENT));
     };
-    print(output, &found)?;
+    print(&mut rows(output), &[found])?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// One that does not decode is reported and left out; the others are useful without it.
 async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
-    let mut found = snapshots.find(id, criteria);
-    let mut damaged = None;
-    while let Some(snapshot) = found.next().await {
-        match snapshot {
-            Ok(snapshot) => print(context.output, &snapshot)?,
-            Err(error) if error.kind() == ErrorKind::Corrupt => damaged = Some(error),
-            Err(error) => return Err(error),
+    let at_once = match context.output.is_json() {
+        true => 1,
+        false => ROWS_AT_ONCE,
+    };
+    let mut chunks = snapshots.find(id, criteria).chunks(at_once);
+    let (mut rows, mut damaged) = (rows(context.output), None);
+    while let Some(chunk) = chunks.next().await {
+        let (mut found, mut failure) = (Vec::with_capacity(chunk.len()), None);
+        for snapshot in chunk {
+            match snapshot {
+                Ok(snapshot) => found.push(snapshot),
+                Err(error) if error.kind() == ErrorKind::Corrupt => damaged = Some(error),
+                Err(error) => failure = Some(error),
+            }
+        }
+        print(&mut rows, &found)?;
+        if let Some(failure) = failure {
+            return Err(failure);
         }
     }
     context.print_cost(&store)?;
@@ -220,25 +235,31 @@ async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
 
 async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
-    snapshots.delete(id, criteria).await?;
-    let object = wire::Deleted::new(id);
-    context
-        .output
-        .line(&object, &format!("snapshots of {id} are deleted"))?;
+    let text = match snapshots.delete(id, criteria).await? {
+        0 => {
+            eprintln!("annals: there is no such snapshot to delete. id=`{id}`");
+            context.print_cost(&store)?;
+            return Ok(ExitCode::from(ABSENT));
+        }
+        1 => format!("1 snapshot of {id} is deleted"),
+        count => format!("{count} snapshots of {id} are deleted"),
+    };
+    context.output.line(&wire::Deleted::new(id), &text)?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(output: Output, snapshot: &Stored) -> Result<()> {
-    let stored = &snapshot.payload;
-    let object = wire::Snapshot::new(snapshot);
-    let (number, time) = (
-        snapshot.sequence_number,
-        payload::time_text(snapshot.time_ms),
-    );
-    let text = payload::to_text(&stored.codec, &stored.bytes);
-    output.line(
-        &object,
-        &format!("{number:>8}  {time}  {:<16}  {text}", stored.manifest),
-    )
+fn rows(output: Output) -> Rows<4> {
+    Rows::new(output, ["NUMBER", "TIME", "TYPE", "STATE"])
+}
+
+fn print(rows: &mut Rows<4>, snapshots: &[Stored]) -> Result<()> {
+    let json = |it: &Stored| wire::line(&wire::Snapshot::new(it));
+    rows.print(snapshots, json, |it| {
+        let stored = &it.payload;
+        let time = payload::time_text(it.time_ms);
+        let text = payload::to_text(&stored.codec, &stored.bytes);
+        let number = it.sequence_number.to_string();
+        [number, time, stored.manifest.clone(), text]
+    })
 }

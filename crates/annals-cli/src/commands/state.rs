@@ -7,6 +7,8 @@ use annals::{Codec, Payload, PersistenceId, Result};
 use clap::Subcommand;
 
 use super::{Context, Purpose};
+use crate::args::Offered;
+use crate::columns::Rows;
 use crate::output::ABSENT;
 use crate::{payload, wire};
 
@@ -33,13 +35,20 @@ pub(crate) enum State {
         /// The codec of the value: json, a JSON value; text, unchanged; long, int, boolean, a JSON
         /// number or boolean; bytes, cbor, protobuf, akka:N, or other:NAME for a codec of your own,
         /// base64
-        #[arg(long, value_name = "C", default_value = "json", value_parser = payload::parse_codec)]
+        #[arg(
+            long,
+            value_name = "C",
+            default_value = "json",
+            value_parser = Offered::new(payload::CODECS, payload::parse_codec),
+            hide_possible_values = true
+        )]
         codec: Codec,
         /// The manifest: the name of its type
         #[arg(long, value_name = "M", default_value = "")]
         manifest: String,
     },
-    /// Delete the value; the deletion takes a revision too
+    /// Delete the value; the deletion takes a revision too. Exits with 1 if there is no value and no
+    /// --revision
     Delete {
         /// The persistence id
         persistence_id: PersistenceId,
@@ -62,7 +71,7 @@ impl State {
                 manifest,
             } => {
                 let value = payload::given_or_piped(value, "the value")?;
-                let bytes = wire::from_typed(&codec, &value, "the value")?;
+                let bytes = payload::from_typed(&codec, &value, "the value")?;
                 let value = Payload::new(codec, bytes).manifest(manifest);
                 let value = NewState::from(value).tag(tag);
                 put(context, &persistence_id, revision, value).await
@@ -90,13 +99,13 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };
-    let object = wire::State::new(&state, &value);
-    let (revision, time) = (state.revision, payload::time_text(state.time_ms));
-    let text = payload::to_text(&value.codec, &value.bytes);
-    context.output.line(
-        &object,
-        &format!("{revision:>8}  {time}  {:<16}  {text}", state.tag),
-    )?;
+    let mut rows = Rows::new(context.output, ["REVISION", "TIME", "TAG", "VALUE"]);
+    let json = |value: &Payload| wire::line(&wire::State::new(&state, value));
+    rows.print(&[value], json, |value| {
+        let (revision, time) = (state.revision, payload::time_text(state.time_ms));
+        let text = payload::to_text(&value.codec, &value.bytes);
+        [revision.to_string(), time, state.tag.clone(), text]
+    })?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -121,7 +130,11 @@ async fn delete(
     revision: Option<Revision>,
 ) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Read).await?;
-    states.delete(id, revision).await?;
+    if !states.delete(id, revision).await? {
+        eprintln!("annals: there is no value to delete. id=`{id}`");
+        context.print_cost(&store)?;
+        return Ok(ExitCode::from(ABSENT));
+    }
     let object = wire::Deleted::new(id);
     context
         .output

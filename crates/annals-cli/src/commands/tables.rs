@@ -13,6 +13,7 @@ use annals_aws::{DynamoDb, TableConfig};
 use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
+use crate::columns::Rows;
 use crate::output::{self, ABSENT, print_line};
 use crate::settings::StoreKind;
 use crate::wire;
@@ -151,12 +152,9 @@ async fn create(
     specs: &[&TableSpec],
     billing: Billing,
 ) -> Result<()> {
+    let mut rows = Statuses::new(context, specs);
     for spec in specs {
-        print_status(
-            context,
-            spec,
-            create_missing(&**store, spec, billing).await?,
-        )?;
+        rows.print(spec, create_missing(&**store, spec, billing).await?)?;
     }
     Ok(())
 }
@@ -205,11 +203,24 @@ fn check_schema(spec: &TableSpec, found: Option<TableSpec>) -> Result<()> {
     .fact("table", spec.name()))
 }
 
-fn print_status(context: &Context, spec: &TableSpec, status: &'static str) -> Result<()> {
-    let object = wire::Table::new(spec.name().as_str(), status, Vec::new());
-    context
-        .output
-        .line(&object, &format!("{:<40} {status}", spec.name().as_str()))
+/// Prints the status of tables, each as soon as it is known.
+struct Statuses(Rows<2>);
+
+impl Statuses {
+    /// Columns wide enough for all of these tables.
+    fn new(context: &Context, specs: &[&TableSpec]) -> Self {
+        let names = specs.iter().map(|spec| spec.name().as_str());
+        let mut rows = Rows::new(context.output, ["TABLE", "STATUS"]);
+        rows.widen(names.map(|name| [name, ""]));
+        Self(rows)
+    }
+
+    fn print(&mut self, spec: &TableSpec, status: &'static str) -> Result<()> {
+        let name = spec.name().as_str();
+        let json = |status: &&'static str| wire::line(&wire::Table::new(name, status, Vec::new()));
+        let row = |status: &&'static str| [name.to_owned(), (*status).to_owned()];
+        self.0.print(&[status], json, row)
+    }
 }
 
 fn print_template(template: &Template, format: Format) -> Result<ExitCode> {
@@ -237,19 +248,28 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
         hints.extend(annals::log::hints(&store, &context.settings.log, &tables).await?);
     }
     let (mut missing, mut differing, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rows = Rows::new(context.output, ["TABLE", "STATUS", "DETAILS"]);
+    rows.widen(
+        specs
+            .iter()
+            .map(|spec| [spec.name().as_str(), "missing", ""]),
+    );
     for (spec, config) in specs.iter().zip(configs) {
         let name = spec.name();
         let (status, differences) = compare(spec, tables.iter().find(|it| it.name() == name));
         let hints: Vec<&Hint> = hints.iter().filter(|hint| hint.table == *name).collect();
         let object = wire::Table::new(name.as_str(), status, differences.clone());
         let object = object.checked(&hints, config.as_ref());
-        let mut text = format!("{:<40} {status}", name.as_str());
-        if !differences.is_empty() {
-            text.push_str(&format!(": {}", differences.join("; ")));
+        let details = differences.iter().cloned();
+        let details = details.chain(config.as_ref().map(config_text));
+        let details = details.collect::<Vec<_>>().join("; ");
+        let row = [name.as_str().to_owned(), status.to_owned(), details];
+        rows.print(&[row], |_| wire::line(&object), Clone::clone)?;
+        if !context.output.is_json() {
+            hints
+                .iter()
+                .try_for_each(|hint| print_line(&hint_text(hint)))?;
         }
-        text.extend(config.as_ref().map(config_text));
-        text.extend(hints.iter().map(|hint| hint_text(hint)));
-        context.output.line(&object, &text)?;
         if !differences.is_empty() {
             differing.push(name.as_str());
         } else if status == "missing" {
@@ -316,14 +336,14 @@ fn config_text(config: &TableConfig) -> String {
     let expiry = config.expires_by.as_ref();
     let expiry = expiry.map(|attribute| format!(", items expire by `{attribute}`"));
     format!(
-        "  {billing}, point-in-time recovery {recovery}, deletion protection {protection}{}",
+        "{billing}, point-in-time recovery {recovery}, deletion protection {protection}{}",
         expiry.unwrap_or_default()
     )
 }
 
 fn hint_text(hint: &Hint) -> String {
     let kind = if hint.is_wrong { "wrong" } else { "hint" };
-    format!("\n  {kind}: {}", hint.detail)
+    format!("  {kind}: {}", hint.detail)
 }
 
 /// Asks at the terminal; refuses without one.
@@ -341,9 +361,10 @@ fn is_confirmed(context: &Context, specs: &[&TableSpec]) -> Result<bool> {
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
     let store = context.store_or_empty().await?;
+    let mut rows = Statuses::new(context, specs);
     for spec in specs {
         let existed = store.drop_table(spec.name()).await?;
-        print_status(context, spec, if existed { "dropped" } else { "missing" })?;
+        rows.print(spec, if existed { "dropped" } else { "missing" })?;
     }
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)

@@ -11,13 +11,13 @@ use crate::findings::Sources;
 use crate::output::{ABSENT, Output, exit_code};
 use crate::{progress, wire};
 
-/// Check every event of an id, or of all, and print a line for each finding
+/// Check every event, snapshot and value of an id, or of all, and print a line for each finding
 ///
 /// Exits with 0 if nothing is wrong or everything was repaired, with 1 if nothing is stored under the
 /// id, with 5 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// The persistence id [default: all, with items that belong to none and leftovers of large writes
+    /// The persistence id; its events, snapshots and value are checked [default: all, with items that belong to none and leftovers of large writes
     /// that were cut off]
     persistence_id: Option<PersistenceId>,
     /// Repair what is safe to repair, and print why the rest is left

@@ -186,8 +186,9 @@ pub(super) async fn delete(call: Call) -> Answer {
     let to = to.ok_or_else(|| Problem::invalid("set the last number to delete: ?to=N"))?;
     let writer = call.app.clone();
     let write = async move {
-        writer.annals().await?.journal().delete_to(&id, to).await?;
-        Ok(http::json(&wire::DeletedTo::new(&id, to)))
+        let deleted = writer.annals().await?.journal().delete_to(&id, to).await?;
+        let deleted = deleted.ok_or_else(|| no_events(&id))?;
+        Ok(http::json(&wire::DeletedTo::new(&id, deleted)))
     };
     call.app.finish(write).await
 }
@@ -203,8 +204,10 @@ pub(super) async fn purge(call: Call) -> Answer {
         writer.forget_ids();
         // One that failed may have removed some of it.
         writer.tails().notify_purge(&id);
-        purged?;
-        Ok(http::json(&wire::Purged::new(&id)))
+        match purged? {
+            true => Ok(http::json(&wire::Purged::new(&id))),
+            false => Err(no_events(&id)),
+        }
     };
     call.app.finish(write).await
 }

@@ -106,8 +106,12 @@ pub(super) async fn forget(call: Call) -> Answer {
     call.no_params()?;
     let (name, writer) = (call.segment(3)?.into_owned(), call.app.clone());
     let write = async move {
-        writer.log().await?.delete_dead_letter(&name).await?;
-        Ok(http::json(&wire::Forgotten { name }))
+        match writer.log().await?.delete_dead_letter(&name).await? {
+            true => Ok(http::json(&wire::Forgotten { name })),
+            false => Err(Problem::absent(format!(
+                "there is no such dead letter. name=`{name}`"
+            ))),
+        }
     };
     call.app.finish(write).await
 }

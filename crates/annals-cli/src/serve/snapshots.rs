@@ -51,9 +51,12 @@ pub(super) async fn at(call: Call) -> Answer {
 
 async fn load(app: &App, id: &PersistenceId, criteria: Criteria) -> Answer {
     let found = app.annals().await?.snapshots().load(id, criteria).await?;
-    let absent = || Problem::absent(format!("there is no such snapshot. id=`{id}`"));
-    let found: Snapshot = found.ok_or_else(absent)?;
+    let found: Snapshot = found.ok_or_else(|| absent(id))?;
     Ok(http::json(&wire::Snapshot::new(&found)))
+}
+
+fn absent(id: &PersistenceId) -> Problem {
+    Problem::absent(format!("there is no such snapshot. id=`{id}`"))
 }
 
 /// `GET /v1/snapshots/{id}`: newest first. One that does not decode is reported in the traces and left
@@ -92,8 +95,10 @@ async fn remove(app: App, id: PersistenceId, criteria: Criteria) -> Answer {
     let write = async move {
         let annals = writer.annals().await?;
         let snapshots = annals.snapshots();
-        snapshots.delete(&id, criteria).await?;
-        Ok(http::json(&wire::Deleted::new(&id)))
+        match snapshots.delete(&id, criteria).await? {
+            0 => Err(absent(&id)),
+            _ => Ok(http::json(&wire::Deleted::new(&id))),
+        }
     };
     app.finish(write).await
 }

@@ -100,8 +100,10 @@ pub(super) async fn delete(call: Call) -> Answer {
     let write = async move {
         let annals = writer.annals().await?;
         let states = annals.states()?;
-        states.delete(&id, revision).await.map_err(problem)?;
-        Ok(http::json(&wire::Deleted::new(&id)))
+        match states.delete(&id, revision).await.map_err(problem)? {
+            true => Ok(http::json(&wire::Deleted::new(&id))),
+            false => Err(Problem::absent(format!("there is no value. id=`{id}`"))),
+        }
     };
     call.app.finish(write).await
 }

@@ -106,7 +106,8 @@ pub(crate) fn to_wire<'a>(
     }
 }
 
-fn is_json(text: &str) -> serde_json::Result<()> {
+/// Whether the text is JSON, or where it is not.
+pub(crate) fn is_json(text: &str) -> serde_json::Result<()> {
     serde_json::from_str::<serde::de::IgnoredAny>(text).map(|_| ())
 }
 

@@ -291,3 +291,62 @@ fn an_endpoint_that_never_answers_is_given_up_soon() {
         "{outcome:?}"
     );
 }
+
+/// The limits are in this process, so the notice comes first on a slow machine, too.
+#[test]
+fn an_endpoint_that_accepts_and_never_answers_is_noticed_before_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let annals = Annals::at(&format!("http://{}", listener.local_addr().unwrap()));
+    let limits = "request-timeout = 1500\nclient-execution-timeout = 1500\n";
+    annals.write("annals.toml", &format!("[aws-client-config]\n{limits}"));
+    let outcome = annals.run(&["highest", "a"]);
+    assert_eq!(outcome.code, Some(4), "{outcome:?}");
+    let lines: Vec<&str> = outcome.err.lines().collect();
+    assert!(
+        lines[0].contains("DynamoDB does not answer; waiting for another"),
+        "{outcome:?}"
+    );
+    assert!(lines[1].contains("DynamoDB did not answer"), "{outcome:?}");
+}
+
+#[test]
+fn damaged_data_is_reported_with_its_id_and_number_and_what_to_do() {
+    let from = Annals::embedded();
+    from.run(&["append", "a", "1"]).ok();
+    from.run(&["append", "a", "2"]).ok();
+    from.run(&["state", "put", "a", "--revision", "1", "1"])
+        .ok();
+    let to = Annals::embedded();
+    to.run(&["tables", "create"]).ok();
+    for table in ["annals-journal", "annals-state"] {
+        let items = from.run(&["export", table]).ok().out;
+        // Each under the key of another one: events 2, and the value of `b`.
+        let items: String = items
+            .lines()
+            .filter(|line| !line.contains(r#""N":"1"},"p""#) || table == "annals-state")
+            .map(|line| line.replace("a\"}", "b\"}") + "\n")
+            .collect();
+        to.run_with(&["import", table], items).ok();
+    }
+    let advice = "; run `annals verify` for this id to see all that is damaged, and restore that from a backup. ";
+    let event = format!("{advice}id=`b`, number=`2`, operation=`replay`");
+    let replay = ["replay", "b", "--from", "2"];
+    let outcome = to.run(&replay).fails(5, &event);
+    assert!(!outcome.err.contains("key="), "{outcome:?}");
+    to.run(&["state", "get", "b"])
+        .fails(5, &format!("{advice}id=`b`, operation=`get state`"));
+}
+
+#[test]
+fn an_unreachable_store_is_reported_with_the_persistence_id() {
+    let annals = Annals::at("http://127.0.0.1:1");
+    let limits = "max-error-retry = 0\n";
+    annals.write("annals.toml", &format!("[aws-client-config]\n{limits}"));
+    let outcome = annals.run(&["snapshot", "list", "Cart|1"]);
+    assert_eq!(outcome.code, Some(4), "{outcome:?}");
+    let facts = "sort key=`1 or more`, operation=`find snapshots`, id=`Cart|1`";
+    assert!(outcome.err.contains(facts), "{outcome:?}");
+    let outcome = annals.run(&["state", "get", "Cart|1"]);
+    let facts = "operation=`get state`, id=`Cart|1`";
+    assert!(outcome.err.contains(facts), "{outcome:?}");
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::journal::{AKKA, numbers, with_five, with_five_on};
-use crate::run::{on_every_own_store_with, on_every_store_with};
+use crate::run::{Annals, on_every_own_store_with, on_every_store_with};
 
 /// The input of each codec, and its output.
 const TYPED: [(&str, &str, &str); 9] = [
@@ -101,7 +101,9 @@ fn a_purged_id_restarts_at_1() {
         assert_eq!(annals.run(&["ids"]).ok().out, "");
         let again = ["append", "Cart|1", "--expect", "0", "{}"];
         assert_eq!(numbers(&annals.run(&again).ok().json()), [1]);
-        annals.run(&["delete", "nobody", "--purge"]).ok();
+        annals
+            .run(&["delete", "nobody", "--purge"])
+            .fails(1, "there are no events to delete");
         let both = ["delete", "Cart|1", "--purge", "--to", "1"];
         annals.run(&both).fails(2, "cannot be used with");
         annals
@@ -183,4 +185,22 @@ fn tables_of_the_jvm_are_imported_and_read() {
         ];
         assert_eq!(annals.run(&other).ok().json()[0]["payload"], "at 300");
     });
+}
+
+#[test]
+fn text_that_is_not_json_is_refused_with_the_codec_to_use() {
+    let annals = Annals::embedded();
+    let hint = "is not JSON; nothing was written. For plain text, use --codec text";
+    let append = ["append", "a", "not json"];
+    annals.run(&append).fails(2, &format!("event 1 {hint}"));
+    let put = ["state", "put", "a", "--revision", "1", "not json"];
+    annals.run(&put).fails(2, &format!("the value {hint}"));
+    annals
+        .run(&[&append[..], &["--codec", "text"]].concat())
+        .ok();
+    annals.run(&[&put[..], &["--codec", "text"]].concat()).ok();
+    // There is no such option here.
+    let save = ["snapshot", "save", "a", "--at", "1", "not json"];
+    let refused = annals.run(&save).fails(2, "the state is not JSON");
+    assert!(!refused.err.contains("--codec"), "{refused:?}");
 }

@@ -122,6 +122,8 @@ fn describe(annals: &Annals, path: &[String], page: &mut String) {
                 writeln!(page, "```sh\n{}\n```\n", lines.trim()).unwrap();
             }
             GLOBAL if !path.is_empty() => {}
+            // The page begins with them.
+            "Exit codes" => {}
             GLOBAL => {
                 writeln!(page, "## {GLOBAL}\n\nEvery command takes these.\n").unwrap();
                 table(page, path, heading, &lines);

@@ -185,9 +185,9 @@ fn an_imported_configuration_reads_back_as_the_same_settings() {
     assert!(!format!("{imported:?}").contains("hush"), "{imported:?}");
     let left: Vec<&str> = imported.err.lines().collect();
     assert_eq!(left.len(), 3, "{left:?}");
-    assert!(left[0].starts_with("not taken: dynamodb-journal.aws-secret-access-key: not app"));
-    assert!(left[1].starts_with("not taken: dynamodb-journal.tracing: not applicable: "));
-    assert_eq!(left[2], "not taken: dynamodb-journal.what: unknown");
+    assert_eq!(left[0], "not taken: dynamodb-journal.what: unknown");
+    assert!(left[1].starts_with("not taken: dynamodb-journal.aws-secret-access-key: not app"));
+    assert!(left[2].starts_with("not taken: dynamodb-journal.tracing: not applicable: "));
 
     annals.write("annals.toml", &imported.out);
     let shown = settings(&annals, &[], &[]);
@@ -203,6 +203,45 @@ fn an_imported_configuration_reads_back_as_the_same_settings() {
     assert_eq!(object["not_taken"].as_array().unwrap().len(), 3);
     let last = json!({"key": "dynamodb-journal.what", "reason": "unknown"});
     assert_eq!(object["not_taken"][2], last);
+}
+
+/// The configuration of a whole service has hundreds of keys that are not the plugin's.
+#[test]
+fn an_import_lists_contradictions_first_and_unrelated_keys_on_one_line() {
+    let annals = Annals::embedded();
+    let service = "akka { loglevel = INFO, actor.provider = cluster }, http.port = 80, a.b = 1\n\
+        akka.persistence.journal.plugin = \"dynamodb-journal\"\n\
+        dynamodb-journal { journal-table = events, tracing = on, what = 1\n\
+        endpoint = \"http://127.0.0.1:8000\" }\n\
+        dynamodb-snapshot-store { snapshot-table = snaps, endpoint = \"http://127.0.0.1:8001\" }\n";
+    annals.write("application.conf", service);
+    let imported = annals.run(&["config", "import", "application.conf"]);
+    assert_eq!(imported.code, Some(0), "{imported:?}");
+    let left: Vec<&str> = imported.err.lines().collect();
+    let contradiction = "not taken: dynamodb-snapshot-store.endpoint: contradicts ";
+    assert!(left[0].starts_with(contradiction), "{left:?}");
+    assert!(left.contains(&"not taken: dynamodb-journal.what: unknown"));
+    let (last, first) = left.split_last().unwrap();
+    let unrelated = "not taken: 4 unrelated keys, such as akka.loglevel, \
+        akka.actor.provider, http.port; --json lists all";
+    assert_eq!(*last, unrelated);
+    assert!(!first.iter().any(|line| line.contains("akka.")), "{left:?}");
+    let args = ["config", "import", "application.conf", "--json"];
+    let object = annals.run(&args).ok().json().remove(0);
+    let all = object["not_taken"].as_array().unwrap().len();
+    assert_eq!(all, first.len() + 4);
+
+    annals.write(
+        "application.conf",
+        "http.port = 80, dynamodb-journal { what = 1 }",
+    );
+    let imported = annals.run(&["config", "import", "application.conf"]);
+    assert!(
+        imported
+            .err
+            .ends_with("not taken: 1 unrelated key: http.port\n"),
+        "{imported:?}"
+    );
 }
 
 #[test]

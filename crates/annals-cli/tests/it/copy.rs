@@ -95,6 +95,71 @@ fn copies_a_folder_to_dynamodb_and_adds_the_costs_of_both() {
 }
 
 #[test]
+fn the_summary_counts_ids_with_snapshots_only_and_says_from_where_to_where() {
+    let annals = Annals::embedded();
+    fill(&annals, &[]);
+    for id in ["Alone-1", "Alone-2", "Alone-3"] {
+        annals.run(&["snapshot", "save", id, "--at", "9", "9"]).ok();
+    }
+    annals
+        .run(&["state", "put", "Cart-1", "--revision", "1", "1"])
+        .ok();
+    let copied = annals
+        .run(&[
+            "copy",
+            "--from",
+            "annals",
+            "--to",
+            "layout=j5ik2o,data=there",
+        ])
+        .ok();
+    let copied = last(&copied)["copied"].clone();
+    for (name, value) in [
+        // An id with a value counts once more for it.
+        ("ids", json!(6)),
+        ("ids_with_events", json!(2)),
+        ("ids_with_snapshots_only", json!(3)),
+        ("other_journals", json!([])),
+        (
+            "from",
+            json!({"layout": "annals", "store": "embedded", "location": "in annals-data", "journal_table": "annals-journal"}),
+        ),
+        (
+            "to",
+            json!({"layout": "j5ik2o", "store": "embedded", "location": "in there", "journal_table": "Journal"}),
+        ),
+    ] {
+        assert_eq!(copied[name], value, "{name} of {copied}");
+    }
+}
+
+#[test]
+fn other_journals_in_the_same_table_are_mentioned() {
+    let annals = Annals::embedded();
+    let akka = |name: &str, id: &str| {
+        let flags = ["--layout", "akka", "--journal-name", name];
+        annals
+            .run(&[&flags[..], &["append", id, "1", "2"]].concat())
+            .ok();
+    };
+    akka("journal", "Cart-1");
+    let copy = || annals.run(&["copy", "--from", "akka", "--to", "annals"]);
+    copy().ok();
+    akka("orders", "Order-P-1");
+    akka("users", "User-1");
+    let copied = copy();
+    assert_eq!(copied.code, Some(0), "{copied:?}");
+    let says = "other journals, too, which are not copied; copy each with --from layout=akka,journal-name=NAME. journals=`orders`, `users`";
+    assert!(copied.err.contains(says), "{copied:?}");
+    let copied = last(&copied)["copied"].clone();
+    assert_eq!(copied["other_journals"], json!(["orders", "users"]));
+    assert_eq!(copied["ids_with_events"], 1);
+    let orders = "layout=akka,journal-name=orders";
+    let copied = annals.run(&["copy", "--from", orders, "--to", "annals"]);
+    assert_eq!(last(&copied)["copied"]["events"], 2, "{copied:?}");
+}
+
+#[test]
 fn copies_given_ids_or_a_prefix() {
     let annals = Annals::embedded();
     fill(&annals, &[]);
@@ -253,7 +318,7 @@ fn prints_a_summary_at_a_terminal() {
     let args = ["copy", "--from", "annals", "--to", "akka", "--no-states"];
     let shown = annals.run_at_terminal(&args, "");
     assert_eq!(shown.code, Some(0), "{shown:?}");
-    let says = "2 ids: 4 events copied, 0 already there, 4 verified; 1 snapshots";
+    let says = "from annals in annals-data to akka in annals-data: 2 ids with events; 4 events copied, 0 already there, 4 verified; 1 snapshot, 0 values copied";
     assert!(shown.out.contains(says), "{shown:?}");
     assert!(!shown.out.contains("persistence_id"), "{shown:?}");
 }

@@ -16,6 +16,22 @@ fn completions_know_the_commands() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
+    // Shells offer the values, too.
+    let values = [
+        ("--layout", "annals akka j5ik2o"),
+        ("--codec", "json text long int boolean bytes cbor protobuf"),
+        ("--begin", "trim-horizon latest"),
+    ];
+    let bash = annals.run(&["completions", "bash"]).ok().out;
+    let zsh = annals.run(&["completions", "zsh"]).ok().out;
+    for (option, values) in values {
+        let (_, of_option) = bash.split_once(&format!("{option})\n")).unwrap();
+        let offers = format!("COMPREPLY=($(compgen -W \"{values}\" -- \"${{cur}}\"))");
+        let first = of_option.lines().next().unwrap();
+        assert_eq!(first.trim(), offers, "{option}");
+        let of_option = zsh.lines().find(|line| line.contains(option)).unwrap();
+        assert!(of_option.contains(&format!(":({values})'")), "{of_option}");
+    }
     annals
         .run(&["completions", "cmd"])
         .fails(2, "possible values: bash");
@@ -32,8 +48,29 @@ fn there_is_a_manual_page_for_every_command() {
         let page = std::fs::read_to_string(pages.join(name)).unwrap();
         assert!(page.contains("SYNOPSIS"), "{name}");
     }
+    // Every page has the usual sections, in the usual order, each once.
+    for page in std::fs::read_dir(&pages).unwrap() {
+        let path = page.unwrap().path();
+        let page = std::fs::read_to_string(&path).unwrap();
+        let headings = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+        let headings: Vec<_> = headings.collect();
+        let ending = ["\"EXIT STATUS\"", "EXAMPLES", "VERSION"];
+        assert!(headings.ends_with(&ending), "{path:?}: {headings:?}");
+        assert!(!headings.contains(&"EXTRA"), "{path:?}: {headings:?}");
+        assert_eq!(page.matches(".TH ").count(), 1, "{path:?}");
+        assert_eq!(page.matches(".el .ds Aq").count(), 1, "{path:?}");
+    }
     let page = std::fs::read_to_string(pages.join("annals-append.1")).unwrap();
-    assert!(page.contains("Examples:"), "{page}");
+    let (_, examples) = page.split_once(".SH EXAMPLES\n").unwrap();
+    let first = "annals append \\*(AqCart|1\\*(Aq";
+    assert!(
+        examples.lines().nth(1).unwrap().starts_with(first),
+        "{examples}"
+    );
+    let code = "\\fB3\\fR\nConflict: another writer was first.";
+    assert!(page.contains(code), "{page}");
+    let page = std::fs::read_to_string(pages.join("annals-log-ingest.1")).unwrap();
+    assert!(page.contains("A retried line is recognised"), "{page}");
     // A file cannot be a folder.
     annals.write("file", "");
     annals

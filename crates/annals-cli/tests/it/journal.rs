@@ -288,10 +288,10 @@ fn snapshots_are_saved_loaded_listed_and_deleted() {
         assert_eq!(numbers(&annals.run(&listed).ok().json()), [5, 4]);
         let delete =
             |args: &[&str]| annals.run(&[&["snapshot", "delete", "Cart|1"], args].concat());
-        delete(&["--min-time", "2999-01-01T00:00:00Z"]).ok();
-        delete(&["--at", "5", "--min-time", "2999-01-01T00:00:00Z"]).ok();
+        delete(&["--min-time", "2999-01-01T00:00:00Z"]).fails(1, "no such snapshot");
+        delete(&["--at", "5", "--min-time", "2999-01-01T00:00:00Z"]).fails(1, "no such snapshot");
         delete(&["--at", "5", "--min-seq", "1"]).fails(2, "cannot be used with");
-        delete(&["--min-seq", "3", "--max-seq", "1"]).ok();
+        delete(&["--min-seq", "3", "--max-seq", "1"]).fails(1, "no such snapshot");
         assert_eq!(list(), [5, 4, 2]);
         annals
             .run(&["snapshot", "delete", "Cart|1"])

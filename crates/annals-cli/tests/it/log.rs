@@ -235,8 +235,34 @@ fn a_record_with_other_content_becomes_a_dead_letter() {
         assert_eq!(played[0]["payload"], 1, "the stored event stays");
         let name = letters[0]["name"].as_str().unwrap();
         annals.run(&["log", "dead-letters", "--forget", name]).ok();
+        annals
+            .run(&["log", "dead-letters", "--forget", name])
+            .fails(1, "there is no such dead letter");
         assert_eq!(annals.run(&["log", "dead-letters"]).ok().out, "");
     });
+}
+
+/// The embedded store creates the tables of the log with its first write, a server when it starts.
+#[test]
+fn a_log_without_tables_is_empty_as_on_a_server() {
+    let (own, served) = (Annals::embedded(), Annals::served(&[]));
+    own.run(&["log", "stats"]).fails(2, "there is no store");
+    own.run(&["append", "a", "1"]).ok();
+    for args in [
+        &["log", "stats"][..],
+        &["log", "horizon"],
+        &["log", "dead-letters"],
+        &["log", "playback", "--start", "0"],
+    ] {
+        let (own, served) = (own.run(args), served.run(args));
+        assert_eq!((own.code, served.code), (Some(0), Some(0)), "{own:?}");
+        assert_eq!(own.out, served.out, "{args:?}");
+    }
+    let stats = own.run(&["log", "stats"]).ok().json();
+    assert_eq!(stats[0]["buffered"], 0, "{stats:?}");
+    // Reading creates nothing.
+    let tables = own.run(&["tables", "check", "--log"]);
+    assert_eq!(tables.code, Some(1), "{tables:?}");
 }
 
 #[test]
@@ -292,8 +318,18 @@ fn an_error_about_missing_tables_names_the_command_that_creates_them() {
         let outcome = annals.run(&["log", "stats"]);
         outcome.fails(2, "`annals tables create`");
         annals.run(&["tables", "create"]).ok();
-        let outcome = annals.run(&["log", "stats"]);
-        outcome.fails(2, "`annals tables create` (--log for the log's)");
+        // A command that waits for events does not wait for a log that nobody can write.
+        let waits = ["log", "playback", "--start", "0", "--follow"];
+        let mut reads = vec![&waits[..]];
+        // On DynamoDB, somebody has to create the tables before a log is used.
+        if annals.is_dynamodb() {
+            reads.extend([&["log", "stats"][..], &["log", "horizon"]]);
+        }
+        for args in reads {
+            annals
+                .run(args)
+                .fails(2, "`annals tables create` (--log for the log's)");
+        }
     });
 }
 

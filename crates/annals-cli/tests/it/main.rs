@@ -17,6 +17,7 @@ mod copy;
 mod copy_killed;
 mod copying;
 mod costs;
+mod deletions;
 mod disk_reserve;
 #[path = "../../../annals/tests/it/example_run.rs"]
 mod example_run;
@@ -45,4 +46,5 @@ mod serve_traces;
 #[path = "../../examples/shop/cart.rs"]
 mod shop_cart;
 mod tables;
+mod terminal;
 mod verify;

@@ -211,6 +211,29 @@ fn only_writing_creates_a_store() {
     assert!(data.join("FORMAT").exists());
 }
 
+/// Without the index, snapshots of akka cannot be found by time, and DynamoDB cannot add it later.
+#[test]
+fn an_import_creates_a_table_of_the_layout_with_its_indexes() {
+    let from = Annals::embedded().with_flags(&["--layout", "akka", "--journal-name", "orders"]);
+    for at in ["1", "2"] {
+        from.run(&["snapshot", "save", "a", "--at", at, at]).ok();
+    }
+    let table = "akka-persistence-snapshot";
+    let items = from.run(&["export", table]).ok().out;
+    on_every_own_store(|to| {
+        let args = ["--layout", "akka", "import", table, "--key", "par:S,num:N"];
+        to.run_with(&args, &items)
+            .fails(2, "its key=`par S, seq N`, --key=`par S, num N`");
+        let args = ["--layout", "akka", "import", table, "--key", "par:S,seq:N"];
+        to.run_with(&args, &items).ok();
+        to.run(&["--layout", "akka", "tables", "create"]).ok();
+        to.run(&["--layout", "akka", "tables", "check"]).ok();
+        let load = ["--layout", "akka", "--journal-name", "orders", "snapshot"];
+        let newest = [&load[..], &["load", "a", "--min-time", "0"]].concat();
+        assert_eq!(to.run(&newest).ok().json()[0]["sequence_number"], 2);
+    });
+}
+
 #[test]
 fn prints_a_template_as_json_or_yaml_without_a_store() {
     let annals = Annals::embedded();

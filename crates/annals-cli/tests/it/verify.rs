@@ -46,6 +46,52 @@ fn an_intact_journal_has_no_findings() {
 }
 
 #[test]
+fn a_snapshot_beyond_the_last_event_gives_exit_code_5() {
+    on_every_store(|annals| {
+        for layout in ["annals", "akka", "j5ik2o"] {
+            let run = |args: &[&str]| annals.run(&[&["--layout", layout], args].concat());
+            with_five(annals, layout);
+            let save = |id: &str, at: &str| run(&["snapshot", "save", id, "--at", at, "{}"]);
+            save("Cart|1", "5").ok();
+            // Some applications use snapshots alone.
+            save("Alone|1", "9").ok();
+            run(&["delete", "Cart|1", "--to", "5"]).ok();
+            run(&["verify"]).ok();
+            run(&["verify", "Alone|1"]).ok();
+            assert_eq!(save("Cart|1", "8").code, Some(0));
+            for args in [
+                &["verify"][..],
+                &["verify", "Cart|1"],
+                &["verify", "--repair"],
+            ] {
+                let said = run(args);
+                assert_eq!(said.code, Some(5), "{layout}: {said:?}");
+                let lines = said.json();
+                assert_eq!(lines.len(), 1, "{layout}: {said:?}");
+                let found = &lines[0];
+                assert_eq!(found["persistence_id"], "Cart|1");
+                assert_eq!(
+                    (&found["of"], &found["problem"]),
+                    (&json!("snapshot"), &json!("beyond-end"))
+                );
+                assert_eq!((&found["from"], &found["to"]), (&json!(8), &json!(8)));
+                assert_eq!(found["remedy"], "left");
+                let why = found["why"].as_str().unwrap();
+                assert!(why.contains("annals snapshot delete"), "{why}");
+            }
+            if let Some(server) = annals.server().filter(|_| layout == "annals") {
+                let all = server.get("/v1/findings").lines();
+                assert_eq!(all[0]["problem"], "beyond-end", "{all:?}");
+                let one = server.get("/v1/journal/Cart%7C1/findings").json(200);
+                assert_eq!(one["findings"].as_array().unwrap(), &all);
+            }
+            run(&["snapshot", "delete", "Cart|1", "--min-seq", "6"]).ok();
+            run(&["verify"]).ok();
+        }
+    });
+}
+
+#[test]
 fn a_lost_event_gives_exit_code_5() {
     for (layout, table) in ["annals", "akka"].into_iter().zip(TABLE) {
         let annals = Annals::embedded();

@@ -156,7 +156,7 @@ impl RowDelete for AkkaRows {
         Ok(())
     }
 
-    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+    async fn purge(&self, id: &PersistenceId) -> Result<bool> {
         let last = self.extent(id).await?;
         // The first hundred goes last, and the markers after it: as long as anything is left they
         // point to it, and an interrupted purge can be repeated.
@@ -176,7 +176,7 @@ impl RowDelete for AkkaRows {
             .store
             .write(&self.base.table, markers.collect())
             .await?;
-        Ok(())
+        Ok(last > 0)
     }
 }
 

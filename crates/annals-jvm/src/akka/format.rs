@@ -3,7 +3,8 @@
 //!
 //! Guarantees: replays what the plugin wrote, and the plugin replays what is appended here.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -51,6 +52,8 @@ pub(crate) struct AkkaRows {
     pub(super) keys: Keys,
     /// Set once the journal's record is known to be stored.
     pub(super) recorded: Arc<tokio::sync::OnceCell<()>>,
+    /// Names of other journals in the table that listings have met.
+    pub(super) others: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl AkkaJournal {
@@ -66,6 +69,7 @@ impl AkkaJournal {
             base: Base::new(store, table, settings),
             keys,
             recorded: Arc::default(),
+            others: Arc::default(),
         }))
     }
 }

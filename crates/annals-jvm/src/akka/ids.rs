@@ -6,6 +6,8 @@
 //! Guarantees: every id of this journal that has an event or a low marker, each once; never one of
 //! another journal in the same table. The index may lag.
 
+use std::sync::PoisonError;
+
 use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 
 use super::format::AkkaRows;
@@ -17,6 +19,9 @@ use annals::layout::support::{ScannedEntry, SeenIds, stray_item};
 use annals::verify::StoredKind;
 use annals::{PersistenceId, Result};
 
+/// How many names of other journals are remembered.
+const OTHERS_MAX: usize = 16;
+
 impl RowIds for AkkaRows {
     fn ids(&self, prefix: &str) -> IdStream {
         let (format, prefix) = (self.clone(), prefix.to_owned());
@@ -24,11 +29,17 @@ impl RowIds for AkkaRows {
         let ids = found.try_filter_map(move |item| {
             let (format, prefix) = (format.clone(), prefix.clone());
             async move {
+                format.note_other_journal(&item);
                 let id = format.listed_by(&item).await?;
                 Ok(id.filter(|id| id.as_str().starts_with(&prefix)))
             }
         });
         IdStream::new(ids)
+    }
+
+    fn other_journals(&self) -> Vec<String> {
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        others.iter().cloned().collect()
     }
 
     fn scan_entries(&self) -> BoxStream<'static, Result<ScannedEntry>> {
@@ -53,6 +64,18 @@ impl RowIds for AkkaRows {
 }
 
 impl AkkaRows {
+    /// Remembers the name of another journal that an item belongs to.
+    fn note_other_journal(&self, item: &Item) {
+        let (partition, _) = key_in(item);
+        let Some(name) = self.keys.other_journal(partition) else {
+            return;
+        };
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() < OTHERS_MAX && !others.contains(name) {
+            others.insert(name.to_owned());
+        }
+    }
+
     /// The id that an item lists: its first event, or, if that is removed, the low marker of the
     /// first shard that has one.
     async fn listed_by(&self, item: &Item) -> Result<Option<PersistenceId>> {

@@ -128,6 +128,22 @@ impl Keys {
             || (["-P-", "-SH-", "-SL-"].into_iter().any(is_inside) && ends_in_number())
     }
 
+    /// The name of the other journal that a partition belongs to. Nothing in a key is escaped, so a
+    /// name that contains `-P-` is cut there.
+    pub(super) fn other_journal<'a>(&self, partition: &'a str) -> Option<&'a str> {
+        if !Self::is_journals(partition) || self.parse(partition).is_some() {
+            return None;
+        }
+        let ends = ["-P-", "-SH-", "-SL-"]
+            .into_iter()
+            .filter_map(|kind| partition.find(kind));
+        let name = match ends.min() {
+            Some(end) => &partition[..end],
+            None => partition.strip_suffix("-annals")?,
+        };
+        Some(name).filter(|name| !name.is_empty() && *name != &*self.name)
+    }
+
     /// The sequence number of an event, from its item's key.
     pub(super) fn number_of(&self, item: &Item) -> Result<SequenceNumber> {
         let partition = item.get("par").and_then(Value::as_str);
@@ -140,7 +156,8 @@ impl Keys {
             hundred.and_then(|hundred| hundred.checked_mul(PARTITION)?.checked_add(position?));
         number.and_then(SequenceNumber::new).ok_or_else(|| {
             let partition = partition.unwrap_or_default();
-            Error::corrupt("an item in the journal has no sequence number").fact("par", partition)
+            Error::corrupt("an item in the journal has no sequence number")
+                .fact("partition", partition)
         })
     }
 

@@ -288,7 +288,7 @@ fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
     checksum::check(item, COVERED.into_iter()).map_err(|cause| {
         Error::corrupt("a marker is damaged")
             .fact("id", id)
-            .fact("par", key)
+            .fact("partition", key)
             .because(cause)
     })?;
     let value = item.get("seq").and_then(Value::as_u64);
@@ -297,6 +297,6 @@ fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
     value.ok_or_else(|| {
         Error::corrupt("the number of a marker is missing or out of range")
             .fact("id", id)
-            .fact("par", key)
+            .fact("partition", key)
     })
 }

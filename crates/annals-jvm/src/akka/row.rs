@@ -130,7 +130,7 @@ pub(super) fn decode(keys: &Keys, item: Item) -> Result<Row> {
         let par = item.get("par").and_then(Value::as_str).unwrap_or_default();
         Error::corrupt("an event is damaged")
             .fact("number", number)
-            .fact("par", par)
+            .fact("partition", par)
             .because(cause)
     })?;
     let state = match item.get(DELETED) {

@@ -225,7 +225,7 @@ impl SnapshotLayout for AkkaSnapshots {
         })
     }
 
-    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
+    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<u64> {
         let query = self.query(id, &criteria);
         self.delete_found(id, &criteria, query).await
     }

@@ -51,6 +51,46 @@ pub struct NotTaken {
     pub reason: String,
 }
 
+impl NotTaken {
+    /// How much it matters that this key was not imported.
+    pub fn concern(&self) -> Concern {
+        match self.reason.as_str() {
+            sections::FOREIGN => Concern::Unrelated,
+            reason if reason.starts_with("contradicts ") => Concern::Contradiction,
+            reason if reason.starts_with("not applicable: ") => Concern::NotApplicable,
+            _ => Concern::Unknown,
+        }
+    }
+}
+
+/// How much it matters that a key was not imported, most first.
+///
+/// ```
+/// use annals_jvm::Concern;
+///
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// let file = folder.path().join("application.conf");
+/// std::fs::write(&file, "http.port = 80, dynamodb-journal { what = 1 }").expect("a file");
+/// let mut left = annals_jvm::import_hocon(&file, None, |_settings| Ok(()))?.not_taken;
+/// left.sort_by_key(|left| left.concern());
+/// let keys: Vec<_> = left.iter().map(|left| left.key.as_str()).collect();
+/// assert!(keys.starts_with(&["dynamodb-journal.what"]));
+/// assert!(keys.ends_with(&["http.port"]));
+/// # Ok::<(), annals::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Concern {
+    /// It contradicts a key that was imported.
+    Contradiction,
+    /// The plugin has no such key, or a value or an included file is missing.
+    Unknown,
+    /// A key of the plugin without a meaning here.
+    NotApplicable,
+    /// Not a key of the plugin.
+    Unrelated,
+}
+
 /// Checks the imported settings, including those that are not the layout's. See
 /// [`import_hocon`](crate::import_hocon) for an example.
 pub type Check = fn(&Table) -> Result<(), String>;

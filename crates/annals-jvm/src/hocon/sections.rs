@@ -36,7 +36,7 @@ const OTHER_PLUGINS: &[(&str, &str)] = &[(
     "not applicable: belongs to j5ik2o's plugin; name its section with --section",
 )];
 
-const FOREIGN: &str = "not applicable: not a setting of the plugin";
+pub(super) const FOREIGN: &str = "not applicable: not a setting of the plugin";
 
 /// The section that all others inherit from.
 pub(super) fn standard_journal() -> Vec<String> {

@@ -118,7 +118,7 @@ impl RowDelete for J5ik2oRows {
         Ok(())
     }
 
-    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+    async fn purge(&self, id: &PersistenceId) -> Result<bool> {
         let tail = self.tail(id).await?;
         let markers = tail.markers;
         let last = open_row(&tail).map_or(tail.highest, Row::end);
@@ -126,13 +126,14 @@ impl RowDelete for J5ik2oRows {
             let key = self.base.table.key_of(&row.item)?;
             Ok(Some(Write::Delete(key)))
         };
-        rewrite(self, id, (1, last.max(markers.high)), remove).await?;
+        let last = last.max(markers.high);
+        rewrite(self, id, (1, last), remove).await?;
         // The marker goes last: an interrupted purge can be repeated.
         if markers != Markers::default() {
             let writes = vec![Write::Delete(self.keys.marker(id))];
             self.base.store.write(&self.base.table, writes).await?;
         }
-        Ok(())
+        Ok(last > 0)
     }
 }
 

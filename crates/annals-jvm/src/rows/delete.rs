@@ -13,7 +13,13 @@ use annals::{PersistenceId, Result};
 /// How many items are written with one call: whole requests.
 pub(crate) const WRITES_AT_ONCE: usize = 100;
 
-pub(super) async fn delete_to<F: RowDelete>(format: &F, id: &PersistenceId, to: u64) -> Result<()> {
+/// Returns the last number that was deleted, now or before, of those up to `to`; 0 for none.
+pub(super) async fn delete_to<F: RowDelete>(
+    format: &F,
+    id: &PersistenceId,
+    to: u64,
+) -> Result<u64> {
+    let wanted = to;
     let plan = format.plan_deletion(id, to).await?;
     let Deletion {
         was,
@@ -30,7 +36,9 @@ pub(super) async fn delete_to<F: RowDelete>(format: &F, id: &PersistenceId, to: 
         };
         markers = format.raise_low(id, raised, was).await?;
     }
-    format.finish_deletion(id, markers, Some(read)).await
+    format.finish_deletion(id, markers, Some(read)).await?;
+    // An abandoned batch around `to` is deleted to its end; none of it was ever replayed.
+    Ok(to.min(wanted))
 }
 
 /// Makes a write for each row of a range that `change` wants one for.

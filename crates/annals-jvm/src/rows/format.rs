@@ -403,8 +403,9 @@ pub(crate) trait RowDelete: RowAppend {
         tail: &Tail,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Removes everything of an id; numbering restarts at 1. Only while no writer uses it.
-    fn purge(&self, id: &PersistenceId) -> impl Future<Output = Result<()>> + Send;
+    /// Removes everything of an id; numbering restarts at 1. Only while no writer uses it. Returns
+    /// whether there was anything.
+    fn purge(&self, id: &PersistenceId) -> impl Future<Output = Result<bool>> + Send;
 }
 
 /// Verification.
@@ -468,6 +469,11 @@ pub(crate) trait RowIds {
     fn scan_entries(&self) -> BoxStream<'static, Result<ScannedEntry>>;
 
     fn ids(&self, prefix: &str) -> IdStream;
+
+    /// The names of other journals in the table that listings have met.
+    fn other_journals(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A format: all of these.

@@ -120,8 +120,13 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
         signatures(&self.0, id, numbers).await
     }
 
-    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
-        delete::delete_to(&self.0, id, to.get()).await
+    async fn delete_to(
+        &self,
+        id: &PersistenceId,
+        to: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>> {
+        let deleted = delete::delete_to(&self.0, id, to.get()).await?;
+        Ok(SequenceNumber::new(deleted))
     }
 
     async fn deleted_to(&self, id: &PersistenceId) -> Result<Option<u64>> {
@@ -136,10 +141,10 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
         self.0.base().forget_all();
     }
 
-    async fn purge(&self, id: &PersistenceId) -> Result<()> {
-        self.0.purge(id).await?;
+    async fn purge(&self, id: &PersistenceId) -> Result<bool> {
+        let is_found = self.0.purge(id).await?;
         self.0.base().forget(id);
-        Ok(())
+        Ok(is_found)
     }
 
     async fn verify(&self, id: &PersistenceId, repairs: &Repairs) -> Result<Vec<Finding>> {
@@ -153,5 +158,9 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.0.ids(prefix)
+    }
+
+    fn other_journals(&self) -> Vec<String> {
+        self.0.other_journals()
     }
 }

@@ -330,7 +330,7 @@ async fn lost_responses_are_unavailable_and_not_conflicts() {
         let before = bed.revision().await;
         let next = before + 1;
         let ended = match seed % 3 {
-            2 => states.delete(&id(ID), Some(next)).await,
+            2 => states.delete(&id(ID), Some(next)).await.map(|_| ()),
             _ => states.upsert(&id(ID), next, text("x")).await,
         };
         let found = bed.revision().await;

@@ -118,10 +118,10 @@ async fn act(states: States, acts: &'static [Act], who: usize, told: Told) {
             }
             Delete(revision) => {
                 let ended = states.delete(&id(), Some(revision)).await;
-                ended.map(|()| Some((revision, None)))
+                ended.map(|_| Some((revision, None)))
             }
             // The revision is not returned.
-            DeleteAny => states.delete(&id(), None).await.map(|()| None),
+            DeleteAny => states.delete(&id(), None).await.map(|_| None),
             Get => states.last(&id()).await.map(|_| None).map_err(Into::into),
         };
         match ended {

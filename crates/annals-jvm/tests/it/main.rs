@@ -26,4 +26,5 @@ mod j5ik2o_state_settings;
 mod j5ik2o_stores_cost;
 mod j5ik2o_stores_plugin;
 mod jvm_lines;
+mod lost_deletions;
 mod verify;

@@ -125,10 +125,10 @@ pub(crate) async fn s6_loads_the_newest_up_to_a_number_and_time(setup: Setup) {
 /// S7.
 pub(crate) async fn s7_deletes_one(setup: Setup) {
     let (snapshots, _) = five(&setup).await;
-    snapshots
-        .delete(&id(), Criteria::at(number(13)))
-        .await
-        .expect("a deletion");
+    for deleted in [1, 0] {
+        let outcome = snapshots.delete(&id(), Criteria::at(number(13))).await;
+        assert_eq!(outcome.expect("a deletion"), deleted);
+    }
     check(
         load(&snapshots, Criteria::ALL.up_to(number(13))).await,
         Some((12, "s-2")),
@@ -140,7 +140,11 @@ pub(crate) async fn s7_deletes_one(setup: Setup) {
 pub(crate) async fn s8_deletes_by_criteria(setup: Setup) {
     let (snapshots, times) = five(&setup).await;
     let criteria = Criteria::ALL.up_to(number(13)).until_ms(times[2]);
-    snapshots.delete(&id(), criteria).await.expect("a deletion");
+    let one = criteria.until_ms(times[0]);
+    for (criteria, deleted) in [(one, 1), (criteria, 2), (criteria, 0)] {
+        let outcome = snapshots.delete(&id(), criteria).await;
+        assert_eq!(outcome.expect("a deletion"), deleted);
+    }
     check(load(&snapshots, criteria).await, None);
     let criteria = Criteria::ALL.up_to(number(14)).until_ms(times[3]);
     check(load(&snapshots, criteria).await, Some((14, "s-4")));

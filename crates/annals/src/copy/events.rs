@@ -32,7 +32,7 @@ impl IdCopy<'_> {
             self.handle_target_only_events().await?;
             return Ok(None);
         };
-        self.is_found = true;
+        (self.is_found, self.has_events) = (true, true);
         let mut events: Events = source.replay(self.id, Window::ALL).peekable();
         let begin = match peek(&mut events).await? {
             Some(first) => first.get(),

@@ -225,15 +225,20 @@ impl Copier {
             id: &id,
             copied: Copied::default(),
             is_found: false,
+            has_events: false,
+            has_snapshots: false,
             last_token: None,
         };
         let failure = copy.run(scope).await.err();
         let failure = failure.map(|error| error.fact("id", &id));
         let (copied, is_found) = (copy.copied, copy.is_found);
+        let (has_events, has_snapshots) = (copy.has_events, copy.has_snapshots);
         Outcome {
             persistence_id: id,
             copied,
             is_found: is_found || failure.is_some(),
+            has_events,
+            has_snapshots,
             failure,
         }
     }
@@ -258,6 +263,8 @@ struct IdCopy<'a> {
     copied: Copied,
     /// Whether the source has data of it, or it was listed by the target.
     is_found: bool,
+    has_events: bool,
+    has_snapshots: bool,
     /// The source's token of the last event in the target.
     last_token: Option<Token>,
 }

@@ -71,6 +71,11 @@ pub struct Outcome {
     pub copied: Copied,
     /// Whether the source has data of it, or it was listed by the target.
     pub is_found: bool,
+    /// Whether the source ever had events of it, as far as they were copied. One outcome of
+    /// [`Copier::all`](super::Copier::all) is about events and snapshots, another about the value.
+    pub has_events: bool,
+    /// Whether the source has snapshots of it.
+    pub has_snapshots: bool,
     /// The error that stopped it.
     pub failure: Option<Error>,
 }

@@ -20,7 +20,7 @@ impl IdCopy<'_> {
         let mut found = source.find(self.id, Criteria::ALL);
         let (mut newest, mut numbers) = (None, HashSet::new());
         while let Some(snapshot) = found.try_next().await? {
-            self.is_found = true;
+            (self.is_found, self.has_snapshots) = (true, true);
             newest = newest.max(Some(snapshot.sequence_number));
             numbers.insert(snapshot.sequence_number);
             self.copy_snapshot(target, snapshot).await?;

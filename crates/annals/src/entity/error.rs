@@ -23,7 +23,7 @@ use crate::{Error, ErrorKind};
 /// let overloaded = AskError::<InsufficientFunds>::Overloaded;
 /// assert_eq!((overloaded.http_status(), overloaded.is_retryable()), (503, true));
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError<E> {
     /// The entity rejected the command. Nothing was written.
@@ -50,6 +50,21 @@ pub enum AskError<E> {
     /// twice, unless the command has an id (`ask_once`).
     #[error("the write was not confirmed; check the entity before asking again. {0}")]
     InDoubt(#[source] Error),
+}
+
+/// An error of the store as [`Error`] prints itself: `main` prints it if it returns one.
+impl<E: fmt::Debug> fmt::Debug for AskError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected(rejection) => f.debug_tuple("Rejected").field(rejection).finish(),
+            Self::Conflict => f.write_str("Conflict"),
+            Self::Overloaded => f.write_str("Overloaded"),
+            Self::Stopped => f.write_str("Stopped"),
+            Self::Panicked => f.write_str("Panicked"),
+            Self::Store(error) => write!(f, "{error:?}"),
+            Self::InDoubt(error) => write!(f, "InDoubt: {error:?}"),
+        }
+    }
 }
 
 impl<E> AskError<E> {

@@ -262,7 +262,7 @@ fn check_cursor_key(query: &Query, key: &Key) -> Result<()> {
     if !query.range.contains(key.sort.as_ref()) {
         return Err(Error::invalid("cursor is outside the query's range")
             .fact("cursor", key)
-            .fact("range", format!("{:?}", query.range)));
+            .fact("sort key", &query.range));
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Reads: queries, scans and their pages.
 
+use std::fmt;
+
 use super::{Cost, Item, KeyPart};
 
 /// Read consistency.
@@ -61,6 +63,25 @@ pub enum SortRange {
     Between(KeyPart, KeyPart),
     /// Text or bytes with this prefix.
     BeginsWith(KeyPart),
+}
+
+impl fmt::Display for SortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("any"),
+            Self::Equal(want) => write!(f, "{want}"),
+            Self::AtLeast(low) => write!(f, "{low} or more"),
+            Self::Above(low) => write!(f, "more than {low}"),
+            Self::AtMost(high) => write!(f, "{high} or less"),
+            Self::Below(high) => write!(f, "less than {high}"),
+            // The highest sequence number: no limit.
+            Self::Between(low, high) if high.to_string() == i64::MAX.to_string() => {
+                write!(f, "{low} or more")
+            }
+            Self::Between(low, high) => write!(f, "{low} to {high}"),
+            Self::BeginsWith(prefix) => write!(f, "beginning with {prefix}"),
+        }
+    }
 }
 
 impl SortRange {

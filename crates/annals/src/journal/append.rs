@@ -289,7 +289,7 @@ const NOT_LAST: &str = "the expected event is not the last one; replay and decid
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
     /// The expected event is not the last one: reload and decide again.
@@ -298,6 +298,16 @@ pub enum AppendError {
     /// The store failed. With `Unavailable`, the append may be stored.
     #[error(transparent)]
     Store(#[from] Error),
+}
+
+/// An error of the store as [`Error`] prints itself: `main` prints it if it returns one.
+impl fmt::Debug for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict(conflict) => f.debug_tuple("Conflict").field(conflict).finish(),
+            Self::Store(error) => write!(f, "{error:?}"),
+        }
+    }
 }
 
 impl From<AppendError> for Error {

@@ -7,6 +7,7 @@
 //! - Conflicts are never retried, and an event gets its timestamp once.
 
 mod append;
+mod beyond;
 mod follow;
 mod idempotency;
 mod recovery;
@@ -211,8 +212,13 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
         signature::replayed(self.replay(id, window), numbers).await
     }
 
-    /// Deletes every event up to a sequence number. Their numbers are never reused.
-    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()>;
+    /// Deletes every event up to a sequence number. Their numbers are never reused. Returns the last
+    /// number that it covered, as [`Journal::delete_to`] does.
+    async fn delete_to(
+        &self,
+        id: &PersistenceId,
+        to: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>>;
 
     /// The last deleted sequence number, if the layout can have gaps; `None` if it cannot, so that a
     /// missing event is a deleted one.
@@ -236,8 +242,8 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
             .fact("to", to))
     }
 
-    /// Removes everything of an id; numbering restarts at 1.
-    async fn purge(&self, id: &PersistenceId) -> Result<()>;
+    /// Removes everything of an id; numbering restarts at 1. Returns whether there was anything.
+    async fn purge(&self, id: &PersistenceId) -> Result<bool>;
 
     /// Forgets what this process remembers about ids. By default nothing is remembered.
     fn forget_cached(&self) {}
@@ -247,6 +253,12 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 
     /// Lists the ids that have ever had an event and start with `prefix`, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
+
+    /// The names of other journals in the same table whose items the listings of ids have met so far.
+    /// By default none: a table has one journal.
+    fn other_journals(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Lists the same ids in a stable order, starting after one of them or with the first. By
     /// default reads all ids and sorts them by their bytes.
@@ -282,7 +294,7 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
 /// Adds the operation and the id to errors.
 fn annotate(operation: &'static str, id: &PersistenceId) -> impl Fn(Error) -> Error + Send + use<> {
     let id = id.clone();
-    move |error| error.fact("operation", operation).fact("id", &id)
+    move |error| error.during(operation, &id)
 }
 
 /// The events of entities.
@@ -371,11 +383,38 @@ impl Journal {
 
     /// Deletes every event up to a sequence number. Their numbers are never reused.
     ///
-    /// Repeatable, and resumable if interrupted. Deletes from the first event on.
+    /// Returns `to`, or the last sequence number of the id if that is lower: nothing after the last
+    /// event is deleted. `None` if the id never had an event. Repeatable with the same result, and
+    /// resumable if interrupted. Deletes from the first event on.
+    ///
+    /// ```
+    /// use annals::journal::Expected;
+    /// use annals::{Codec, NewEvent, SequenceNumber};
+    ///
+    /// # use annals::Annals;
+    /// # use annals::memory::Memory;
+    /// # use annals::layout::AnnalsLayout;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> annals::Result<()> {
+    /// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+    /// # let journal = annals.journal();
+    /// let id = "Cart|42".parse()?;
+    /// assert_eq!(journal.delete_to(&id, SequenceNumber::LAST).await?, None);
+    ///
+    /// journal.append(&id, Expected::Empty, NewEvent::new(Codec::Text, "opened")).await?;
+    /// let deleted = journal.delete_to(&id, SequenceNumber::LAST).await?;
+    /// assert_eq!(deleted, Some(SequenceNumber::FIRST));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
+    pub async fn delete_to(
+        &self,
+        id: &PersistenceId,
+        to: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>> {
         let outcome = self.layout.delete_to(id, to).await;
         outcome.map_err(annotate("delete", id))
     }
@@ -397,11 +436,12 @@ impl Journal {
     }
 
     /// Removes everything of an id, events and tombstones; numbering restarts at 1. Stop all writers
-    /// of the id first, or a write in flight may leave items. Repeatable.
+    /// of the id first, or a write in flight may leave items. Repeatable: returns whether there was
+    /// anything to remove.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn purge(&self, id: &PersistenceId) -> Result<()> {
+    pub async fn purge(&self, id: &PersistenceId) -> Result<bool> {
         let outcome = self.layout.purge(id).await;
         outcome.map_err(annotate("purge", id))
     }
@@ -417,6 +457,13 @@ impl Journal {
     /// Reads the whole table.
     pub fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.layout.persistence_ids(prefix)
+    }
+
+    /// The names of other journals in the same table whose items the listings of ids have met so far,
+    /// at most 16: on the layout `akka`, journals of other names may share a table. Needs no request;
+    /// a listing that has not ended may have met only some.
+    pub fn other_journals(&self) -> Vec<String> {
+        self.layout.other_journals()
     }
 
     /// Lists the ids after `after`, or all, in a stable order: to read the next page, pass the last

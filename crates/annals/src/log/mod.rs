@@ -222,12 +222,13 @@ impl Log {
         ResultStream::new(items.map_ok(tables::dead_letter_of))
     }
 
-    /// Deletes a dead letter, if it exists.
+    /// Deletes a dead letter; returns whether it existed. Repeatable.
     ///
     /// # Errors
     /// As the store fails.
-    pub async fn delete_dead_letter(&self, name: &str) -> Result<()> {
-        self.shared.delete(tables::dead_letter_key(name)).await
+    pub async fn delete_dead_letter(&self, name: &str) -> Result<bool> {
+        let key = tables::dead_letter_key(name);
+        self.shared.delete_existing(key).await
     }
 
     /// The time before which no more events arrive, except those reported as late; `None` before the

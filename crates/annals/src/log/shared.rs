@@ -121,6 +121,19 @@ impl Shared {
         Ok(())
     }
 
+    /// Deletes an item of the event table; returns whether there was one.
+    pub(super) async fn delete_existing(&self, key: Key) -> Result<bool> {
+        let table = &self.tables.event;
+        let partition = (table.key().partition.name.clone(), key.partition.clone());
+        let exists = Condition::Equals(partition.0, partition.1.into());
+        match self.store.delete(table, key, exists).await {
+            Ok(_) => Ok(true),
+            // An earlier attempt may have deleted it, and only its response was lost.
+            Err(WriteError::Refused { cost, .. }) => Ok(cost.requests > 1),
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    }
+
     /// Puts and deletes, unconditionally and not atomically.
     pub(super) async fn write(&self, table: &TableSpec, writes: Vec<Write>) -> Batch {
         if writes.is_empty() {

@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::TryStreamExt;
 
 use crate::IdStream;
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify, confirm_check};
-use crate::{Payload, PersistenceId, Result, ResultStream, SequenceNumber};
+use crate::{ErrorKind, Payload, PersistenceId, Result, ResultStream, SequenceNumber};
 
 /// A stream of snapshots, newest first.
 ///
@@ -129,8 +130,8 @@ impl Snapshot {
 ///         SnapshotStream::empty()
 ///     }
 ///
-///     async fn delete(&self, _: &PersistenceId, _: Criteria) -> Result<()> {
-///         Ok(())
+///     async fn delete(&self, _: &PersistenceId, _: Criteria) -> Result<u64> {
+///         Ok(0)
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -155,8 +156,8 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
     /// The matching snapshots, newest first.
     fn find(&self, id: &PersistenceId, criteria: Criteria) -> SnapshotStream;
 
-    /// Deletes the matching snapshots.
-    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()>;
+    /// Deletes the matching snapshots; returns how many.
+    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<u64>;
 
     /// Lists the ids with snapshots that begin with `prefix`, each once. A layout that cannot list
     /// them lists none; a copy then skips the snapshots of ids without events.
@@ -207,6 +208,9 @@ pub struct Snapshots {
     store: Store,
 }
 
+/// What to do about a damaged snapshot.
+const DAMAGED: &str = "recovery skips it, so delete it";
+
 impl Snapshots {
     /// Snapshots on a layout; called by [`Layout::snapshots`](crate::layout::Layout::snapshots).
     pub fn new(layout: Arc<dyn SnapshotLayout>, store: &Store) -> Self {
@@ -235,7 +239,8 @@ impl Snapshots {
             anchor: at.anchor,
             payload: state,
         };
-        self.layout.save(snapshot).await
+        let outcome = self.layout.save(snapshot).await;
+        outcome.map_err(|error| error.during("save snapshot", id))
     }
 
     /// Saves a copy of a snapshot, with its time.
@@ -264,7 +269,7 @@ impl Snapshots {
         while let Some(snapshot) = found.next().await {
             match snapshot {
                 Ok(snapshot) => return Ok((Some(snapshot), has_skipped)),
-                Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
                     tracing::warn!(%id, %error, "skipping a snapshot that does not decode");
                     has_skipped = true;
                 }
@@ -280,18 +285,27 @@ impl Snapshots {
         if criteria.is_empty() {
             return SnapshotStream::empty();
         }
-        self.layout.find(id, criteria)
+        let found = self.layout.find(id, criteria);
+        let id = id.clone();
+        SnapshotStream::new(found.map_err(move |error| {
+            let error = match error.kind() {
+                ErrorKind::Corrupt => error.advise(DAMAGED),
+                _ => error,
+            };
+            error.during("find snapshots", &id)
+        }))
     }
 
-    /// Deletes the matching snapshots. Repeatable.
+    /// Deletes the matching snapshots; returns how many. Repeatable.
     ///
     /// # Errors
     /// Those of the store; some snapshots may be deleted.
-    pub async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
+    pub async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<u64> {
         if criteria.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        self.layout.delete(id, criteria).await
+        let outcome = self.layout.delete(id, criteria).await;
+        outcome.map_err(|error| error.during("delete snapshots", id))
     }
 
     /// Lists the ids with snapshots that begin with `prefix`, each once. Reads the whole table and

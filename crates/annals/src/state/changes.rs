@@ -47,7 +47,7 @@ impl States {
             async move {
                 let mut pause = PAUSE_MIN;
                 loop {
-                    let found = states.layout.get(&id).await?;
+                    let found = states.last(&id).await?;
                     if let Some(state) = found.filter(|state| state.revision > since) {
                         let revision = state.revision;
                         return Ok(Some((state, revision)));

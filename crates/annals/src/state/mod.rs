@@ -170,7 +170,7 @@ const OTHER_REVISION: &str =
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// Another writer was first: reload, decide again.
@@ -189,6 +189,25 @@ pub enum StateError {
     /// The store failed; the error's kind says whether the write may have succeeded.
     #[error(transparent)]
     Store(#[from] Error),
+}
+
+/// An error of the store as [`Error`] prints itself: `main` prints it if it returns one.
+impl fmt::Debug for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict {
+                id,
+                revision,
+                found,
+            } => f
+                .debug_struct("Conflict")
+                .field("id", id)
+                .field("revision", revision)
+                .field("found", found)
+                .finish(),
+            Self::Store(error) => write!(f, "{error:?}"),
+        }
+    }
 }
 
 impl From<StateError> for Error {
@@ -347,7 +366,8 @@ impl States {
     /// # Errors
     /// Those of the store.
     pub async fn last(&self, id: &PersistenceId) -> Result<Option<State>> {
-        self.layout.get(id).await
+        let outcome = self.layout.get(id).await;
+        outcome.map_err(|error| error.during("get state", id))
     }
 
     /// The current revision, also of a deletion; 0 if there was no write.
@@ -405,7 +425,10 @@ impl States {
     }
 
     /// Deletes the value as this revision, or as the next one if `None`. The next value has a higher
-    /// revision. Without a revision, a missing value is no error.
+    /// revision.
+    ///
+    /// Returns `false` if there is no value and no revision was given: then nothing is written. A
+    /// revision is always written, even if there is no value.
     ///
     /// # Errors
     /// [`StateError::Conflict`] if the value has another revision.
@@ -413,20 +436,23 @@ impl States {
         &self,
         id: &PersistenceId,
         revision: Option<Revision>,
-    ) -> Result<(), StateError> {
+    ) -> Result<bool, StateError> {
         if let Some(revision) = revision {
-            return self.put(id, revision, None).await;
+            self.put(id, revision, None).await?;
+            return Ok(true);
         }
         for attempt in 1.. {
             let Some(found) = self.get(id).await? else {
-                return Ok(());
+                // There was one at the first attempt. That attempt may have deleted it, and only its
+                // response was lost.
+                return Ok(attempt > 1);
             };
             match self.put(id, found.revision.saturating_add(1), None).await {
                 Err(StateError::Conflict { .. }) if attempt < DELETE_ATTEMPTS_MAX => {}
-                ended => return ended,
+                ended => return ended.map(|()| true),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Finds chunks of large values that an interrupted write or deletion left, if they are older
@@ -463,6 +489,13 @@ impl States {
             tag,
             value,
         };
-        self.layout.put(state).await
+        let operation = match state.value {
+            Some(_) => "put state",
+            None => "delete state",
+        };
+        self.layout.put(state).await.map_err(|error| match error {
+            StateError::Store(error) => error.during(operation, id).into(),
+            conflict @ StateError::Conflict { .. } => conflict,
+        })
     }
 }

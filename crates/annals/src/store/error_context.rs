@@ -147,7 +147,7 @@ impl<'a> ErrorContext<'a> {
                 let error = error.fact("partition", short(query.partition.to_string()));
                 match &query.range {
                     SortRange::All => error,
-                    range => error.fact("range", short(format!("{range:?}"))),
+                    range => error.fact("sort key", short(range.to_string())),
                 }
             }
         }

@@ -61,6 +61,8 @@ pub enum Problem {
     Orphan,
     /// An item that belongs to no id and is never read.
     Stray,
+    /// A snapshot is beyond the last event of its id: recovery would skip the next events.
+    BeyondEnd,
 }
 
 impl Problem {
@@ -76,6 +78,7 @@ impl Problem {
             Self::Leftover => "leftover",
             Self::Orphan => "orphan",
             Self::Stray => "stray",
+            Self::BeyondEnd => "beyond-end",
         }
     }
 }

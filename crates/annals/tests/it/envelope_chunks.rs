@@ -80,8 +80,12 @@ impl Both {
 
     async fn delete(&self, kind: Kind) -> annals::Result<()> {
         match kind {
-            Kind::Snapshot => self.snapshots.delete(&id(), Criteria::ALL).await,
-            Kind::State => Ok(self.states.delete(&id(), None).await?),
+            Kind::Snapshot => self
+                .snapshots
+                .delete(&id(), Criteria::ALL)
+                .await
+                .map(|_| ()),
+            Kind::State => Ok(self.states.delete(&id(), None).await.map(|_| ())?),
         }
     }
 
@@ -224,7 +228,10 @@ async fn meet(stage: Arc<Hooked<Stage>>, is_replaced: bool) {
     let other = open(&stage, stage.clone(), 1_000);
     match is_replaced {
         true => other.save(Payload::new(Codec::Text, "other")).await,
-        false => other.snapshots.delete(&id(), Criteria::ALL).await,
+        false => {
+            let deleted = other.snapshots.delete(&id(), Criteria::ALL).await;
+            deleted.map(|_| ())
+        }
     }
     .unwrap();
     let left = if is_set(&stage.holds_deletes) { 2 } else { 0 };

@@ -236,7 +236,10 @@ async fn golden_states_are_written() {
                 let new = NewState::from(value).tag(state.tag);
                 world.states.upsert(&golden.id, state.revision, new).await
             }
-            None => world.states.delete(&golden.id, Some(state.revision)).await,
+            None => {
+                let deleted = world.states.delete(&golden.id, Some(state.revision));
+                deleted.await.map(|_| ())
+            }
         };
         written.unwrap();
         assert_eq!(world.stored(true).await, golden.items, "{}", golden.name);

@@ -43,6 +43,7 @@ mod public_api;
 mod readme_ja;
 mod scripted;
 mod sim;
+mod state_deletion;
 mod tidy;
 
 use std::sync::Arc;

@@ -301,7 +301,7 @@ impl Writer {
         for _ in 0..1 + self.random.below(3) {
             let to_number = SequenceNumber::new(to).unwrap();
             match self.journal.delete_to(&id(index), to_number).await {
-                Ok(()) => return say(&Report::Deleted { id: index, to }),
+                Ok(_) => return say(&Report::Deleted { id: index, to }),
                 Err(error) => excuse("delete", &error),
             }
         }

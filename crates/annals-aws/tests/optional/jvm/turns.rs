@@ -32,11 +32,18 @@ pub(crate) async fn both_append_to_one_id_in_turn() {
             ends.push(end);
             assert_eq!(both.agree(&id, &[]).await, end, "round {round}");
             // Up to the end of an append some rounds ago, by each side.
-            match round {
-                12 => journal.delete_to(&id, number(ends[7])).await.unwrap(),
-                21 => both.they_delete(&id, ends[18]),
-                25 => journal.delete_to(&id, number(ends[22])).await.unwrap(),
+            let to = match round {
+                12 => ends[7],
+                21 => ends[18],
+                25 => ends[22],
                 _ => continue,
+            };
+            match round {
+                21 => both.they_delete(&id, to),
+                _ => {
+                    let deleted = journal.delete_to(&id, number(to)).await.unwrap();
+                    assert_eq!(deleted, Some(number(to)));
+                }
             }
             assert_eq!(both.agree(&id, &[]).await, end, "deletion in round {round}");
         }

@@ -18,8 +18,10 @@ pub(crate) struct Horizon {
 
 impl Horizon {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let purpose = self.set_back.map_or(Purpose::Read, |_| Purpose::Write);
-        let (log, store) = context.log(purpose).await?;
+        let (log, store) = match self.set_back {
+            Some(_) => context.log(Purpose::Write).await?,
+            None => context.log_or_empty().await?,
+        };
         let is_set_back = match self.set_back {
             Some(time) => log.set_back_horizon(time).await?,
             None => false,

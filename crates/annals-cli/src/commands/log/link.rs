@@ -6,6 +6,7 @@ use annals::Result;
 use annals::log::{Span, Time};
 
 use super::super::{Context, Purpose};
+use crate::output::counted;
 use crate::wire;
 
 /// Complete the index of slots, which reads the whole table, and write the links of a span, which the
@@ -26,7 +27,12 @@ impl Link {
         let (log, store) = context.log(Purpose::Write).await?;
         let report = log.link(span).await?;
         let (read, slots, linked) = (report.read, report.slots, report.linked);
-        let text = format!("{slots} slots with events, {linked} links written, {read} items read");
+        let text = format!(
+            "{} with events, {} written, {} read",
+            counted(slots, "slot"),
+            counted(linked, "link"),
+            counted(read, "item")
+        );
         context.output.line(&wire::Linked::new(&report), &text)?;
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 use crate::settings::StoreKind;
 use annals::Result;
-use annals::log::Log;
+use annals::log::{Log, LogTables};
+use annals::memory::Memory;
 use annals::store::Store;
 use clap::Subcommand;
 
@@ -69,6 +70,32 @@ impl Context {
         let log = self.log_on(&store, purpose).await?;
         store.take_counts();
         Ok((log, store))
+    }
+
+    /// The log, for a command that only reads what is stored. The embedded store creates the log's
+    /// tables with the first write, or when a server starts: without them the log is empty.
+    pub(crate) async fn log_or_empty(&self) -> Result<(Log, Store)> {
+        let store = self.existing_store().await?;
+        let is_empty =
+            self.settings.store == StoreKind::Embedded && self.has_no_log_table(&store).await?;
+        let (log, store) = match is_empty {
+            true => {
+                let nothing = Store::new(Memory::new());
+                (Log::create(&nothing, &self.settings.log).await?, nothing)
+            }
+            false => (self.log_on(&store, Purpose::Read).await?, store),
+        };
+        store.take_counts();
+        Ok((log, store))
+    }
+
+    async fn has_no_log_table(&self, store: &Store) -> Result<bool> {
+        for table in LogTables::new(&self.settings.log)?.all() {
+            if store.describe_table(table.name()).await?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The log in an open store.

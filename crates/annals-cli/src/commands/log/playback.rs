@@ -14,9 +14,10 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::super::{Context, Purpose};
+use crate::args::Offered;
 use crate::columns::Columns;
 use crate::interrupt::Interrupts;
-use crate::output::{Output, print_line, print_note};
+use crate::output::{Output, counted, print_line, print_note};
 use crate::{progress, wire};
 
 /// The most lines that are printed at once.
@@ -36,10 +37,22 @@ pub(crate) struct Playback {
     #[arg(long, value_name = "POSITION")]
     after: Option<LogPosition>,
     /// The target: stdout, or kinesis:STREAM
-    #[arg(long, value_name = "SINK", default_value = "stdout")]
+    #[arg(
+        long,
+        value_name = "SINK",
+        default_value = "stdout",
+        value_parser = Offered::new(&["stdout", "kinesis:"], str::parse::<Sink>),
+        hide_possible_values = true
+    )]
     to: Sink,
     /// The speed: max, or a multiple of real time
-    #[arg(long, value_name = "S", default_value = "max")]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "max",
+        value_parser = Offered::new(&["max", "1", "60"], str::parse::<Speed>),
+        hide_possible_values = true
+    )]
     speed: Speed,
     /// Then play new events, each as soon as no earlier one can arrive, until stopped
     #[arg(long)]
@@ -75,7 +88,10 @@ impl Playback {
         let mut plan = Plan::since(self.start).at(self.speed);
         plan.end = self.end;
         plan.after = self.after.clone();
-        let (log, store) = context.log(Purpose::Read).await?;
+        let (log, store) = match self.follow {
+            true => context.log(Purpose::Read).await?,
+            false => context.log_or_empty().await?,
+        };
         let events = match self.follow {
             true => log.follow(plan),
             false => log.playback(plan),
@@ -168,7 +184,7 @@ impl SlotReport {
     /// Moves the progress bar, once a slot.
     fn move_bar(&self, time: Time) {
         if let Some(start) = self.start {
-            self.bar.set_message(format!("{} events", self.events));
+            self.bar.set_message(counted(self.events, "event"));
             self.bar.set_position(time.ms().saturating_sub(start.ms()));
         }
     }
@@ -210,7 +226,11 @@ async fn put_all(
     let (events, requests, resent) = (played.events, played.requests, played.resent);
     let last = played.last.as_ref().map(ToString::to_string);
     let object = json!({"events": events, "requests": requests, "resent": resent, "last": last});
-    let text = format!("{events} events in {requests} requests, {resent} resent");
+    let text = format!(
+        "{} in {}, {resent} resent",
+        counted(events, "event"),
+        counted(requests, "request")
+    );
     context.output.line(&object, &text)?;
     played.failure.map_or(Ok(()), Err)
 }

@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::super::{Context, Purpose};
 use super::every::Every;
+use crate::args::Offered;
 use crate::interrupt::Interrupts;
-use crate::output::{exit_code, print_error, print_note};
+use crate::output::{counted, exit_code, print_error, print_note};
 use crate::wire;
 
 /// Copy events into the buffer.
@@ -28,6 +29,8 @@ pub(crate) struct Pump {
         long,
         value_name = "WHERE",
         default_value = "trim-horizon",
+        value_parser = Offered::new(&["trim-horizon", "latest"], str::parse::<Begin>),
+        hide_possible_values = true,
         requires = "kinesis",
         conflicts_with = "journal"
     )]
@@ -124,7 +127,8 @@ fn print_step(context: &Context, step: &PumpStep) -> Result<()> {
         "is_caught_up": step.is_caught_up,
     });
     let text = format!(
-        "{records} records read, {stored} stored, {present} already present, {without} without data, {behind} ms behind"
+        "{} read, {stored} stored, {present} already present, {without} without data, {behind} ms behind",
+        counted(records, "record")
     );
     context.output.line(&object, &text)
 }
@@ -139,7 +143,10 @@ fn print(context: &Context, report: &PumpReport) -> Result<()> {
     let (ids, events, without) = (report.ids, report.events, report.without_payload);
     let (problems, failed) = (report.problems.len(), report.failures.len());
     let text = format!(
-        "{events} events of {ids} ids pumped, {without} without payload, {problems} skipped, {failed} ids incomplete"
+        "{} of {} pumped, {without} without payload, {problems} skipped, {} incomplete",
+        counted(events, "event"),
+        counted(ids, "id"),
+        counted(failed, "id")
     );
     context.output.line(&wire::Pumped::new(report), &text)
 }

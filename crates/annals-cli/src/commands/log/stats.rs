@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use annals::Result;
 
-use super::super::{Context, Purpose};
+use super::super::Context;
+use crate::columns::Columns;
 use crate::wire;
 
 /// Print statistics. Reads the whole buffer.
@@ -13,7 +14,7 @@ pub(crate) struct Stats {}
 
 impl Stats {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let (log, store) = context.log(Purpose::Read).await?;
+        let (log, store) = context.log_or_empty().await?;
         let stats = log.stats().await?;
         let text = |time: Option<_>| time.map(|time: annals::log::Time| time.to_string());
         let slot = |slot: Option<_>| slot.map(|slot: annals::log::Slot| slot.to_string());
@@ -40,7 +41,8 @@ impl Stats {
             ),
             ("slot length", format!("{} ms", stats.time_unit_ms)),
         ];
-        let lines = lines.map(|(name, value)| format!("{name:<22} {value}"));
+        let mut columns = Columns::new(["STATISTIC", "VALUE"], context.output.is_coloured());
+        let lines = columns.lines(&lines.map(|(name, value)| [name.to_owned(), value]));
         let object = wire::LogStats::new(&stats);
         context.output.line(&object, &lines.join("\n"))?;
         context.print_cost(&store)?;

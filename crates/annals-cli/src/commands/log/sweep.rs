@@ -8,7 +8,7 @@ use annals::log::SweepReport;
 use super::super::{Context, Purpose};
 use super::every::Every;
 use crate::interrupt::Interrupts;
-use crate::output::{exit_code, print_error, print_note};
+use crate::output::{counted, exit_code, print_error, print_note};
 use crate::wire;
 
 /// Move the buffer into slots of time. Can be repeated, can run concurrently and can be stopped.
@@ -63,7 +63,8 @@ fn print(context: &Context, report: &SweepReport) -> Result<()> {
     let horizon = report.horizon.map(|time| time.to_string());
     let horizon = horizon.as_deref().unwrap_or("unchanged");
     let text = format!(
-        "{moved} moved, {repeated} already present, {late} late, {dead} dead letters, {left} left; horizon {horizon}"
+        "{moved} moved, {repeated} already present, {late} late, {}, {left} left; horizon {horizon}",
+        counted(dead, "dead letter")
     );
     context.output.line(&wire::Swept::new(report), &text)
 }

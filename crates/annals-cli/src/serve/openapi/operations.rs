@@ -78,6 +78,7 @@ pub(in crate::serve) fn purge() -> Operation {
         "Remove every trace of an id; its numbering restarts at 1. Only while nobody uses it",
     )
     .json::<wire::Purged<'_>>("It is purged")
+    .problems(&["404"])
 }
 
 pub(in crate::serve) fn replay() -> Operation {
@@ -119,7 +120,8 @@ pub(in crate::serve) fn delete_events() -> Operation {
         "delete_events",
         "Delete the events up to a sequence number; the numbers are never used again",
     )
-    .json::<wire::DeletedTo<'_>>("They are deleted")
+    .json::<wire::DeletedTo<'_>>("They are deleted, up to this number or to the last event")
+    .problems(&["404"])
     .parameters([to])
 }
 
@@ -185,6 +187,7 @@ pub(in crate::serve) fn delete_snapshots() -> Operation {
         "Delete the snapshots of an id, all or those within the bounds",
     )
     .json::<wire::Deleted<'_>>("They are deleted")
+    .problems(&["404"])
     .parameters(bounds())
 }
 
@@ -216,6 +219,7 @@ pub(in crate::serve) fn delete_snapshot() -> Operation {
         "Delete the snapshot at a sequence number",
     )
     .json::<wire::Deleted<'_>>("It is deleted")
+    .problems(&["404"])
 }
 
 pub(in crate::serve) fn get_state() -> Operation {
@@ -258,7 +262,7 @@ pub(in crate::serve) fn delete_state() -> Operation {
         "Delete the value, as the next revision or as the named one",
     )
     .json::<wire::Deleted<'_>>("It is deleted")
-    .problems(&["409"])
+    .problems(&["404", "409"])
     .parameters([
         revision("The revision that the deletion becomes"),
         in_header("If-Match", "The ETag of the value that is deleted", &tag()),
@@ -406,4 +410,5 @@ pub(in crate::serve) fn dead_letters() -> Operation {
 pub(in crate::serve) fn forget_dead_letter() -> Operation {
     Operation::new("forget_dead_letter", "Delete a dead letter, for good")
         .json::<wire::Forgotten>("It is deleted")
+        .problems(&["404"])
 }

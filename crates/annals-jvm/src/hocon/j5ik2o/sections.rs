@@ -4,6 +4,7 @@
 //! a fixed path, as in the plugin.
 
 use super::super::document::{Document, Leaf, Value};
+use super::super::sections::FOREIGN;
 
 /// The plugin's sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,6 @@ pub(super) enum Place {
     Elsewhere(Option<&'static str>),
 }
 
-const FOREIGN: &str = "not applicable: not a setting of the plugin";
 const OTHER: &str = "not applicable: belongs to akka- or pekko-persistence-dynamodb; name its section with --section";
 const UNUSED: &str = "not applicable: another section of the plugin; name it with --section";
 

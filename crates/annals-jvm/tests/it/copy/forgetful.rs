@@ -47,7 +47,11 @@ impl JournalLayout for Forgetful {
         self.0.highest(id).await
     }
 
-    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
+    async fn delete_to(
+        &self,
+        id: &PersistenceId,
+        to: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>> {
         self.0.delete_to(id, to).await
     }
 
@@ -55,7 +59,7 @@ impl JournalLayout for Forgetful {
         self.0.skip(id, skip).await
     }
 
-    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+    async fn purge(&self, id: &PersistenceId) -> Result<bool> {
         self.0.purge(id).await
     }
 

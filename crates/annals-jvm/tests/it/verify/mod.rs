@@ -1,9 +1,11 @@
 //! Verification: every kind of damage to stored items, on every layout.
 //!
 //! `damages` has them one by one, with findings, repair and replay; `flips` alters every stored bit;
-//! `stores` is about snapshots, values and stray items; `races` about appends during a repair, `live`
+//! `stores` is about snapshots, values and stray items; `beyond` about snapshots beyond the last
+//! event; `races` about appends during a repair, `live`
 //! about verification during writes; `disk` about the files of the embedded store.
 
+mod beyond;
 mod damages;
 mod disk;
 mod flips;

@@ -41,6 +41,8 @@ properties! {
     an_append_whose_response_was_lost_is_recognised,
     the_numbers_of_deleted_events_are_never_reused,
     a_deletion_inside_a_batch_hides_its_first_half,
+    a_deletion_returns_the_last_number_it_covers,
+    a_purge_returns_whether_it_removed_anything,
     a_deletion_repeated_or_smaller_changes_nothing,
     ids_are_listed_once_even_if_all_events_are_deleted,
     ids_are_listed_page_by_page,

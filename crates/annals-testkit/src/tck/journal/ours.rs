@@ -178,6 +178,37 @@ pub(crate) async fn a_deletion_inside_a_batch_hides_its_first_half(setup: Setup)
     assert_eq!(appended.expect("an append").first, number(6));
 }
 
+/// The last number that it covers: never one that is not used yet. Repeated, the same.
+pub(crate) async fn a_deletion_returns_the_last_number_it_covers(setup: Setup) {
+    let journal = five(&setup).await;
+    let unknown: PersistenceId = "unknown".parse().expect("an id");
+    let end = SequenceNumber::LAST.get();
+    for (to, covered) in [(2, 2), (2, 2), (4, 4), (1, 1), (99, 5), (5, 5), (end, 5)] {
+        let deleted = journal.delete_to(&id(), number(to)).await;
+        assert_eq!(deleted.expect("a deletion"), Some(number(covered)), "{to}");
+    }
+    let appended = journal.append(&id(), Expected::Any, text("a-6")).await;
+    assert_eq!(appended.expect("an append").first, number(6));
+    for to in [1, 99, end] {
+        let deleted = journal.delete_to(&unknown, number(to)).await;
+        assert_eq!(deleted.expect("a deletion"), None, "{to}");
+    }
+}
+
+/// Whether there was anything: also if all events were deleted before.
+pub(crate) async fn a_purge_returns_whether_it_removed_anything(setup: Setup) {
+    let journal = five(&setup).await;
+    let purge = || async { journal.purge(&id()).await.expect("a purge") };
+    assert!(purge().await);
+    assert!(!purge().await, "it is purged already");
+    let again = journal.append(&id(), Expected::Empty, text("a-1")).await;
+    again.expect("an append");
+    let all = journal.delete_to(&id(), SequenceNumber::LAST).await;
+    assert_eq!(all.expect("a deletion"), Some(number(1)));
+    assert!(purge().await);
+    assert!(!purge().await);
+}
+
 /// Nor does one of an unknown id.
 pub(crate) async fn a_deletion_repeated_or_smaller_changes_nothing(setup: Setup) {
     let journal = five(&setup).await;

@@ -220,7 +220,7 @@ pub(super) fn read_frame<H>(
     bytes: &[u8],
     read_header: impl FnOnce(&mut Decoder<'_>) -> Read<(H, Option<ChunkSummary>)>,
 ) -> Result<(H, Body)> {
-    let damaged = |how: &str| Error::corrupt(format!("stored {what} {how}")).fact("key", key);
+    let damaged = |how: &str| Error::corrupt(format!("stored {what} {how}"));
     let split = bytes.len().checked_sub(CHECKSUM_BYTES);
     let (framed, stored) = split
         .and_then(|at| bytes.split_at_checked(at))

@@ -73,7 +73,8 @@ impl Commit {
         let first = number.ok_or_else(|| unreadable("has no sequence number"))?;
         let bytes = item.get(COMMIT_BYTES).and_then(Value::as_bytes);
         let bytes = bytes.ok_or_else(|| unreadable("is not a commit"))?;
-        let stored = decode(bytes, &keys::commit(id, first, span))?;
+        let stored = decode(bytes, &keys::commit(id, first, span))
+            .map_err(|error| error.fact("id", id).fact("number", first))?;
         Ok(Self {
             id: id.clone(),
             first,

@@ -23,13 +23,14 @@ const ATTEMPTS_MAX: usize = 16;
 /// Tombstones that are written in one unordered batch.
 pub(super) const BATCH: usize = WRITE_BATCH_MAX;
 
+/// Returns `to`, or the end of the history if that is lower; `None` if there is no history.
 pub(super) async fn delete_to(
     journal: &AnnalsJournal,
     id: &PersistenceId,
     to: SequenceNumber,
-) -> Result<()> {
+) -> Result<Option<SequenceNumber>> {
     let Some(first) = journal.item_at(id, SequenceNumber::FIRST).await? else {
-        return Ok(());
+        return Ok(None);
     };
     // Delete the first commit first; its low watermark is raised after the others are deleted.
     let first = journal.commit_of(id, &first)?;
@@ -42,7 +43,8 @@ pub(super) async fn delete_to(
         .low()
         {
             Some(low) => low,
-            None => return Ok(()),
+            // The first commit continues after `to`.
+            None => return Ok(Some(to)),
         },
     };
     let mut deletion = Deletion {
@@ -60,7 +62,7 @@ pub(super) async fn delete_to(
         })
         .await?;
     }
-    outcome
+    outcome.map(Some)
 }
 
 /// The first commit with its low watermark raised to `low`, and to its own end; never lowered.
@@ -80,8 +82,9 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Deletes bucket by bucket, up to `to`, a commit that continues after it, or the end.
-    async fn run(&mut self) -> Result<()> {
+    /// Deletes bucket by bucket, up to `to`, a commit that continues after it, or the end; returns
+    /// `to` or the end.
+    async fn run(&mut self) -> Result<SequenceNumber> {
         while let Some(next) = self.low.next().filter(|next| *next <= self.to) {
             let range = SortRange::Between(KeyPart::from(next.get()), KeyPart::from(self.to.get()));
             let partition = keys::commits(self.id, self.journal.span.bucket(next));
@@ -91,7 +94,8 @@ impl Deletion<'_> {
             while let Some(page) = pages.try_next().await? {
                 for batch in page.items.chunks(BATCH) {
                     if let Some(partial) = self.delete(batch).await? {
-                        return self.shorten(partial).await;
+                        self.shorten(partial).await?;
+                        return Ok(self.to);
                     }
                 }
             }
@@ -99,7 +103,7 @@ impl Deletion<'_> {
                 break;
             }
         }
-        Ok(())
+        Ok(self.low.min(self.to))
     }
 
     /// Deletes the first events of a commit that continues after `to`.
@@ -181,7 +185,8 @@ pub(super) async fn delete_again(
             }
         }
     }
-    delete_to(journal, id, to).await
+    delete_to(journal, id, to).await?;
+    Ok(())
 }
 
 /// The last deleted sequence number, 0 for none: the commit after the low watermark may be shortened.
@@ -205,15 +210,18 @@ pub(super) async fn deleted_to(journal: &AnnalsJournal, id: &PersistenceId) -> R
     }
 }
 
-/// Deletes everything of an id, from the last bucket to the first, so that it is repeatable.
-pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result<()> {
+/// Deletes everything of an id, from the last bucket to the first, so that it is repeatable. Returns
+/// whether there was anything.
+pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result<bool> {
     let last = journal.find_highest(id).await?;
     let last = last.map_or(0, |last| journal.span.bucket(last).0);
+    let mut is_found = false;
     for bucket in (0..=last).rev() {
         let query = Query::of(keys::commits(id, keys::Bucket(bucket)));
         let mut pages = journal.store.query_pages(&journal.table, query);
         while let Some(page) = pages.try_next().await? {
             let mut writes = Vec::new();
+            is_found |= !page.items.is_empty();
             for item in page.items.iter().rev() {
                 let chunks = journal.commit_of(id, item)?.chunk_keys();
                 writes.extend(chunks.into_iter().map(Write::Delete));
@@ -223,7 +231,7 @@ pub(super) async fn purge(journal: &AnnalsJournal, id: &PersistenceId) -> Result
         }
     }
     journal.forget(id);
-    Ok(())
+    Ok(is_found)
 }
 
 /// Replaces a commit by the result of `left`, also next to other deletions; returns the new commit.

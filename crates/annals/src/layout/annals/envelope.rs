@@ -259,11 +259,15 @@ impl Envelope {
 
     fn read(kind: Kind, id: &PersistenceId, number: u64, item: &Item) -> Result<Self> {
         let key = kind.key(id, number);
-        let damaged =
-            |how: &str| Error::corrupt(format!("stored {} {how}", kind.name())).fact("key", &key);
+        // A value has its number inside.
+        let named = |error: Error| match kind {
+            Kind::Snapshot => error.fact("id", id).fact("number", number),
+            Kind::State => error.fact("id", id),
+        };
+        let damaged = |how: &str| named(Error::corrupt(format!("stored {} {how}", kind.name())));
         let bytes = item.get(BYTES).and_then(Value::as_bytes);
         let bytes = bytes.ok_or_else(|| damaged("is missing"))?;
-        let (header, body) = read_frame(kind.name(), &key, bytes, read_header)?;
+        let (header, body) = read_frame(kind.name(), &key, bytes, read_header).map_err(named)?;
         let (number, tag) = match (kind, header.label, &body) {
             (Kind::Snapshot, None, Body::Inline(_) | Body::Chunked(_)) => (number, String::new()),
             (Kind::State, Some(label), body) if *body != Body::Skipped => label,

@@ -324,7 +324,11 @@ impl JournalLayout for AnnalsJournal {
         self.find_signatures(id, numbers).await
     }
 
-    async fn delete_to(&self, id: &PersistenceId, to: SequenceNumber) -> Result<()> {
+    async fn delete_to(
+        &self,
+        id: &PersistenceId,
+        to: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>> {
         deletion::delete_to(self, id, to).await
     }
 
@@ -345,7 +349,7 @@ impl JournalLayout for AnnalsJournal {
         self.heads.clear();
     }
 
-    async fn purge(&self, id: &PersistenceId) -> Result<()> {
+    async fn purge(&self, id: &PersistenceId) -> Result<bool> {
         deletion::purge(self, id).await
     }
 

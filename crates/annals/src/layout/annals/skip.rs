@@ -20,7 +20,7 @@ pub(super) async fn skip(journal: &AnnalsJournal, id: &PersistenceId, skip: Skip
         last = Some(skip_some(journal, id, last, &skip).await?);
     }
     match skip.is_deleted {
-        true => deletion::delete_to(journal, id, skip.to).await,
+        true => deletion::delete_to(journal, id, skip.to).await.map(|_| ()),
         false => Ok(()),
     }
 }

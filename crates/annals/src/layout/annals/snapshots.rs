@@ -4,6 +4,7 @@
 //! sequence number. An item is deleted before its chunks. Relies on the store's costs to tell whether
 //! a put was retried.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,20 +120,20 @@ impl AnnalsSnapshots {
         Ok((existing, refused.requests > 1 || put.requests > 1))
     }
 
-    /// Deletes a snapshot if its time matches, also one that has replaced it in the meantime. A
-    /// snapshot that does not decode has no time and stays. `Unavailable` if it never stops being
-    /// replaced.
+    /// Deletes a snapshot if its time matches, also one that has replaced it in the meantime; returns
+    /// whether it matched. A snapshot that does not decode has no time and stays. `Unavailable` if it
+    /// never stops being replaced.
     async fn delete_timed(
         &self,
         id: &PersistenceId,
         mut item: Item,
         criteria: Criteria,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (items, table) = (&self.table.store, &self.table.table);
-        for _ in 0..DELETE_ATTEMPTS_MAX {
+        for attempt in 0..DELETE_ATTEMPTS_MAX {
             let envelope = Envelope::snapshot(id, &item).ok();
             let Some(envelope) = envelope.filter(|envelope| matches(envelope, &criteria)) else {
-                return Ok(());
+                return Ok(attempt > 0);
             };
             let (key, condition) = (table.key_of(&item)?, envelope::unchanged(&item));
             let now = match items.delete(table, key, condition).await {
@@ -144,7 +145,7 @@ impl AnnalsSnapshots {
             self.remove_chunks(&envelope).await;
             match now {
                 Some(now) => item = *now,
-                None => return Ok(()),
+                None => return Ok(true),
             }
         }
         let error = Error::unavailable("a snapshot to delete is saved again and again; try again");
@@ -192,13 +193,14 @@ impl SnapshotLayout for AnnalsSnapshots {
         SnapshotStream::new(found)
     }
 
-    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<()> {
+    async fn delete(&self, id: &PersistenceId, criteria: Criteria) -> Result<u64> {
         let mut found = self.query_all(self.query(id, &criteria));
         if criteria.is_timed() {
-            let delete = |item| self.delete_timed(id, item, criteria);
-            return found
-                .try_for_each_concurrent(CONCURRENT_DELETES, delete)
-                .await;
+            let deleted = found
+                .map_ok(|item| self.delete_timed(id, item, criteria))
+                .try_buffer_unordered(CONCURRENT_DELETES);
+            let count = |count, is_deleted| ready(Ok(count + u64::from(is_deleted)));
+            return deleted.try_fold(0, count).await;
         }
         let (mut writes, mut gone) = (Vec::new(), Vec::new());
         while let Some(item) = found.try_next().await? {
@@ -206,13 +208,14 @@ impl SnapshotLayout for AnnalsSnapshots {
             let envelope = Envelope::snapshot(id, &item).ok();
             gone.extend(envelope.filter(Envelope::is_chunked));
         }
-        if !writes.is_empty() {
+        let count = writes.len() as u64;
+        if count > 0 {
             self.table.store.write(&self.table.table, writes).await?;
         }
         for gone in gone {
             self.remove_chunks(&gone).await;
         }
-        Ok(())
+        Ok(count)
     }
 
     fn ids(&self, prefix: &str) -> IdStream {

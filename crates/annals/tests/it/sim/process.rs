@@ -327,7 +327,10 @@ impl Process {
         note(&mut self.world.record().deletion_tried);
         for _ in 0..1 + self.random.below(3) {
             match self.journal.delete_to(&id(index), number(to)).await {
-                Ok(()) => return note(&mut self.world.record().deleted),
+                Ok(deleted) => {
+                    assert_eq!(deleted, Some(number(to)));
+                    return note(&mut self.world.record().deleted);
+                }
                 Err(error) => self.excuse("delete", &error),
             }
             self.restart_if_crashed().await;

@@ -162,7 +162,7 @@ impl Process {
         for _ in 0..1 + self.random.below(3) {
             let attempt = self.world.snapshots().begin_deletion(index, criteria);
             let deleted = self.snapshots.delete(&id(index), criteria).await;
-            let outcome = self.write_outcome("deletion of snapshots", deleted);
+            let outcome = self.write_outcome("deletion of snapshots", deleted.map(|_| ()));
             self.world.snapshots().deleted(attempt, outcome);
             if outcome == WriteOutcome::Done || self.restart_if_crashed().await {
                 return;

@@ -99,7 +99,9 @@ impl Process {
         for _ in 0..1 + self.random.below(3) {
             let attempt = self.world.states().begin_deletion(index, revision);
             let deleted = self.states.delete(&id(index), revision).await;
-            if self.note_write(index, attempt, deleted) || self.restart_if_crashed().await {
+            if self.note_write(index, attempt, deleted.map(|_| ()))
+                || self.restart_if_crashed().await
+            {
                 return;
             }
         }

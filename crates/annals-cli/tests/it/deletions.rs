@@ -1,0 +1,170 @@
+//! Deletions report the numbers that they deleted, and exit with 1 if there was nothing to delete.
+
+use serde_json::{Value as Json, json};
+
+use crate::run::{Annals, Outcome, on_every_store};
+use crate::serve_journal::on_every_server;
+
+const LAYOUTS: [&str; 3] = ["annals", "akka", "j5ik2o"];
+
+/// A journal of three events on every layout and store.
+fn with_three(scenario: impl Fn(&dyn Fn(&[&str]) -> Outcome)) {
+    on_every_store(|annals| {
+        for layout in LAYOUTS {
+            let run = |args: &[&str]| annals.run(&[&["--layout", layout], args].concat());
+            run(&["tables", "create"]).ok();
+            run(&["append", "Cart|1", "1", "2", "3"]).ok();
+            scenario(&run);
+        }
+    });
+}
+
+fn deleted(to: u64) -> [Json; 1] {
+    [json!({"persistence_id": "Cart|1", "deleted_to": to})]
+}
+
+#[test]
+fn a_deletion_prints_how_far_it_deleted() {
+    with_three(|run| {
+        for (to, done) in [("2", 2), ("99", 3), ("99", 3), ("1", 1)] {
+            let said = run(&["delete", "Cart|1", "--to", to]).ok();
+            assert_eq!(said.json(), deleted(done), "--to {to}");
+        }
+        // No number after the last event is used up.
+        let next = run(&["append", "Cart|1", "4"]).ok().json();
+        assert_eq!(next[0]["sequence_number"], 4);
+        let absent = run(&["delete", "Kart|1", "--to", "2"]);
+        assert_eq!(absent.out, "");
+        absent.fails(1, "there are no events to delete. id=`Kart|1`");
+    });
+}
+
+#[test]
+fn a_purge_of_an_unknown_id_is_not_found() {
+    with_three(|run| {
+        let purge = || run(&["delete", "Cart|1", "--purge"]);
+        let done = [json!({"persistence_id": "Cart|1", "purged": true})];
+        assert_eq!(purge().ok().json(), done);
+        let again = purge();
+        assert_eq!(again.out, "");
+        again.fails(1, "there are no events to delete. id=`Cart|1`");
+    });
+}
+
+#[test]
+fn snapshots_that_do_not_exist_are_not_found() {
+    with_three(|run| {
+        run(&["snapshot", "save", "Cart|1", "--at", "2", "{}"]).ok();
+        let delete = |args: &[&str]| run(&[&["snapshot", "delete", "Cart|1"], args].concat());
+        for bounds in [
+            &["--at", "1"][..],
+            &["--min-seq", "3"],
+            &["--min-seq", "2", "--max-seq", "1"],
+            &["--max-time", "2001-01-01T00:00:00Z"],
+        ] {
+            let absent = delete(bounds);
+            assert_eq!(absent.out, "");
+            absent.fails(1, "there is no such snapshot to delete. id=`Cart|1`");
+        }
+        let done = [json!({"persistence_id": "Cart|1", "deleted": true})];
+        assert_eq!(delete(&["--at", "2"]).ok().json(), done);
+        delete(&["--at", "2"]).fails(1, "no such snapshot");
+    });
+}
+
+#[test]
+fn a_value_that_does_not_exist_is_not_found() {
+    on_every_store(|annals| {
+        for layout in ["annals", "j5ik2o"] {
+            let run = |args: &[&str]| annals.run(&[&["--layout", layout, "state"], args].concat());
+            annals.run(&["--layout", layout, "tables", "create"]).ok();
+            let delete = || run(&["delete", "Theme|1"]);
+            delete().fails(1, "there is no value to delete. id=`Theme|1`");
+            run(&["put", "Theme|1", "--revision", "1", "\"dark\""]).ok();
+            let done = [json!({"persistence_id": "Theme|1", "deleted": true})];
+            assert_eq!(delete().ok().json(), done);
+            let again = delete();
+            assert_eq!(again.out, "");
+            again.fails(1, "there is no value to delete");
+            // Nothing was written.
+            run(&["put", "Theme|1", "--revision", "3", "\"light\""]).ok();
+        }
+    });
+}
+
+#[test]
+fn a_dead_letter_that_does_not_exist_is_not_found() {
+    on_every_store(|annals| {
+        if annals.is_dynamodb() {
+            annals.run(&["tables", "create", "--log"]).ok();
+        } else {
+            annals.run(&["tables", "create"]).ok();
+        }
+        let forget = annals.run(&["log", "dead-letters", "--forget", "none"]);
+        assert_eq!(forget.out, "");
+        forget.fails(1, "there is no such dead letter. name=`none`");
+    });
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn people_read_what_was_deleted() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "a", "1", "2", "3"]).ok();
+    for at in ["1", "2", "3"] {
+        annals
+            .run(&["snapshot", "save", "a", "--at", at, "{}"])
+            .ok();
+    }
+    for (args, says) in [
+        (&["delete", "a", "--to", "2"][..], "a is deleted up to 2\r"),
+        (
+            &["delete", "a", "--to", "99"],
+            "a is deleted up to 3, its last event\r",
+        ),
+        (
+            &["snapshot", "delete", "a", "--at", "1"],
+            "1 snapshot of a is deleted",
+        ),
+        (
+            &["snapshot", "delete", "a", "--min-seq", "1"],
+            "2 snapshots of a are deleted",
+        ),
+    ] {
+        let shown = annals.run_at_terminal(args, "");
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        assert!(shown.out.contains(says), "{shown:?}");
+    }
+}
+
+/// HTTP has the same rule: absent is 404.
+#[test]
+fn a_deletion_of_nothing_is_404() {
+    on_every_server(|_, server| {
+        for path in [
+            "/v1/journal/a/events?to=1",
+            "/v1/journal/a",
+            "/v1/snapshots/a",
+            "/v1/snapshots/a/1",
+            "/v1/state/a",
+        ] {
+            server.delete(path).problem(404, "absent");
+        }
+        let append = r#"{"events":[{"payload":1},{"payload":2}]}"#;
+        server.post("/v1/journal/a/events", append).json(201);
+        for (to, done) in [(1, 1), (99, 2), (99, 2)] {
+            let path = format!("/v1/journal/a/events?to={to}");
+            assert_eq!(server.delete(&path).json(200)["deleted_to"], done);
+        }
+        let put = |path: &str| server.put(path, r#"{"payload":1}"#).json(200);
+        put("/v1/snapshots/a/1");
+        put("/v1/state/a?revision=1");
+        for path in ["/v1/snapshots/a/1", "/v1/state/a", "/v1/journal/a"] {
+            server.delete(path).json(200);
+            server.delete(path).problem(404, "absent");
+        }
+    });
+}

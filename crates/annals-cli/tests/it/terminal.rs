@@ -1,0 +1,130 @@
+//! What people see: rows under a header at a terminal, and numbers with the right noun. Piped, the same
+//! results are JSON lines.
+
+use crate::run::Annals;
+
+/// The lines at a terminal without colours.
+#[track_caller]
+fn shown(annals: &Annals, args: &[&str]) -> Vec<String> {
+    let shown = annals.run_at_terminal(args, "");
+    assert!(!shown.out.contains('\u{1b}'), "{shown:?}");
+    let lines = shown.out.lines();
+    lines.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// A line as its words: times differ, and with them nothing else.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn lists_at_a_terminal_have_a_header_and_aligned_columns() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["tables", "create", "--log"]).ok();
+    annals.run(&["append", "a", "1"]).ok();
+    for (at, manifest) in [("1", "CartState"), ("12", "")] {
+        let save = ["snapshot", "save", "a", "--at", at, "--manifest", manifest];
+        annals.run(&[&save[..], &["{}"]].concat());
+    }
+    let put = ["state", "put", "a", "--revision", "1", "--tag", "t"];
+    annals.run(&[&put[..], &["[1]"]].concat()).ok();
+
+    let snapshots = shown(&annals, &["snapshot", "list", "a"]);
+    let [header, newest, oldest] = &snapshots[..] else {
+        panic!("{snapshots:?}");
+    };
+    assert_eq!(words(header), ["NUMBER", "TIME", "TYPE", "STATE"]);
+    for (name, cells) in [("NUMBER", ["12", "1"]), ("STATE", ["{}", "{}"])] {
+        let at = header.find(name).unwrap();
+        assert!(newest[at..].starts_with(cells[0]), "{snapshots:?}");
+        assert!(oldest[at..].starts_with(cells[1]), "{snapshots:?}");
+    }
+    let at = header.find("TYPE").unwrap();
+    assert!(oldest[at..].starts_with("CartState"), "{snapshots:?}");
+    let loaded = shown(&annals, &["snapshot", "load", "a", "--max-seq", "1"]);
+    assert_eq!(words(&loaded[0]), ["NUMBER", "TIME", "TYPE", "STATE"]);
+
+    let state = shown(&annals, &["state", "get", "a"]);
+    assert_eq!(words(&state[0]), ["REVISION", "TIME", "TAG", "VALUE"]);
+    let [revision, _, tag, value] = words(&state[1])[..] else {
+        panic!("{state:?}");
+    };
+    assert_eq!([revision, tag, value], ["1", "t", "[1]"]);
+
+    let stats = shown(&annals, &["log", "stats"]);
+    assert_eq!(stats[0], "STATISTIC              VALUE");
+    assert_eq!(stats[1], "records in the buffer  0");
+    assert_eq!(shown(&annals, &["ids"]), ["PERSISTENCE ID", "a"]);
+    let tables = shown(&annals, &["tables", "check"]);
+    assert_eq!(tables[0], "TABLE            STATUS   DETAILS");
+    assert_eq!(tables[1], "annals-journal   ok");
+    assert_eq!(tables[2], "annals-snapshot  ok");
+    let tables = shown(&annals, &["tables", "create"]);
+    assert_eq!(tables[0], "TABLE            STATUS");
+    assert_eq!(tables[1], "annals-journal   exists");
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn dead_letters_at_a_terminal_have_a_header() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["tables", "create", "--log"]).ok();
+    // One event id with two contents.
+    for n in 1..=2 {
+        let line = format!(r#"{{"event_id":"a","time":1000,"payload":{n}}}"#);
+        annals.run_with(&["log", "ingest"], line).ok();
+        annals.run(&["log", "sweep"]);
+    }
+    let letters = shown(&annals, &["log", "dead-letters"]);
+    assert_eq!(words(&letters[0]), ["NAME", "REASON"], "{letters:?}");
+    assert_eq!(letters.len(), 2, "{letters:?}");
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn lists_at_a_terminal_have_colours_unless_no_color_is_set() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "a", "1"]).ok();
+    annals
+        .run(&["state", "put", "a", "--revision", "1", "1"])
+        .ok();
+    for args in [&["state", "get", "a"][..], &["ids"], &["tables", "check"]] {
+        let shown = annals.run_at_terminal(args, "");
+        assert!(shown.out.contains('\u{1b}'), "{shown:?}");
+    }
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn one_thing_is_not_plural() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["append", "a", "1"]).ok();
+    let pumped = shown(&annals, &["log", "pump", "--journal"]);
+    let text = "1 event of 1 id pumped, 0 without payload, 0 skipped, 0 ids incomplete";
+    assert_eq!(pumped.last().unwrap(), text);
+    annals.run(&["log", "sweep"]);
+    let linked = shown(&annals, &["log", "link"]);
+    let text = "1 slot with events, 0 links written, ";
+    assert!(linked.last().unwrap().starts_with(text), "{linked:?}");
+    let item = annals.run(&["export", "annals-journal"]).ok().out;
+    let item = item.lines().next().unwrap();
+    annals.write("item.jsonl", item);
+    annals.run(&["tables", "drop", "--yes"]).ok();
+    annals.run(&["tables", "create"]).ok();
+    let imported = shown(&annals, &["import", "annals-journal", "item.jsonl"]);
+    let text = "1 item imported, 0 unchanged, 0 differ";
+    assert_eq!(imported.last().unwrap(), text);
+}
