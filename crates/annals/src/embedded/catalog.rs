@@ -1,154 +1,84 @@
-//! The catalog of tables. All tables share two keyspaces of the engine, one for items and one for
-//! index entries; keys begin with the table's number.
+//! The catalog of tables. Their items and index entries share one tree; keys begin with the table's
+//! number.
 //!
 //! Guarantees: a table exists as soon as its record is on stable storage, and is gone as soon as the
-//! record is. What a crash leaves of a dropped table is removed at the next open. A number is never
-//! reused. There are three keyspaces, never more or fewer: the engine reuses the number of a deleted
-//! keyspace and may then take the new one for deleted (decision 7).
+//! record is. A number is never reused, so what is left of a dropped table is never seen; it goes when
+//! files of the index are merged.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::panic::RefUnwindSafe;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use lsm_tree::Slice;
+use lsm_tree::compaction::filter::Context;
+use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::{MIB, codec, errors};
+use super::codec;
+use super::index::{Kind, Snapshot};
 use crate::items::check::{check_spec, missing_table, table_exists};
 use crate::items::{
     IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
 };
 use crate::{Error, Result};
 
-const CATALOG: &str = "catalog";
-const ITEMS: &str = "items";
-const ENTRIES: &str = "entries";
 /// Table names have at least three characters, so this one is free.
-const NEXT_NUMBER: &[u8] = b"#";
-/// Also free: how often the store was closed after a write.
-const CLOSES: &[u8] = b"##";
-/// Size of the engine's memtable of items; memory use varies by up to twice this size while the last
-/// memtable is flushed. Half of the engine's default, at the same speed; a quarter would write half
-/// as much again to the disk.
-const ITEMS_MEMTABLE: u64 = 32 * MIB;
-/// The same for index entries. They are small, so the engine's overhead is most of their size.
-const ENTRIES_MEMTABLE: u64 = 8 * MIB;
-/// Keys of a dropped table that are removed in one batch.
-const REMOVE_BATCH: usize = 1_000;
+const NEXT_NUMBER: &str = "#";
 
 /// A table, and the number that its keys begin with.
+#[derive(Debug)]
 pub(super) struct Table {
     pub(super) number: u32,
     pub(super) spec: TableSpec,
 }
 
-/// The keyspaces that hold every table.
-#[derive(Clone)]
-pub(super) struct Trees {
-    pub(super) items: Keyspace,
-    pub(super) entries: Keyspace,
-}
+/// The tables that exist.
+#[derive(Debug, Default)]
+pub(super) struct Catalog(RwLock<Tables>);
 
-pub(super) struct Catalog {
-    db: Database,
-    records: Keyspace,
-    pub(super) trees: Trees,
-    tables: RwLock<HashMap<TableName, Arc<Table>>>,
+#[derive(Debug, Default)]
+struct Tables {
+    by_name: HashMap<TableName, Arc<Table>>,
+    /// Smaller numbers are of tables that exist or existed.
+    next_number: u32,
 }
 
 impl Catalog {
-    pub(super) fn open(db: &Database) -> fjall::Result<Result<Self>> {
-        let existed = [CATALOG, ITEMS, ENTRIES].map(|name| db.keyspace_exists(name));
-        let keyspace = |name, memtable| {
-            let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable);
-            db.keyspace(name, options)
+    fn read(&self) -> RwLockReadGuard<'_, Tables> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the records of all tables. Returns what the decider knows.
+    pub(super) fn load(&self, snapshot: &Snapshot<'_>) -> Result<Decided> {
+        let mut tables = Tables {
+            by_name: HashMap::new(),
+            next_number: 1,
         };
-        // The engine would create a missing keyspace: tables would silently be empty.
-        if existed != [false; 3] && existed != [true; 3] {
-            let message = "the engine's files are incomplete; restore a backup";
-            return Ok(Err(Error::corrupt(message)));
-        }
-        let records = keyspace(CATALOG, MIB)?;
-        let mut tables = HashMap::new();
-        for record in records.iter() {
-            let (name, bytes) = record.into_inner()?;
-            if [NEXT_NUMBER, CLOSES].contains(&&*name) {
+        let next_number = record_key(NEXT_NUMBER);
+        for entry in snapshot.entries(codec::all(&[Kind::Table as u8])) {
+            let (key, bytes) = entry?;
+            if key == next_number {
+                tables.next_number = decode_number(&bytes)?;
                 continue;
             }
-            match decode(&bytes) {
-                Ok(table) => tables.insert(table.spec.name().clone(), Arc::new(table)),
-                Err(error) => return Ok(Err(error)),
-            };
+            let table = decode(&bytes)?;
+            let name = table.spec.name().clone();
+            tables.by_name.insert(name, Arc::new(table));
         }
-        let catalog = Self {
-            db: db.clone(),
-            trees: Trees {
-                items: keyspace(ITEMS, ITEMS_MEMTABLE)?,
-                entries: keyspace(ENTRIES, ENTRIES_MEMTABLE)?,
-            },
-            records,
-            tables: RwLock::new(tables),
+        let decided = Decided {
+            by_name: tables.by_name.clone(),
+            next_number: tables.next_number,
         };
-        // What cannot be removed now, perhaps because the disk is full, is removed at another open.
-        let _ = catalog.remove_dropped();
-        Ok(Ok(catalog))
-    }
-
-    /// How often the store was closed after a write, according to the engine.
-    pub(super) fn closes(&self) -> fjall::Result<u64> {
-        let found = self.records.get(CLOSES)?;
-        let found = found.and_then(|bytes| Some(u64::from_be_bytes(*bytes.first_chunk()?)));
-        Ok(found.unwrap_or(0))
-    }
-
-    /// Records durably, after all other writes, that the store is closed; returns how often it was.
-    pub(super) fn close(&self) -> fjall::Result<u64> {
-        let closes = self.closes()?.saturating_add(1);
-        self.records.insert(CLOSES, closes.to_be_bytes())?;
-        self.db.persist(PersistMode::SyncAll)?;
-        Ok(closes)
-    }
-
-    /// Removes what is left of dropped tables.
-    fn remove_dropped(&self) -> fjall::Result<()> {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let exists = |number| tables.values().any(|table| table.number == number);
-        for tree in [&self.trees.items, &self.trees.entries] {
-            let mut from = Some(0);
-            while let Some(start) = from {
-                let Some(entry) = tree.range(codec::from_table(start)).next() else {
-                    break;
-                };
-                let key = entry.key()?;
-                let number = codec::table_of(&key).unwrap_or(start);
-                if !exists(number) {
-                    self.remove_all(tree, number)?;
-                }
-                from = number.checked_add(1);
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes every key of a table, a batch at a time. Not synced: what a crash brings back is
-    /// removed at the next open.
-    fn remove_all(&self, tree: &Keyspace, number: u32) -> fjall::Result<()> {
-        let range = codec::all(&codec::items_prefix(number));
-        let mut keys = tree.range(range);
-        loop {
-            let mut batch = self.db.batch();
-            for entry in keys.by_ref().take(REMOVE_BATCH) {
-                batch.remove(tree, entry.key()?);
-            }
-            if batch.is_empty() {
-                return Ok(());
-            }
-            batch.commit()?;
-        }
+        *self.write() = tables;
+        Ok(decided)
     }
 
     pub(super) fn find(&self, name: &TableName) -> Option<Arc<Table>> {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        tables.get(name).cloned()
+        self.read().by_name.get(name).cloned()
     }
 
     /// The stored table of `spec`.
@@ -160,73 +90,124 @@ impl Catalog {
         Ok(table)
     }
 
+    /// Shows a table whose record is durable.
+    pub(super) fn publish(&self, table: Arc<Table>) {
+        let mut tables = self.write();
+        tables.next_number = tables.next_number.max(table.number.saturating_add(1));
+        tables.by_name.insert(table.spec.name().clone(), table);
+    }
+
+    /// Hides a table whose record is durably gone.
+    pub(super) fn forget(&self, name: &TableName) {
+        self.write().by_name.remove(name);
+    }
+}
+
+/// The tables as the decider knows them: also those whose records are not durable yet.
+pub(super) struct Decided {
+    by_name: HashMap<TableName, Arc<Table>>,
+    next_number: u32,
+}
+
+impl Decided {
     /// Whether this table still exists, and not a later one of its name.
     pub(super) fn has(&self, table: &Table) -> bool {
-        let found = self.find(table.spec.name());
+        let found = self.by_name.get(table.spec.name());
         found.is_some_and(|found| found.number == table.number)
     }
 
-    /// Only the committer creates and drops tables, so that no write is in flight.
-    pub(super) fn create(&self, spec: TableSpec) -> Result<()> {
-        if self.find(spec.name()).is_some() {
+    /// Creates a table; returns its records.
+    pub(super) fn create(&mut self, spec: TableSpec) -> Result<(Arc<Table>, [Record; 2])> {
+        if self.by_name.contains_key(spec.name()) {
             return Err(table_exists(spec.name()));
         }
-        let number = self.next_number()?;
+        let number = self.next_number;
         let following = number.checked_add(1);
         let following = following.ok_or_else(|| Error::invalid("table numbers are used up"))?;
-        let name = spec.name().clone();
-        let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
-        batch.insert(&self.records, name.as_str(), encode(number, &spec)?);
-        batch.insert(&self.records, NEXT_NUMBER, following.to_be_bytes());
-        batch.commit().map_err(errors::on_commit)?;
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.insert(name, Arc::new(Table { number, spec }));
-        Ok(())
+        let table = record_key(spec.name().as_str());
+        let records = [
+            (table, Some(encode(number, &spec)?.into())),
+            (
+                record_key(NEXT_NUMBER),
+                Some(Slice::from(following.to_be_bytes())),
+            ),
+        ];
+        let table = Arc::new(Table { number, spec });
+        self.next_number = following;
+        self.by_name
+            .insert(table.spec.name().clone(), table.clone());
+        Ok((table, records))
     }
 
-    pub(super) fn drop_table(&self, name: &TableName) -> Result<bool> {
-        let Some(table) = self.find(name) else {
-            return Ok(false);
-        };
-        let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
-        batch.remove(&self.records, name.as_str());
-        batch.commit().map_err(errors::on_commit)?;
-        self.tables
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
-        // Gone for every caller; the engine's keys are removed now or at the next open.
-        for tree in [&self.trees.items, &self.trees.entries] {
-            let removed = self.remove_all(tree, table.number);
-            removed.map_err(errors::on_commit)?;
-        }
-        Ok(true)
+    /// Drops a table; returns the key of its record.
+    pub(super) fn remove(&mut self, name: &TableName) -> Option<Slice> {
+        self.by_name.remove(name).map(|_| record_key(name.as_str()))
+    }
+}
+
+/// The key of a record, and what it becomes.
+pub(super) type Record = (Slice, Option<Slice>);
+
+fn record_key(name: &str) -> Slice {
+    codec::prefixed(vec![Kind::Table as u8], name.as_bytes()).into()
+}
+
+fn decode_number(bytes: &[u8]) -> Result<u32> {
+    let bytes = <[u8; 4]>::try_from(bytes);
+    let bytes = bytes.map_err(|e| Error::corrupt("catalog counter is damaged").because(e))?;
+    Ok(u32::from_be_bytes(bytes))
+}
+
+/// Leaves out the keys of dropped tables when files of the index are merged.
+pub(super) struct WithoutDropped(pub(super) Arc<Catalog>);
+
+/// A lock that a panic poisoned is used all the same.
+impl RefUnwindSafe for WithoutDropped {}
+
+impl Factory for WithoutDropped {
+    fn name(&self) -> &str {
+        "annals-dropped-tables"
     }
 
-    fn next_number(&self) -> Result<u32> {
-        let stored = self.records.get(NEXT_NUMBER).map_err(errors::on_read)?;
-        let Some(stored) = stored else {
-            return Ok(1);
-        };
-        let bytes = <[u8; 4]>::try_from(&*stored);
-        let bytes = bytes.map_err(|e| Error::corrupt("catalog counter is damaged").because(e))?;
-        Ok(u32::from_be_bytes(bytes))
+    fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
+        let tables = self.0.read();
+        Box::new(Numbers {
+            existing: tables.by_name.values().map(|table| table.number).collect(),
+            next: tables.next_number,
+        })
+    }
+}
+
+/// The tables at one point in time. A number below `next` that does not exist was dropped.
+struct Numbers {
+    existing: Vec<u32>,
+    next: u32,
+}
+
+impl CompactionFilter for Numbers {
+    fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        Ok(match codec::table_of(item.key()) {
+            Some(number) if number < self.next && !self.existing.contains(&number) => {
+                Verdict::Destroy
+            }
+            _ => Verdict::Keep,
+        })
     }
 }
 
 /// A table's stored record. Separate from `TableSpec`, so that either can change alone.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct StoredTable {
     number: u32,
     name: String,
     key: Vec<(String, char)>,
-    indexes: Vec<IndexRecord>,
+    indexes: Vec<StoredIndex>,
 }
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct IndexRecord {
+struct StoredIndex {
     name: String,
     local: bool,
     key: Vec<(String, char)>,
@@ -236,7 +217,7 @@ struct IndexRecord {
 }
 
 fn encode(number: u32, spec: &TableSpec) -> Result<Vec<u8>> {
-    let indexes = spec.indexes().iter().map(|index| IndexRecord {
+    let indexes = spec.indexes().iter().map(|index| StoredIndex {
         name: index.name.to_string(),
         local: index.scope == Scope::Local,
         key: encode_key(&index.key),
@@ -246,7 +227,7 @@ fn encode(number: u32, spec: &TableSpec) -> Result<Vec<u8>> {
             Projection::Include(names) => Some(names.clone()),
         },
     });
-    let record = Record {
+    let record = StoredTable {
         number,
         name: spec.name().to_string(),
         key: encode_key(spec.key()),
@@ -272,7 +253,7 @@ fn decode(bytes: &[u8]) -> Result<Table> {
     let damaged = |cause: Box<dyn std::error::Error + Send + Sync>| {
         Error::corrupt("a table's record does not parse; restore a backup").because(cause)
     };
-    let record: Record = serde_json::from_slice(bytes).map_err(|e| damaged(e.into()))?;
+    let record: StoredTable = serde_json::from_slice(bytes).map_err(|e| damaged(e.into()))?;
     let spec = || -> Result<TableSpec> {
         let mut spec = TableSpec::new(record.name.parse()?, decode_key(&record.key)?)?;
         for index in &record.indexes {

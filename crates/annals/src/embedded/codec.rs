@@ -13,6 +13,7 @@ use bytes::Bytes;
 use minicbor::data::{Tag, Type};
 use minicbor::{Decoder, Encoder};
 
+use super::index::Kind;
 use crate::items::{Direction, Item, Key, KeyPart, Number, Segment, SortRange, Value};
 use crate::{Error, Result};
 
@@ -33,15 +34,20 @@ const DIGITS_MAX: usize = 39;
 
 /// The prefix of a table's items.
 pub(super) fn items_prefix(table: u32) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(KEY_CAPACITY);
-    bytes.extend_from_slice(&table.to_be_bytes());
-    bytes
+    prefix(Kind::Item, table)
 }
 
 /// The prefix of the entries of a table's index.
 pub(super) fn entries_prefix(table: u32, index: u8) -> Vec<u8> {
-    let mut bytes = items_prefix(table);
+    let mut bytes = prefix(Kind::Entry, table);
     bytes.push(index);
+    bytes
+}
+
+fn prefix(kind: Kind, table: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(KEY_CAPACITY);
+    bytes.push(kind as u8);
+    bytes.extend_from_slice(&table.to_be_bytes());
     bytes
 }
 
@@ -72,14 +78,12 @@ pub(super) fn all(prefix: &[u8]) -> KeyRange {
     inside(prefix, (Bound::Unbounded, Bound::Unbounded))
 }
 
-/// The range from a table's first key on, also of later tables.
-pub(super) fn from_table(table: u32) -> KeyRange {
-    (Bound::Included(items_prefix(table)), Bound::Unbounded)
-}
-
-/// The table of a stored key.
+/// The table of the key of an item or an index entry.
 pub(super) fn table_of(key: &[u8]) -> Option<u32> {
-    key.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    let (kind, rest) = key.split_first()?;
+    let has_table = [Kind::Item as u8, Kind::Entry as u8].contains(kind);
+    let number = rest.first_chunk().filter(|_| has_table)?;
+    Some(u32::from_be_bytes(*number))
 }
 
 /// The bytes of a key in a table.

@@ -1,4 +1,4 @@
-//! Errors of the engine and the file system, as [`Error`]s that say what to do.
+//! Errors of the index and the file system, as [`Error`]s that say what to do.
 //!
 //! Guarantees: a full disk, too many open files, a broken disk and damaged bytes are distinguished,
 //! wherever in the engine they occur.
@@ -8,29 +8,33 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use fjall::LsmError;
+use lsm_tree::Error as TreeError;
 
 use crate::Error;
 
-/// An error of the engine while the store opens.
-pub(super) fn on_open(error: fjall::Error, folder: &Path) -> Error {
+/// An error of the index's tree while it opens. If its files are damaged, it is made again.
+pub(super) fn on_open(error: TreeError, folder: &Path) -> Error {
     let folder = folder.display();
-    if let Some(cause) = io_of(&error) {
+    if let Some(cause) = io_of(&error)
+        && !is_cut_short(cause)
+    {
         return on_folder(copy_of(cause), "open the store", folder);
     }
     match error {
-        fjall::Error::Locked => already_open().fact("folder", folder),
-        fjall::Error::InvalidVersion(_) => {
+        TreeError::InvalidVersion(_) => {
             Error::invalid("the engine's files have an unknown format; update annals")
                 .fact("folder", folder)
                 .because(error)
         }
-        other => Error::corrupt(
-            "the engine cannot recover its files; keep a copy of the folder and restore a backup",
-        )
-        .fact("folder", folder)
-        .because(readable(other)),
+        other => Error::corrupt("the engine's files are damaged")
+            .fact("folder", folder)
+            .because(readable(other)),
     }
+}
+
+/// A file of the tree ends too early.
+fn is_cut_short(cause: &io::Error) -> bool {
+    [io::ErrorKind::UnexpectedEof, io::ErrorKind::NotFound].contains(&cause.kind())
 }
 
 /// The store is open in another process.
@@ -41,11 +45,9 @@ pub(super) fn already_open() -> Error {
 }
 
 /// The engine's error for people: it prints checksums of 39 digits.
-fn readable(error: fjall::Error) -> Box<dyn StdError + Send + Sync> {
+fn readable(error: TreeError) -> Box<dyn StdError + Send + Sync> {
     match error {
-        fjall::Error::Storage(LsmError::ChecksumMismatch { .. }) => {
-            "a block does not match its checksum".into()
-        }
+        TreeError::ChecksumMismatch { .. } => "a block does not match its checksum".into(),
         other => other.into(),
     }
 }
@@ -61,31 +63,38 @@ pub(super) fn on_folder(cause: io::Error, what: &str, folder: impl Display) -> E
     error.fact("folder", folder).because(cause)
 }
 
-/// An error of the engine during a read.
-pub(super) fn on_read(error: fjall::Error) -> Error {
+/// An error of the index during a read.
+pub(super) fn on_read(error: TreeError) -> Error {
     match io_of(&error) {
-        Some(cause) => {
+        Some(cause) if !is_cut_short(cause) => {
             let what = temporary(cause).unwrap_or("the disk failed to read; check it");
             Error::unavailable(what).because(error)
         }
-        None => Error::corrupt(
-            "the engine's files do not read back; keep a copy of the folder and restore a backup",
+        _ => Error::corrupt(
+            "a file of the index is damaged; the log has everything. close the store and remove its folder `index`, which is then made again",
         )
         .because(readable(error)),
     }
 }
 
-/// An error of the engine during a commit, which may have succeeded.
-pub(super) fn on_commit(error: fjall::Error) -> Error {
-    if matches!(error, fjall::Error::Poisoned) {
-        return Error::unavailable(
-            "the store takes no writes after one failed; check the disk and its free space, then restart",
-        );
-    }
+/// An error of the index while it writes or merges files. The log has everything.
+pub(super) fn on_upkeep(error: TreeError) -> Error {
     let advice = io_of(&error).and_then(temporary);
-    let what = advice.unwrap_or("the disk failed to write; check it");
-    let message = format!("{what}, then restart. the last writes may be lost");
-    Error::unavailable(message).because(error)
+    let what = advice.unwrap_or("the disk failed to write the index; check it");
+    Error::unavailable(what).because(readable(error))
+}
+
+/// A write to the log failed; it may have succeeded.
+pub(super) fn on_commit(cause: &io::Error) -> Error {
+    let what = temporary(cause).unwrap_or("the disk failed to write; check it");
+    Error::unavailable(format!("{what}, then restart. the last writes may be lost"))
+}
+
+/// A write to the log failed before.
+pub(super) fn after_failure() -> Error {
+    Error::unavailable(
+        "the store takes no writes after one failed; check the disk and its free space, then restart",
+    )
 }
 
 /// A write was refused for lack of space; nothing was written.
@@ -97,7 +106,7 @@ pub(super) fn disk_full(folder: &impl Display) -> Error {
 }
 
 /// The operating system's error, however deep the engine has wrapped it.
-fn io_of(error: &fjall::Error) -> Option<&io::Error> {
+fn io_of(error: &TreeError) -> Option<&io::Error> {
     let bottom: &(dyn StdError + 'static) = error;
     let mut chain = std::iter::successors(Some(bottom), |&error| error.source());
     chain.find_map(|error| error.downcast_ref())

@@ -7,32 +7,39 @@
 //! LOCK        locked while the store is open; holds the process id
 //! FORMAT.new  written first: a store is being created, nothing was acknowledged
 //! FORMAT      FORMAT.new, renamed when the store is complete
-//! REACHED     how often the store was closed: the least that the engine must know
-//! engine/     the engine's files
+//! log/        the commit log
+//! index/      made from the log
+//! engine/     instead of both in format 1, with the file REACHED (`convert.rs`)
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::errors;
 use crate::{Error, Result};
 
 /// The format this code writes, and the newest it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const FORMAT_NAME: &str = "annals embedded format";
 const FORMAT_FILE: &str = "FORMAT";
 const DRAFT_FILE: &str = "FORMAT.new";
-const REACHED_FILE: &str = "REACHED";
-const REACHED_DRAFT: &str = "REACHED.new";
-const REACHED_NAME: &str = "closed";
+/// What a store consists of, in any format.
+const PARTS: [&str; 6] = [
+    "log",
+    "index",
+    "engine",
+    "converting",
+    "REACHED",
+    "REACHED.new",
+];
 
 /// A folder that only this process has open.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    is_new: bool,
-    _lock: Lock,
+    format: Format,
+    lock: Lock,
 }
 
 /// The lock of a folder. Unlocked when dropped, or by the system when the process ends.
@@ -47,6 +54,16 @@ impl Drop for Lock {
     }
 }
 
+/// What is in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Nothing yet: a store is being created.
+    New,
+    /// The format before the log.
+    One,
+    Current,
+}
+
 impl Folder {
     /// Opens the folder, creating it if it is missing.
     pub(super) fn open(path: &Path) -> Result<Self> {
@@ -54,17 +71,19 @@ impl Folder {
         refuse_foreign_files(path)?;
         create(path).map_err(failed)?;
         let lock = lock(path)?;
-        let is_new = match fs::read_to_string(path.join(FORMAT_FILE)) {
-            Ok(text) => check_format(&text, path).map(|()| false)?,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => true,
+        let format = match fs::read_to_string(path.join(FORMAT_FILE)) {
+            Ok(text) => check_format(&text, path)?,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Format::New,
+            // Not UTF-8.
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidData => check_format("", path)?,
             Err(cause) => return Err(failed(cause)),
         };
         let folder = Self {
             path: path.to_owned(),
-            is_new,
-            _lock: lock,
+            format,
+            lock,
         };
-        if is_new {
+        if format == Format::New {
             folder.begin()?;
         }
         Ok(folder)
@@ -72,82 +91,101 @@ impl Folder {
 
     /// Records durably that a store is being created, and removes an earlier attempt.
     fn begin(&self) -> Result<()> {
-        let failed = |cause| errors::on_folder(cause, "create the store", self.path.display());
         let draft = self.path.join(DRAFT_FILE);
-        let has_engine = self.engine().try_exists().map_err(failed)?;
-        if has_engine && !draft.try_exists().map_err(failed)? {
-            return Err(Error::corrupt(
+        let begin = || -> io::Result<bool> {
+            let is_draft = draft.try_exists()?;
+            for part in PARTS {
+                let part = self.path.join(part);
+                if !part.try_exists()? {
+                    continue;
+                }
+                if !is_draft {
+                    return Ok(false);
+                }
+                remove(&part)?;
+            }
+            self.write_draft()?;
+            Ok(true)
+        };
+        match begin() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::corrupt(
                 "the file FORMAT of the store is missing; restore it from a backup",
             )
-            .fact("folder", self.path.display()));
+            .fact("folder", self.path.display())),
+            Err(cause) => Err(errors::on_folder(
+                cause,
+                "create the store",
+                self.path.display(),
+            )),
         }
-        let begin = || -> io::Result<()> {
-            if has_engine {
-                fs::remove_dir_all(self.engine())?;
-            }
-            let mut file = File::create(&draft)?;
-            writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
-            file.sync_all()?;
-            sync_folder(&self.path)
-        };
-        begin().map_err(failed)
+    }
+
+    fn write_draft(&self) -> io::Result<()> {
+        let mut file = File::create(self.path.join(DRAFT_FILE))?;
+        writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
+        file.sync_all()?;
+        sync_folder(&self.path)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.path.join("index")
+    }
+
+    /// The engine of format 1.
     pub(super) fn engine(&self) -> PathBuf {
         self.path.join("engine")
     }
 
-    /// Marks a new store as complete, durably.
+    /// Marks a new or converted store as complete, durably.
     pub(super) fn finish(&self) -> Result<()> {
-        if !self.is_new {
-            return Ok(());
-        }
         let finish = || -> io::Result<()> {
-            // The engine syncs what is in its keyspaces, not that they are there.
-            sync_folder(&self.engine().join("keyspaces"))?;
+            if self.format == Format::One {
+                self.write_draft()?;
+            }
+            sync_folder(&self.path)?;
             fs::rename(self.path.join(DRAFT_FILE), self.path.join(FORMAT_FILE))?;
             sync_folder(&self.path)
         };
         finish().map_err(|cause| errors::on_folder(cause, "create the store", self.path.display()))
     }
 
-    /// How often the store was closed, according to the file; 0 without one.
-    pub(super) fn closes(&self) -> Result<u64> {
-        let path = self.path.join(REACHED_FILE);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(0),
-            // Not UTF-8: reported below.
-            Err(cause) if cause.kind() == io::ErrorKind::InvalidData => String::new(),
-            Err(cause) => return Err(errors::on_folder(cause, "open the store", path.display())),
-        };
-        let number = text.trim().strip_prefix(REACHED_NAME);
-        let number = number.and_then(|rest| rest.trim().split_once(' '));
-        let number = number.and_then(|(number, check)| {
-            let sum = format!("{:08x}", crc32fast::hash(number.as_bytes()));
-            number.parse().ok().filter(|_| sum == check)
-        });
-        number.ok_or_else(|| {
-            Error::corrupt("the file REACHED is damaged; verify the store, then remove the file")
-                .fact("folder", self.path.display())
-        })
+    /// Removes a part of the store that is no longer needed.
+    pub(super) fn remove(&self, part: &Path) -> Result<()> {
+        let removed = remove(part);
+        removed.map_err(|cause| errors::on_folder(cause, "open the store", part.display()))
     }
 
-    /// Records durably how often the store was closed.
-    pub(super) fn record_closes(&self, closes: u64) -> Result<()> {
-        let draft = self.path.join(REACHED_DRAFT);
-        let check = crc32fast::hash(closes.to_string().as_bytes());
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&draft)?;
-            writeln!(file, "{REACHED_NAME} {closes} {check:08x}")?;
-            file.sync_all()?;
-            fs::rename(&draft, self.path.join(REACHED_FILE))
-        };
-        write().map_err(|cause| errors::on_folder(cause, "close the store", self.path.display()))
+    /// Writes the process id into the lock, now that the store is open.
+    pub(super) fn note_owner(&mut self) {
+        let file = &mut self.lock.0;
+        let noted = file.rewind().and_then(|()| file.set_len(0));
+        // A courtesy to those who find it locked.
+        let _ = noted.and_then(|()| writeln!(file, "{}", std::process::id()));
+    }
+}
+
+/// Removes a file or folder, if it exists.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    match removed {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+        _ => Ok(()),
     }
 }
 
@@ -177,21 +215,17 @@ fn refuse_foreign_files(path: &Path) -> Result<()> {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(cause) => return Err(failed(cause)),
     };
-    const OURS: [&str; 6] = [
-        "LOCK",
-        FORMAT_FILE,
-        DRAFT_FILE,
-        REACHED_FILE,
-        REACHED_DRAFT,
-        "engine",
-    ];
+    let is_ours = |name: &std::ffi::OsStr| {
+        let files = ["LOCK", FORMAT_FILE, DRAFT_FILE];
+        files.iter().chain(&PARTS).any(|ours| name == *ours)
+    };
     let mut foreign = None;
     for entry in entries {
         let name = entry.map_err(failed)?.file_name();
         if name == FORMAT_FILE {
             return Ok(());
         }
-        if !OURS.iter().any(|ours| name == *ours) {
+        if !is_ours(&name) {
             foreign = Some(name);
         }
     }
@@ -222,26 +256,24 @@ fn lock(path: &Path) -> Result<Lock> {
                 .fact("folder", path.display()));
         }
     }
-    let mut lock = Lock(file);
-    lock.0.set_len(0).map_err(failed)?;
-    writeln!(lock.0, "{}", std::process::id()).map_err(failed)?;
-    Ok(lock)
+    Ok(Lock(file))
 }
 
-fn check_format(text: &str, path: &Path) -> Result<()> {
+fn check_format(text: &str, path: &Path) -> Result<Format> {
     let number = text.trim().strip_prefix(FORMAT_NAME);
     let number = number.and_then(|number| number.trim().parse::<u32>().ok());
     match number {
-        Some(1..=FORMAT) => Ok(()),
-        Some(newer) => Err(Error::invalid(
+        Some(1) => Ok(Format::One),
+        Some(FORMAT) => Ok(Format::Current),
+        Some(newer @ 3..) => Err(Error::invalid(
             "the store was written by a newer version; update annals",
         )
         .fact("format", newer)
         .fact("newest known", FORMAT)
         .fact("folder", path.display())),
-        None => Err(
-            Error::corrupt("the file FORMAT is damaged; restore it from a backup")
-                .fact("folder", path.display()),
-        ),
+        Some(0) | None => Err(Error::corrupt(
+            "the file FORMAT is damaged; restore it from a backup",
+        )
+        .fact("folder", path.display())),
     }
 }

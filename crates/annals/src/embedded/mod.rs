@@ -1,17 +1,28 @@
-//! The embedded store: items in a folder of this machine, on the engine fjall.
+//! The embedded store: items in a folder of this machine.
+//!
+//! ```text
+//! put, delete, write ─► decider ─► syncer ─► log      the truth: every change, in order
+//!                          └─────────────► index    sorted by key; made from the log
+//! get, query, scan ◄───────────────────────┘
+//! ```
 //!
 //! Guarantees: acknowledged writes are on stable storage; concurrent writers share one sync; a killed
-//! process loses nothing that was acknowledged; a second process cannot open the folder. Relies on
-//! the disk keeping what it synced. Damage in the engine's files is reported, but everything after
-//! damage in its journal is lost (`integrity.rs`): keep backups. Nothing here knows about events.
+//! process loses nothing that was acknowledged; damage is reported and never becomes a shorter
+//! history; a second process cannot open the folder. Relies on the disk keeping what it synced.
+//! Nothing here knows about events.
 
 mod catalog;
 mod codec;
-mod committer;
+mod convert;
+mod decider;
 mod errors;
 mod folder;
-mod integrity;
+mod group;
+mod index;
+mod log;
 mod reads;
+mod space;
+mod syncer;
 
 use std::fmt;
 use std::path::Path;
@@ -20,14 +31,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use fjall::{Database, Slice};
+use lsm_tree::Slice;
 use tokio::sync::{mpsc, oneshot};
 
-use self::catalog::{Catalog, Table};
-use self::committer::{
-    Answer, Change, Committer, GROUP_BYTES_MAX, GROUP_MAX, Job, NewItem, QUEUE_MAX, Tally,
-};
-use self::folder::Folder;
+use self::catalog::{Catalog, Decided, Table, WithoutDropped};
+use self::decider::{Answer, Change, Decider, Job, NewItem, QUEUE_MAX};
+use self::folder::{Folder, Format};
+use self::group::{GROUP_BYTES_MAX, OpenGroup};
+use self::index::{Index, Upkeep};
+use self::log::{Recovered, Writer};
+use self::space::Space;
+use self::syncer::{Syncer, Tally};
 use crate::items::check::{
     Checked, check_condition, check_item, check_key, check_query, check_scan, checked_writes,
 };
@@ -36,7 +50,7 @@ use crate::items::{
     TableSpec, Write, WriteError, item_size,
 };
 use crate::settings::EmbeddedSettings;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Random, Result};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -71,16 +85,13 @@ pub fn stored_bytes(item: &Item) -> Vec<u8> {
 pub struct Embedded {
     /// `None` only while the store is being dropped.
     jobs: Option<mpsc::Sender<Job>>,
-    committer: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     tally: Arc<Tally>,
     reads: Reads,
-    engine: Arc<Engine>,
-}
-
-/// The state that reads need. The folder is last: it is unlocked after the engine has closed.
-struct Engine {
     catalog: Arc<Catalog>,
-    db: Database,
+    /// `None` only while the store is being dropped.
+    index: Option<Arc<Index>>,
+    /// Last: it is unlocked after everything has closed.
     folder: Folder,
 }
 
@@ -124,42 +135,50 @@ impl Embedded {
     /// `Unavailable` if another process has it open; `Invalid` if the folder cannot be used, is not a
     /// store, or was written by a newer version; `Corrupt` if its files are damaged.
     pub fn open(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
-        let folder = Folder::open(folder)?;
-        let failed = |error| errors::on_open(error, folder.path());
-        integrity::check(&folder.engine())?;
-        let db = Database::builder(folder.engine())
-            .cache_size(settings.cache_mib.saturating_mul(MIB))
-            .open()
-            .map_err(failed)?;
-        let catalog = Arc::new(Catalog::open(&db).map_err(failed)??);
-        let closes = catalog.closes().map_err(failed)?;
-        integrity::check_closes(closes, folder.closes()?, folder.path())?;
-        folder.finish()?;
-        let tally = Arc::new(Tally::default());
-        let committer = Committer {
-            db: db.clone(),
-            catalog: catalog.clone(),
-            folder: folder.path().to_owned(),
-            reserve_bytes: settings.reserve_mib.saturating_mul(MIB),
-            tally: tally.clone(),
+        let mut folder = Folder::open(folder)?;
+        match folder.format() {
+            Format::Current => {}
+            Format::New => {
+                log::create(&folder.log(), Random::from_machine().bits())?;
+                folder.finish()?;
+            }
+            Format::One => convert::convert(&folder)?,
+        }
+        // Nothing is changed before the log is checked.
+        let recovered = log::recover(&folder.log())?;
+        let opening = Opening {
+            folder: &folder,
+            log: &recovered,
+            catalog: Arc::default(),
+            cache_bytes: settings.cache_mib.saturating_mul(MIB),
         };
-        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let thread = std::thread::Builder::new().name("annals-committer".to_owned());
-        let thread = thread.spawn(move || committer.run(queue));
-        let thread = thread.map_err(|cause| {
-            Error::unavailable("the system has no thread for the committer; raise its limit")
-                .because(cause)
-        })?;
+        let (index, upkeep) = opening.index()?;
+        let decided = opening.catalog.load(&index.snapshot())?;
+        let catalog = opening.catalog;
+        convert::clean(&folder)?;
+        let log = Writer::open(&folder.log(), &recovered)?;
+        folder.note_owner();
+        let space = Space::new(
+            folder.path().to_owned(),
+            settings.reserve_mib.saturating_mul(MIB),
+        );
+        let parts = Parts {
+            index: index.clone(),
+            upkeep: Arc::new(upkeep),
+            catalog: catalog.clone(),
+            decided,
+            space,
+        };
+        let tally = Arc::new(Tally::default());
+        let (jobs, threads) = parts.start(log, tally.clone())?;
         Ok(Self {
             jobs: Some(jobs),
-            committer: Some(thread),
+            threads,
             tally,
             reads: Reads::default(),
-            engine: Arc::new(Engine {
-                catalog,
-                db,
-                folder,
-            }),
+            catalog,
+            index: Some(index),
+            folder,
         })
     }
 
@@ -172,7 +191,13 @@ impl Embedded {
         }
     }
 
-    /// Sends a job to the committer and waits for its answer.
+    /// Writes the index's recent changes to its files, as happens by itself when there are many.
+    #[doc(hidden)]
+    pub async fn flush_index(&self) -> Result<()> {
+        self.commit(Job::Flush).await
+    }
+
+    /// Sends a job to the decider and waits for its answer.
     async fn commit<T, E: From<Error>>(
         &self,
         job: impl FnOnce(Answer<T, E>) -> Job,
@@ -184,21 +209,24 @@ impl Embedded {
         {
             return outcome;
         }
-        Err(Error::unavailable("the committer has stopped; open the store again").into())
+        Err(Error::unavailable("the store has stopped; open it again").into())
     }
 
     /// Reads on another thread, as the disk may block.
     async fn read<T: Send + 'static>(
         &self,
         spec: &TableSpec,
-        read: impl FnOnce(&Engine, &Table) -> Result<T> + Send + 'static,
+        read: impl FnOnce(&Index, &Table) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let table = self.engine.catalog.table(spec)?;
-        let (engine, in_flight) = (self.engine.clone(), self.reads.begin());
+        let table = self.catalog.table(spec)?;
+        let Some(index) = self.index.clone() else {
+            return Err(Error::unavailable("the store is closed; open it again"));
+        };
+        let in_flight = self.reads.begin();
         let task = tokio::task::spawn_blocking(move || {
-            let outcome = read(&engine, &table);
-            // Release the engine before the read counts as finished.
-            drop((engine, table));
+            let outcome = read(&index, &table);
+            // Release the index before the read counts as finished.
+            drop((index, table));
             drop(in_flight);
             outcome
         });
@@ -241,35 +269,135 @@ impl Drop for InFlight {
 }
 
 impl Drop for Embedded {
-    /// Waits for the committer and the reads, so that the folder is free when this returns.
+    /// Waits for the threads and the reads, so that the folder is free when this returns.
     fn drop(&mut self) {
         self.jobs = None;
-        if let Some(committer) = self.committer.take() {
-            // If the committer panicked, every caller got `Unavailable`.
-            let _ = committer.join();
+        for thread in self.threads.drain(..) {
+            // If it panicked, every caller got `Unavailable`.
+            let _ = thread.join();
         }
         self.reads.wait();
-        if self.tally.has_written() {
-            self.engine.close();
-        }
+        self.index = None;
     }
 }
 
-impl Engine {
-    /// Records that everything was written. Best effort: without it the next open cannot tell whether
-    /// the end of the engine's journal is there.
-    fn close(&self) {
-        let recorded = self.catalog.close().map_err(errors::on_commit);
-        let recorded = recorded.and_then(|closes| self.folder.record_closes(closes));
-        if let Err(error) = recorded {
-            tracing::warn!(%error, "cannot record that the store was closed");
+/// A store that is being opened: its log was checked.
+struct Opening<'a> {
+    folder: &'a Folder,
+    log: &'a Recovered,
+    catalog: Arc<Catalog>,
+    cache_bytes: u64,
+}
+
+impl Opening<'_> {
+    /// Opens the index and applies the end of the log. If the index is damaged, makes it again.
+    fn index(&self) -> Result<(Arc<Index>, Upkeep)> {
+        match self.open_index() {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::warn!(%error, "the index is damaged, and is made again from the log");
+                // Removed only if the log can replace it.
+                log::frames_from(
+                    &self.folder.log(),
+                    self.log.first(),
+                    self.log.end.position,
+                    |_, _| Ok(()),
+                )?;
+                self.folder.remove(&self.folder.index())?;
+                self.open_index()
+            }
+            other => other,
         }
     }
+
+    fn open_index(&self) -> Result<(Arc<Index>, Upkeep)> {
+        let filter = Arc::new(WithoutDropped(self.catalog.clone()));
+        let index = Index::open(&self.folder.index(), self.cache_bytes, filter)?;
+        let index = Arc::new(index);
+        let applied = index.applied()?;
+        let end = self.log.end.position;
+        if applied > end {
+            return Err(Error::corrupt(
+                "the end of the log is lost; keep a copy of the folder and restore a backup",
+            )
+            .fact("log ends at", end)
+            .fact("index ends at", applied)
+            .fact("folder", self.folder.path().display()));
+        }
+        let upkeep = Upkeep::start(&index)?;
+        index.publish(applied);
+        let from = self.log.before(applied);
+        log::frames_from(&self.folder.log(), from, end, |changes, after| {
+            for change in changes {
+                if change.position >= applied {
+                    let value = change.value.map(Slice::from);
+                    index.insert(change.position, Slice::from(change.key), value);
+                }
+            }
+            index.publish(after.position.max(applied));
+            if index.is_full() {
+                upkeep.wait_for_room(&index)?;
+                index.seal(after.position);
+                upkeep.sealed(after);
+            }
+            Ok(())
+        })?;
+        Ok((index, upkeep))
+    }
+}
+
+/// What the threads share.
+struct Parts {
+    index: Arc<Index>,
+    upkeep: Arc<Upkeep>,
+    catalog: Arc<Catalog>,
+    decided: Decided,
+    space: Space,
+}
+
+impl Parts {
+    /// Starts the decider and the syncer.
+    fn start(
+        self,
+        log: Writer,
+        tally: Arc<Tally>,
+    ) -> Result<(mpsc::Sender<Job>, Vec<JoinHandle<()>>)> {
+        let next = log.end().position;
+        let open = Arc::new(OpenGroup::at(next));
+        let syncer = Syncer {
+            log,
+            open: open.clone(),
+            index: self.index.clone(),
+            upkeep: self.upkeep.clone(),
+            tally: tally.clone(),
+        };
+        let decider = Decider {
+            index: self.index,
+            catalog: self.catalog,
+            tables: self.decided,
+            open,
+            upkeep: self.upkeep,
+            space: self.space,
+            tally,
+            next,
+            changes: Vec::new(),
+        };
+        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+        let syncing = spawn("annals-sync", move || syncer.run())?;
+        let deciding = spawn("annals-decide", move || decider.run(queue))?;
+        Ok((jobs, vec![deciding, syncing]))
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map_err(|cause| {
+        Error::unavailable("the system has no more threads; raise its limit").because(cause)
+    })
 }
 
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let folder = self.engine.folder.path();
+        let folder = self.folder.path();
         f.debug_struct("Embedded")
             .field("folder", &folder)
             .finish_non_exhaustive()
@@ -285,7 +413,7 @@ fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
     let new = NewItem {
         bytes: Slice::from(codec::encode_item(item, checked.size)),
         size: checked.size,
-        entry_keys: committer::entry_keys(table, &key, item)?,
+        entry_keys: decider::entry_keys(table, &key, item)?,
         cost,
     };
     Ok(Change {
@@ -337,23 +465,21 @@ fn group_len(changes: &[Change]) -> usize {
         *bytes += change.bytes();
         Some(*bytes)
     });
-    let fitting = sizes
-        .take(GROUP_MAX)
-        .take_while(|bytes| *bytes <= GROUP_BYTES_MAX);
+    let fitting = sizes.take_while(|bytes| *bytes <= GROUP_BYTES_MAX);
     fitting.count().max(1)
 }
 
 /// Steps of the methods of [`Items`].
 impl Embedded {
     /// The stored table, and the item as checked by the stored spec: the caller's may lack indexes,
-    /// and the committer relies on valid index keys.
+    /// and the decider relies on valid index keys.
     fn table_for(
         &self,
         spec: &TableSpec,
         item: &Item,
         condition: &Condition,
     ) -> Result<(Arc<Table>, Checked)> {
-        let table = self.engine.catalog.table(spec)?;
+        let table = self.catalog.table(spec)?;
         let checked = check_item(&table.spec, item)?;
         check_condition(condition)?;
         Ok((table, checked))
@@ -370,7 +496,7 @@ impl Embedded {
         };
         let requests = Cost::write_requests(writes.len());
         let prepared = checked_writes(table, &writes).and_then(|checked| {
-            let stored = self.engine.catalog.table(table)?;
+            let stored = self.catalog.table(table)?;
             Ok((changes_of(&stored, table, &writes, checked)?, stored))
         });
         let (mut changes, table) = match prepared {
@@ -403,7 +529,7 @@ impl Items for Embedded {
         if keys.is_empty() {
             return Ok(Got::default());
         }
-        self.read(table, move |engine, table| reads::get(engine, table, &keys))
+        self.read(table, move |index, table| reads::get(index, table, &keys))
             .await
     }
 
@@ -427,7 +553,7 @@ impl Items for Embedded {
     ) -> Result<Cost, WriteError> {
         check_key(table, &key)?;
         check_condition(&condition)?;
-        let table = self.engine.catalog.table(table)?;
+        let table = self.catalog.table(table)?;
         let change = delete_change(&table, &key);
         self.commit(|answer| Job::One(table, change, condition, answer))
             .await
@@ -439,18 +565,16 @@ impl Items for Embedded {
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
         check_query(table, &query)?;
-        self.read(table, move |engine, table| {
-            reads::query(engine, table, &query)
+        self.read(table, move |index, table| {
+            reads::query(index, table, &query)
         })
         .await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
-        self.read(table, move |engine, table| {
-            reads::scan(engine, table, &scan)
-        })
-        .await
+        self.read(table, move |index, table| reads::scan(index, table, &scan))
+            .await
     }
 
     async fn create_table(&self, spec: &TableSpec, _billing: Billing) -> Result<()> {
@@ -459,7 +583,7 @@ impl Items for Embedded {
     }
 
     async fn describe_table(&self, name: &TableName) -> Result<Option<TableSpec>> {
-        let found = self.engine.catalog.find(name);
+        let found = self.catalog.find(name);
         Ok(found.map(|table| table.spec.clone()))
     }
 

@@ -1,12 +1,11 @@
-//! Gets, queries and scans, each from one snapshot of the engine.
+//! Gets, queries and scans, each from one snapshot of the index.
 
 use std::collections::HashMap;
 
-use fjall::{Keyspace, Readable, Snapshot};
-
-use super::catalog::{Table, Trees};
+use super::catalog::Table;
 use super::codec::{self, KeyRange};
-use super::{Engine, errors, stored_key};
+use super::index::{Index, Snapshot};
+use super::stored_key;
 use crate::items::check::{CheckedQuery, check_cursor, check_query};
 use crate::items::{
     Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder, Query, Scan,
@@ -14,17 +13,16 @@ use crate::items::{
 };
 use crate::{Error, Result};
 
-pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
+pub(super) fn get(index: &Index, table: &Table, keys: &[Key]) -> Result<Got> {
     // Without a snapshot, an item could be visible before others of its group.
-    let snapshot = engine.db.snapshot();
+    let snapshot = index.snapshot();
     let mut read: HashMap<&Key, Option<Item>> = HashMap::with_capacity(keys.len());
     let mut cost = Cost::ZERO;
     for key in keys {
         if read.contains_key(key) {
             continue;
         }
-        let stored = snapshot.get(&engine.catalog.trees.items, stored_key(table, key));
-        let stored = stored.map_err(errors::on_read)?;
+        let stored = snapshot.get(&stored_key(table, key))?;
         let size = stored.as_deref().map(codec::stored_size).transpose()?;
         cost += Cost::of_read(size.unwrap_or(0), Consistency::Strong);
         read.insert(key, stored.as_deref().map(codec::decode_item).transpose()?);
@@ -41,7 +39,7 @@ pub(super) fn get(engine: &Engine, table: &Table, keys: &[Key]) -> Result<Got> {
     Ok(Got { items, cost })
 }
 
-pub(super) fn query(engine: &Engine, table: &Table, query: &Query) -> Result<Page> {
+pub(super) fn query(index: &Index, table: &Table, query: &Query) -> Result<Page> {
     let spec = &table.spec;
     let checked = check_query(spec, query)?;
     let mut range = codec::query_range(&query.partition, &query.range);
@@ -54,8 +52,7 @@ pub(super) fn query(engine: &Engine, table: &Table, query: &Query) -> Result<Pag
         range = codec::resume(range, last, query.direction);
     }
     let read = QueryRead {
-        snapshot: engine.db.snapshot(),
-        trees: &engine.catalog.trees,
+        snapshot: index.snapshot(),
         table,
         query,
         range,
@@ -75,8 +72,7 @@ fn finish(page: PageBuilder, table: &Table, checked: CheckedQuery<'_>) -> Page {
 
 /// A query in progress.
 struct QueryRead<'a> {
-    snapshot: Snapshot,
-    trees: &'a Trees,
+    snapshot: Snapshot<'a>,
     table: &'a Table,
     query: &'a Query,
     range: KeyRange,
@@ -84,14 +80,9 @@ struct QueryRead<'a> {
 
 impl QueryRead<'_> {
     /// Passes the values in order to `take`, until it returns false.
-    fn each(
-        &self,
-        keyspace: &Keyspace,
-        prefix: &[u8],
-        mut take: impl FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<()> {
+    fn each(&self, prefix: &[u8], mut take: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
         let range = codec::inside(prefix, self.range.clone());
-        let mut entries = self.snapshot.range(keyspace, range);
+        let mut entries = self.snapshot.values(range);
         loop {
             let next = match self.query.direction {
                 Direction::Ascending => entries.next(),
@@ -100,7 +91,7 @@ impl QueryRead<'_> {
             let Some(entry) = next else {
                 return Ok(());
             };
-            if !take(&entry.value().map_err(errors::on_read)?)? {
+            if !take(&entry?)? {
                 return Ok(());
             }
         }
@@ -109,9 +100,7 @@ impl QueryRead<'_> {
     fn items(&self) -> Result<PageBuilder> {
         let mut page = PageBuilder::new(self.query.limit);
         let prefix = codec::items_prefix(self.table.number);
-        self.each(&self.trees.items, &prefix, |bytes| {
-            Ok(page.offer(codec::decode_item(bytes)?))
-        })?;
+        self.each(&prefix, |bytes| Ok(page.offer(codec::decode_item(bytes)?)))?;
         Ok(page)
     }
 
@@ -122,9 +111,8 @@ impl QueryRead<'_> {
         let number = number.unwrap_or(u8::MAX);
         let prefix = codec::entries_prefix(self.table.number, number);
         let mut page = PageBuilder::new(self.query.limit);
-        self.each(&self.trees.entries, &prefix, |item_key| {
-            let bytes = self.snapshot.get(&self.trees.items, item_key);
-            let bytes = bytes.map_err(errors::on_read)?;
+        self.each(&prefix, |item_key| {
+            let bytes = self.snapshot.get(item_key)?;
             let item = bytes.as_deref().map(codec::decode_item).transpose()?;
             match item.and_then(|item| index_entry(spec, index, item)) {
                 Some(entry) => Ok(page.offer(entry)),
@@ -139,7 +127,7 @@ impl QueryRead<'_> {
     }
 }
 
-pub(super) fn scan(engine: &Engine, table: &Table, scan: &Scan) -> Result<Page> {
+pub(super) fn scan(index: &Index, table: &Table, scan: &Scan) -> Result<Page> {
     let spec = &table.spec;
     let mut range = codec::segment_range(scan.segment);
     if let Some(cursor) = &scan.after {
@@ -148,13 +136,8 @@ pub(super) fn scan(engine: &Engine, table: &Table, scan: &Scan) -> Result<Page> 
     }
     let mut page = PageBuilder::new(scan.limit);
     let range = codec::inside(&codec::items_prefix(table.number), range);
-    for entry in engine
-        .db
-        .snapshot()
-        .range(&engine.catalog.trees.items, range)
-    {
-        let bytes = entry.value().map_err(errors::on_read)?;
-        if !page.offer(codec::decode_item(&bytes)?) {
+    for bytes in index.snapshot().values(range) {
+        if !page.offer(codec::decode_item(&bytes?)?) {
             break;
         }
     }

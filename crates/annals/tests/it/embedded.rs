@@ -144,13 +144,13 @@ async fn a_folder_of_a_newer_format_is_refused_and_left_alone() {
     let format = folder.path().join("FORMAT");
     assert_eq!(
         std::fs::read_to_string(&format).unwrap(),
-        "annals embedded format 1\n"
+        "annals embedded format 2\n"
     );
-    std::fs::write(&format, "annals embedded format 2\n").unwrap();
+    std::fs::write(&format, "annals embedded format 3\n").unwrap();
     check_refused(open(folder.path()), ErrorKind::Invalid, "newer version");
     std::fs::write(&format, "something else\n").unwrap();
     check_refused(open(folder.path()), ErrorKind::Corrupt, "FORMAT");
-    std::fs::write(&format, "annals embedded format 1\n").unwrap();
+    std::fs::write(&format, "annals embedded format 2\n").unwrap();
     open(folder.path()).unwrap();
 }
 
@@ -173,8 +173,8 @@ fn a_folder_that_cannot_be_a_store_is_refused_and_left_alone() {
 async fn an_interrupted_creation_is_started_over() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("FORMAT.new"), "annals em").unwrap();
-    std::fs::create_dir(folder.path().join("engine")).unwrap();
-    std::fs::write(folder.path().join("engine").join("0.jnl"), "half a journal").unwrap();
+    std::fs::create_dir(folder.path().join("log")).unwrap();
+    std::fs::write(folder.path().join("log").join("next"), "half a segment").unwrap();
     let items = open(folder.path()).unwrap();
     items
         .create_table(&table(), Default::default())
@@ -200,15 +200,33 @@ async fn a_store_without_its_format_is_refused_and_left_alone() {
         ErrorKind::Corrupt,
         "FORMAT of the store is missing",
     );
-    std::fs::write(&format, "annals embedded format 1\n").unwrap();
+    std::fs::write(&format, "annals embedded format 2\n").unwrap();
     let items = open(folder.path()).unwrap();
     let found = items.describe_table(table().name()).await.unwrap();
     assert_eq!(found, Some(table()));
 }
 
 #[tokio::test]
-async fn missing_engine_files_are_corrupt_and_not_an_empty_store() {
-    for gone in ["1", "2", "3"] {
+async fn a_lost_index_is_made_again() {
+    let folder = TempDir::new().unwrap();
+    let items = open(folder.path()).unwrap();
+    items
+        .create_table(&table(), Default::default())
+        .await
+        .unwrap();
+    let writes = (1..=100).map(|n| Write::Put(event(n))).collect();
+    items.write(&table(), writes).await.unwrap();
+    drop(items);
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    let items = open(folder.path()).unwrap();
+    let odd = Query::of("odd").on("by-tag");
+    let odd = items.query(&table(), odd).await.unwrap().items;
+    assert_eq!(odd.len(), 50);
+}
+
+#[tokio::test]
+async fn a_lost_log_is_corrupt_and_not_an_empty_store() {
+    for gone in ["log/0000000000000000.log", "log"] {
         let folder = TempDir::new().unwrap();
         let items = open(folder.path()).unwrap();
         items
@@ -216,8 +234,11 @@ async fn missing_engine_files_are_corrupt_and_not_an_empty_store() {
             .await
             .unwrap();
         drop(items);
-        let keyspaces = folder.path().join("engine").join("keyspaces");
-        std::fs::remove_dir_all(keyspaces.join(gone)).unwrap();
+        let path = folder.path().join(gone);
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(&path).unwrap(),
+            false => std::fs::remove_file(&path).unwrap(),
+        }
         assert_eq!(open(folder.path()).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

@@ -42,7 +42,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// The bytes of a file without the zeros at its end: the engine preallocates its journal.
+/// The bytes of a file without the zeros at its end: segments of the log are filled with zeros first.
 fn used(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let file = fs::File::open(path).unwrap();
@@ -130,25 +130,25 @@ async fn a_flipped_byte_on_disk_is_right_data_or_an_error() {
         }
         fs::remove_dir_all(&damaged).unwrap();
     }
-    // Locks and older files of the engine may be damaged without harm.
+    // Damage in the lock and in the index does no harm.
     assert!(right > 0 && told > SEEDS / 2, "right={right}, told={told}");
 }
 
-/// The end of the engine's journal is truncated: the engine would drop it as an unacknowledged write,
-/// but a store that was closed cleanly detects the loss.
+/// The end of the log is gone: it looks like a write that was never acknowledged, but the store knows
+/// how far its log reached.
 #[tokio::test]
-async fn a_truncated_journal_is_an_error() {
+async fn a_lost_end_of_the_log_is_an_error() {
     let folder = TempDir::new().unwrap();
     let bed = Bed::on(open(folder.path()).unwrap(), AnyLayout::default()).await;
     bed.fill(&id(), &[1; 10]).await;
     drop(bed);
-    let journal = folder.path().join("engine").join("0.jnl");
-    let (bytes, len) = (used(&journal), fs::metadata(&journal).unwrap().len());
-    write(&journal, &bytes[..bytes.len() / 2], len);
+    let log = folder.path().join("log").join("0000000000000000.log");
+    let (bytes, len) = (used(&log), fs::metadata(&log).unwrap().len());
+    write(&log, &bytes[..bytes.len() / 2], len);
     let told = read(folder.path()).await.unwrap_err();
     assert_eq!(told.kind(), ErrorKind::Corrupt, "{told:?}");
     // An explicit option opens it with what is left.
-    fs::remove_file(folder.path().join("REACHED")).unwrap();
+    fs::remove_file(folder.path().join("log").join("reached")).unwrap();
     let left = read(folder.path()).await.unwrap();
     assert!(left.len() < 10, "{}", left.len());
 }

@@ -6,8 +6,12 @@
 //! into chunks, which are ignored without the item that refers to them and join to the same bytes or
 //! not at all. Formats are only added, never changed (`docs/format.md`). No I/O.
 
+use std::cell::RefCell;
+use std::io;
+
 use bytes::Bytes;
 use minicbor::{Decoder, Encoder};
+use zstd::bulk::{Compressor, Decompressor};
 
 use super::keys;
 use crate::items::limits::ITEM_BYTES_MAX;
@@ -255,9 +259,28 @@ pub(super) fn read_frame<H>(
 /// A cheap level; higher ones save little more.
 const ZSTD_LEVEL: i32 = 3;
 
+thread_local! {
+    // Each takes longer to make than to compress a few KiB.
+    static COMPRESSOR: RefCell<io::Result<Compressor<'static>>> =
+        RefCell::new(Compressor::new(ZSTD_LEVEL));
+    static DECOMPRESSOR: RefCell<io::Result<Decompressor<'static>>> =
+        RefCell::new(Decompressor::new());
+}
+
+/// Uses the thread's compressor or decompressor.
+fn with<T, R>(
+    it: &RefCell<io::Result<T>>,
+    run: impl FnOnce(&mut T) -> io::Result<R>,
+) -> io::Result<R> {
+    match &mut *it.borrow_mut() {
+        Ok(it) => run(it),
+        Err(cause) => Err(io::Error::new(cause.kind(), cause.to_string())),
+    }
+}
+
 /// Compresses bytes.
 pub(super) fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
-    let compressed = zstd::bulk::compress(bytes, ZSTD_LEVEL);
+    let compressed = COMPRESSOR.with(|it| with(it, |it| it.compress(bytes)));
     compressed.map_err(|cause| Error::invalid("a payload cannot be compressed").because(cause))
 }
 
@@ -268,7 +291,9 @@ pub(super) fn decompress(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     let size = size.ok().flatten();
     let size = size.and_then(|size| usize::try_from(size).ok());
     let size = size.filter(|size| *size <= bytes_max);
-    zstd::bulk::decompress(bytes, size.ok_or_else(broken)?).map_err(|e| broken().because(e))
+    let size = size.ok_or_else(broken)?;
+    let decompressed = DECOMPRESSOR.with(|it| with(it, |it| it.decompress(bytes, size)));
+    decompressed.map_err(|e| broken().because(e))
 }
 
 /// The checksum over key and bytes: under another key, the bytes are damaged.

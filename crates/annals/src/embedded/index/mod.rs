@@ -1,0 +1,187 @@
+//! The index: what the log says, sorted by key. An LSM tree without a journal of its own.
+//!
+//! Guarantees: a read sees a consistent point in time, and nothing that is not on stable storage in the
+//! log. The index can be removed at any time; it is made again from the log.
+//!
+//! Relies on one thread that inserts, and on [`Index::publish`] being called after the log's sync.
+//!
+//! The tree orders versions of a key by number. We number a change by its position in the log times
+//! [`STEP`]; the numbers between are for the tree's own versions (`upkeep.rs`).
+//!
+//! ```text
+//! key: 0 "applied"             the position up to which the tree's files hold everything
+//!      1 table's name          the record of a table (`catalog.rs`)
+//!      2 table's number, key   an item
+//!      3 table's number, index, entry's key   an index entry: the key of its item
+//! ```
+
+pub(super) mod integrity;
+mod snapshots;
+mod upkeep;
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lsm_tree::compaction::Factory;
+use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter, Slice};
+
+use self::snapshots::{Snapshots, Taken};
+pub(super) use self::upkeep::Upkeep;
+use super::errors;
+use super::log::Position;
+use crate::{Error, Result};
+
+/// The first byte of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Applied = 0,
+    Table = 1,
+    Item = 2,
+    Entry = 3,
+}
+
+/// Numbers of the tree for each position of the log.
+const STEP: u64 = 256;
+/// Sorts and buffers recent changes. Smaller: more files and more compaction. Larger: more memory, and
+/// more to read from the log when the store is opened.
+const MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
+/// A smaller memtable is not written when the store is closed; its changes are read from the log.
+const FLUSH_AT_CLOSE_BYTES: u64 = 4 * 1024 * 1024;
+/// Memtables that wait to be written before inserting has to wait.
+const SEALED_MAX: usize = 4;
+
+pub(super) struct Index {
+    tree: AnyTree,
+    /// Numbers of the tree's own versions.
+    versions: SequenceNumberCounter,
+    /// The position after the last that reads see.
+    visible: AtomicU64,
+    snapshots: Snapshots,
+}
+
+/// A point in time.
+pub(super) struct Snapshot<'a> {
+    tree: &'a AnyTree,
+    taken: Taken<'a>,
+}
+
+fn number(position: Position) -> SeqNo {
+    position.0.saturating_mul(STEP)
+}
+
+impl Index {
+    /// Opens the tree, or creates it.
+    pub(super) fn open(folder: &Path, cache_bytes: u64, filter: Arc<dyn Factory>) -> Result<Self> {
+        integrity::check(folder)?;
+        let versions = SequenceNumberCounter::default();
+        let config = Config::new(folder, versions.clone(), SequenceNumberCounter::default());
+        let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
+        let config = config.with_compaction_filter_factory(Some(filter));
+        let tree = config.use_cache(cache).open();
+        Ok(Self {
+            tree: tree.map_err(|error| errors::on_open(error, folder))?,
+            versions,
+            visible: AtomicU64::new(0),
+            snapshots: Snapshots::default(),
+        })
+    }
+
+    /// The position after the last that the tree's files hold.
+    pub(super) fn applied(&self) -> Result<Position> {
+        let found = self.latest(&[Kind::Applied as u8])?;
+        let Some(found) = found else {
+            return Ok(Position::FIRST);
+        };
+        let bytes = <[u8; 8]>::try_from(&*found);
+        let bytes = bytes.map_err(|_| Error::corrupt("the index does not know its position"))?;
+        Ok(Position(u64::from_be_bytes(bytes)))
+    }
+
+    /// Inserts a change; `None` removes the key. Reads see it when it is published.
+    pub(super) fn insert(&self, position: Position, key: Slice, value: Option<Slice>) {
+        let number = number(position);
+        match value {
+            Some(value) => self.tree.insert(key, value, number),
+            None => self.tree.remove(key, number),
+        };
+    }
+
+    /// Shows everything before a position to reads.
+    pub(super) fn publish(&self, end: Position) {
+        self.visible.store(end.0, Ordering::Release);
+    }
+
+    /// The newest value of a key, published or not. Only for the thread that inserts.
+    pub(super) fn latest(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.tree.get(key, SeqNo::MAX).map_err(errors::on_read)
+    }
+
+    /// What is published now.
+    pub(super) fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot {
+            tree: &self.tree,
+            taken: self.snapshots.take(|| self.end()),
+        }
+    }
+
+    /// The tree's number after everything that is published.
+    fn end(&self) -> SeqNo {
+        number(Position(self.visible.load(Ordering::Acquire)))
+    }
+
+    /// Whether the memtable should be sealed.
+    pub(super) fn is_full(&self) -> bool {
+        self.tree.active_memtable().size() >= MEMTABLE_BYTES
+    }
+
+    /// Whether closing should write the memtable to files.
+    pub(super) fn is_worth_flushing(&self) -> bool {
+        self.tree.active_memtable().size() >= FLUSH_AT_CLOSE_BYTES
+    }
+
+    /// Seals the memtable, which holds everything before `end`, all of it published.
+    pub(super) fn seal(&self, end: Position) {
+        let value = Slice::from(end.0.to_be_bytes());
+        let last = Position(end.0.saturating_sub(1));
+        self.insert(last, Slice::from([Kind::Applied as u8]), Some(value));
+        self.tree.rotate_memtable();
+    }
+
+    /// Whether a sealed memtable is not written yet.
+    fn has_sealed(&self) -> bool {
+        self.tree.sealed_memtable_count() > 0
+    }
+
+    /// Whether so many memtables wait that inserting should too.
+    fn is_behind(&self) -> bool {
+        self.tree.sealed_memtable_count() >= SEALED_MAX
+    }
+}
+
+impl Snapshot<'_> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        let found = self.tree.get(key, self.taken.number());
+        found.map_err(errors::on_read)
+    }
+
+    /// The values of a range of keys.
+    pub(super) fn values<R: RangeBounds<Vec<u8>>>(
+        &self,
+        range: R,
+    ) -> impl DoubleEndedIterator<Item = Result<Slice>> {
+        let entries = self.tree.range(range, self.taken.number(), None);
+        entries.map(|entry| entry.value().map_err(errors::on_read))
+    }
+
+    /// The keys and values of a range of keys.
+    pub(super) fn entries<R: RangeBounds<Vec<u8>>>(
+        &self,
+        range: R,
+    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice)>> {
+        let entries = self.tree.range(range, self.taken.number(), None);
+        entries.map(|entry| entry.into_inner().map_err(errors::on_read))
+    }
+}

@@ -1,0 +1,211 @@
+//! Writes memtables to files and merges files, each on its own thread.
+//!
+//! Guarantees: neither thread holds up inserting, unless too many memtables wait. Only changes that
+//! are on stable storage in the log reach the index's files.
+//!
+//! The tree numbers its versions, and shows a read the newest version below the read's own number. A
+//! version must therefore get a number above every read that may need what it dropped, and below
+//! every read that must see it. Its files hold only published changes, all below `end`, the number
+//! after them. A number in the step before `end` is right: reads at `end` or later need nothing that
+//! was dropped, and earlier reads use earlier versions.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, SeqNo};
+
+use super::{Index, STEP};
+use crate::embedded::errors;
+use crate::embedded::log::Checkpoint;
+use crate::{Error, Result};
+
+/// How long to wait before a failed flush is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The threads. Dropped, it waits for what they are doing.
+#[derive(Debug)]
+pub(in super::super) struct Upkeep {
+    sealed: Option<Sender<Checkpoint>>,
+    threads: Vec<JoinHandle<()>>,
+    progress: Arc<Progress>,
+}
+
+/// How the flushing thread gets on.
+#[derive(Debug, Default)]
+struct Progress {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Up to where the index's files hold the log, until somebody has asked.
+    applied: Option<Checkpoint>,
+    /// Why the last flush failed.
+    failed: Option<Error>,
+    is_closing: bool,
+}
+
+impl Progress {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Upkeep {
+    pub(in super::super) fn start(index: &Arc<Index>) -> Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let (sealed, to_flush) = channel();
+        let (flushed, to_compact) = channel();
+        let flushing = {
+            let (index, progress) = (index.clone(), progress.clone());
+            crate::embedded::spawn("annals-flush", move || {
+                flush_all(&index, &progress, &to_flush, &flushed)
+            })?
+        };
+        let compacting = {
+            let index = index.clone();
+            crate::embedded::spawn("annals-compact", move || compact_all(&index, &to_compact))?
+        };
+        Ok(Self {
+            sealed: Some(sealed),
+            threads: vec![flushing, compacting],
+            progress,
+        })
+    }
+
+    /// A memtable was sealed that holds the log up to this place.
+    pub(in super::super) fn sealed(&self, place: Checkpoint) {
+        if let Some(sealed) = &self.sealed {
+            // The thread ends only after this sender.
+            let _ = sealed.send(place);
+        }
+    }
+
+    /// Up to where the index's files hold the log, if that has changed.
+    pub(in super::super) fn applied(&self) -> Option<Checkpoint> {
+        self.progress.state().applied.take()
+    }
+
+    /// Waits until the index can take more changes.
+    ///
+    /// # Errors
+    /// Why memtables cannot be written, if they cannot.
+    pub(in super::super) fn wait_for_room(&self, index: &Index) -> Result<()> {
+        self.wait_while(|| index.is_behind())
+    }
+
+    /// Waits until every sealed memtable is written.
+    ///
+    /// # Errors
+    /// Why they cannot be written, if they cannot.
+    pub(in super::super) fn wait_until_flushed(&self, index: &Index) -> Result<()> {
+        self.wait_while(|| index.has_sealed())
+    }
+
+    fn wait_while(&self, is_waiting: impl Fn() -> bool) -> Result<()> {
+        let mut state = self.progress.state();
+        while is_waiting() {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            let waited = self.progress.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.sealed = None;
+        self.progress.state().is_closing = true;
+        self.progress.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic there is a bug of the engine. The log has everything.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn flush_all(
+    index: &Index,
+    progress: &Progress,
+    sealed: &Receiver<Checkpoint>,
+    flushed: &Sender<()>,
+) {
+    while let Ok(mut place) = sealed.recv() {
+        // One flush writes all that wait.
+        while let Ok(newer) = sealed.try_recv() {
+            place = newer;
+        }
+        while let Err(error) = index.flush() {
+            tracing::error!(%error, "the index cannot be written, and is tried again; the log has everything");
+            let mut state = progress.state();
+            state.failed = Some(error);
+            progress.changed.notify_all();
+            let waiting = progress
+                .changed
+                .wait_timeout_while(state, RETRY, |it| !it.is_closing);
+            if waiting.unwrap_or_else(PoisonError::into_inner).0.is_closing {
+                return;
+            }
+        }
+        let mut state = progress.state();
+        (state.applied, state.failed) = (Some(place), None);
+        progress.changed.notify_all();
+        drop(state);
+        // Without the other thread, files are not merged; they are all there.
+        let _ = flushed.send(());
+    }
+}
+
+fn compact_all(index: &Index, flushed: &Receiver<()>) {
+    while flushed.recv().is_ok() {
+        loop {
+            match index.compact() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::error!(%error, "the index cannot be compacted; the log has everything");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Index {
+    /// Writes the sealed memtables to files.
+    fn flush(&self) -> Result<()> {
+        let end = self.end();
+        self.raise_version(end);
+        let lock = self.tree.get_flush_lock();
+        let oldest = self.snapshots.oldest(|| self.end());
+        let flushed = self.tree.flush(&lock, oldest);
+        flushed.map(drop).map_err(errors::on_upkeep)
+    }
+
+    /// Merges some files; returns whether there was something to merge.
+    fn compact(&self) -> Result<bool> {
+        let end = self.end();
+        self.raise_version(end);
+        // Each merge takes a number of the step. Half of them are left for flushes.
+        if self.versions.get() + STEP / 2 >= end {
+            return Ok(false);
+        }
+        let before = self.tree.current_version().id();
+        let oldest = self.snapshots.oldest(|| self.end());
+        let compacted = self.tree.compact(Arc::new(Leveled::default()), oldest);
+        compacted.map_err(errors::on_upkeep)?;
+        Ok(self.tree.current_version().id() != before)
+    }
+
+    /// Raises the number of the tree's next version to the step before `end`.
+    fn raise_version(&self, end: SeqNo) {
+        self.versions.fetch_max(end.saturating_sub(STEP - 1));
+    }
+}

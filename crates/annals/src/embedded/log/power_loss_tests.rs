@@ -1,0 +1,229 @@
+//! Losses of power at any point: nothing that was synced is lost, and the log opens.
+//!
+//! The model is what POSIX allows. What was written before a file's last sync is there. Of what was
+//! written later, each block of 512 bytes is there or not, in any combination. Names that changed after
+//! the folder's last sync changed or not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::disk::{Op, recording};
+use super::{Frame, Position, Writer, create, frames_from, recover};
+use crate::Random;
+
+const BLOCK: usize = 512;
+
+/// Many take minutes, so only some are tried by default. `ANNALS_DAMAGE=full` tries all of them.
+fn images() -> u64 {
+    match std::env::var("ANNALS_DAMAGE").is_ok_and(|how| how == "full") {
+        true => 1_500,
+        false => 60,
+    }
+}
+
+/// A change: its key tells its position.
+fn change(position: u64) -> (Vec<u8>, Vec<u8>) {
+    let random = Random::seeded(position);
+    // Most are small; some make frames of many blocks, and fill segments.
+    let bytes = match position % 7 {
+        0 => 60_000,
+        1 => 5_000,
+        _ => 40,
+    };
+    let body = std::iter::repeat_with(|| random.bits() as u8).take(bytes);
+    (format!("key {position}").into_bytes(), body.collect())
+}
+
+/// Appends frames of one to three changes; returns how many operations were recorded and the position
+/// reached after each acknowledgement.
+fn write(log: &Path, frames: u64) -> Vec<(usize, Position)> {
+    let recovered = recover(log).unwrap();
+    let mut writer = Writer::open(log, &recovered).unwrap();
+    let mut acknowledged = Vec::new();
+    for n in 0..frames {
+        let mut frame = Frame::at(writer.end().position);
+        for _ in 0..=n % 3 {
+            let (key, value) = change(frame.end().0);
+            frame.push(&key, Some(&value));
+        }
+        writer.append(&mut frame).unwrap();
+        if n % 10 == 9 {
+            writer.applied(writer.end());
+        }
+        acknowledged.push((recording::len(log), frame.end()));
+    }
+    writer.close().unwrap();
+    acknowledged
+}
+
+/// A file: what is durable, and what may be.
+#[derive(Clone, Default)]
+struct Disk {
+    durable: Vec<u8>,
+    pending: Vec<(u64, Vec<u8>)>,
+}
+
+impl Disk {
+    fn write(bytes: &mut Vec<u8>, offset: u64, block: &[u8]) {
+        let end = offset as usize + block.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[offset as usize..end].copy_from_slice(block);
+    }
+
+    /// The bytes after a loss of power.
+    fn after_loss(&self, random: &Random) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        // Some losses take almost nothing, others almost everything.
+        let kept = random.below(5);
+        for (offset, written) in &self.pending {
+            let mut at = 0;
+            while at < written.len() {
+                let here = *offset as usize + at;
+                let len = (BLOCK - here % BLOCK).min(written.len() - at);
+                if random.below(4) < kept {
+                    Self::write(&mut bytes, here as u64, &written[at..at + len]);
+                }
+                at += len;
+            }
+        }
+        bytes
+    }
+}
+
+/// The folder as the operations make it.
+#[derive(Clone, Default)]
+struct Simulated {
+    files: BTreeMap<usize, Disk>,
+    /// The names that are durable, and those of the running system.
+    durable_names: BTreeMap<PathBuf, usize>,
+    names: BTreeMap<PathBuf, usize>,
+}
+
+impl Simulated {
+    fn of(folder: &Path) -> Self {
+        let mut simulated = Self::default();
+        for (number, entry) in fs::read_dir(folder).unwrap().enumerate() {
+            let path = entry.unwrap().path();
+            let durable = fs::read(&path).unwrap();
+            let pending = Vec::new();
+            simulated.files.insert(number, Disk { durable, pending });
+            simulated.names.insert(path, number);
+        }
+        simulated.durable_names = simulated.names.clone();
+        simulated
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Create(path) => {
+                let number = self.files.keys().last().map_or(0, |last| last + 1);
+                self.files.insert(number, Disk::default());
+                self.names.insert(path.clone(), number);
+            }
+            Op::Write(path, offset, bytes) => {
+                let number = self.names[path];
+                let file = self.files.get_mut(&number).unwrap();
+                file.pending.push((*offset, bytes.clone()));
+            }
+            Op::Sync(path) => {
+                let file = self.files.get_mut(&self.names[path]).unwrap();
+                for (offset, bytes) in std::mem::take(&mut file.pending) {
+                    Disk::write(&mut file.durable, offset, &bytes);
+                }
+            }
+            Op::Rename(from, to) => {
+                let number = self.names.remove(from).unwrap();
+                self.names.insert(to.clone(), number);
+            }
+            Op::SyncFolder => self.durable_names = self.names.clone(),
+        }
+    }
+
+    /// Writes what a loss of power leaves.
+    fn lose_power(&self, random: &Random, to: &Path) {
+        let names = match random.below(2) {
+            0 => &self.durable_names,
+            _ => &self.names,
+        };
+        for (path, number) in names {
+            let bytes = self.files[number].after_loss(random);
+            fs::write(to.join(path.file_name().unwrap()), bytes).unwrap();
+        }
+    }
+}
+
+/// The log opens, and has what was acknowledged. Returns its end.
+fn check(log: &Path, least: Position, case: &str) -> Position {
+    let recovered = recover(log).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let end = recovered.end.position;
+    assert!(
+        end >= least,
+        "{case}: ends at {end}, {least} was acknowledged"
+    );
+    let mut next = Position::FIRST;
+    let read = frames_from(log, recovered.first(), end, |changes, _| {
+        for found in changes {
+            let (key, value) = change(next.0);
+            assert_eq!((found.position, found.key), (next, &*key), "{case}");
+            assert_eq!(found.value, Some(&*value), "{case}");
+            next = next.plus(1);
+        }
+        Ok(())
+    });
+    read.unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(next, end, "{case}");
+    end
+}
+
+#[test]
+fn a_loss_of_power_loses_nothing_that_was_acknowledged() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    create(&log, 77).unwrap();
+    let start = Simulated::of(&log);
+    recording::begin(&log);
+    let acknowledged = write(&log, 150);
+    let ops = recording::end(&log);
+    let has = |is: fn(&Op) -> bool| ops.iter().any(is);
+    assert!(
+        has(|op| matches!(op, Op::Rename(..))),
+        "a segment was begun"
+    );
+    let seed = std::env::var("ANNALS_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let random = Random::seeded(seed);
+    let mut points: Vec<usize> = (0..images())
+        .map(|_| random.below(ops.len() as u64 + 1) as usize)
+        .collect();
+    points.sort_unstable();
+    let (mut simulated, mut done, mut torn) = (start, 0, 0);
+    for (image, point) in points.into_iter().enumerate() {
+        for op in &ops[done..point] {
+            simulated.apply(op);
+        }
+        done = point;
+        let least = acknowledged.iter().rev().find(|(len, _)| *len <= point);
+        let least = least.map_or(Position::FIRST, |(_, position)| *position);
+        let lost = folder.path().join("lost");
+        fs::create_dir(&lost).unwrap();
+        simulated.lose_power(&random, &lost);
+        let case = format!("seed {seed}, image {image} after {point} operations");
+        let end = check(&lost, least, &case);
+        torn += u64::from(recover(&lost).unwrap().torn_to > 0);
+        // It goes on from there, and is whole after a restart.
+        write(&lost, 3);
+        let again = check(&lost, end.plus(1), &case);
+        assert!(again > end, "{case}");
+        fs::remove_dir_all(&lost).unwrap();
+    }
+    assert!(torn > 0, "no image had a torn frame");
+    println!(
+        "{} images of {} operations, {torn} with a torn frame",
+        images(),
+        ops.len()
+    );
+}

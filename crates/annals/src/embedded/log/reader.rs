@@ -1,0 +1,199 @@
+//! Reads frames in order, and checks each.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::files::{self, Window};
+use super::frame::{self, Change};
+use super::{Place, Position, segment};
+use crate::Result;
+
+/// The frames of one segment.
+pub(super) struct SegmentReader {
+    path: PathBuf,
+    window: Window,
+    header: segment::Header,
+}
+
+/// What follows a place.
+pub(super) enum Next {
+    Frame(frame::Header),
+    /// No valid frame that continues the log.
+    End,
+}
+
+impl SegmentReader {
+    /// Opens a segment and checks its header.
+    pub(super) fn open(folder: &Path, number: u64) -> Result<Self> {
+        let path = folder.join(segment::name(number));
+        let mut window = Window::open(&path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => files::damaged("a segment of the log is missing", &path),
+            _ => files::failed("open the log", &path)(cause),
+        })?;
+        let bytes = window.get(0, segment::HEADER);
+        let bytes = bytes.map_err(files::failed("read the log", &path))?;
+        let header = match segment::Header::decode(bytes) {
+            Ok(header) => header,
+            Err(segment::Unusable::Damaged) => {
+                return Err(files::damaged("the header of a segment is damaged", &path));
+            }
+            Err(segment::Unusable::Newer(version)) => {
+                return Err(crate::Error::invalid(
+                    "the log was written by a newer version; update annals",
+                )
+                .fact("version", version)
+                .fact("file", path.display()));
+            }
+        };
+        if header.number != number {
+            return Err(files::damaged("a segment has the name of another", &path));
+        }
+        if header.length != window.len() {
+            return Err(files::damaged("a segment has another length", &path));
+        }
+        Ok(Self {
+            path,
+            window,
+            header,
+        })
+    }
+
+    pub(super) fn header(&self) -> &segment::Header {
+        &self.header
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The frame at a place, if it is valid and continues the log.
+    pub(super) fn next(&mut self, place: Place) -> Result<Next> {
+        let found = self.frame_at(place.offset)?;
+        Ok(match found {
+            Some(header)
+                if header.first == place.position
+                    && header.previous == place.previous
+                    && header.count > 0 =>
+            {
+                Next::Frame(header)
+            }
+            _ => Next::End,
+        })
+    }
+
+    /// The valid frame at an offset.
+    fn frame_at(&mut self, offset: u64) -> Result<Option<frame::Header>> {
+        let mark = self.header.mark;
+        let failed = files::failed("read the log", &self.path);
+        let bytes = self.window.get(offset, frame::HEADER).map_err(&failed)?;
+        let Some(header) = frame::Header::parse(bytes, mark) else {
+            return Ok(None);
+        };
+        // A damaged length may be huge.
+        if offset.saturating_add(header.frame_len() as u64) > self.header.length {
+            return Ok(None);
+        }
+        let bytes = self.window.get(offset, header.frame_len());
+        let bytes = bytes.map_err(&failed)?;
+        Ok(header.check(bytes, mark).then_some(header))
+    }
+
+    /// The changes of a frame that [`Self::next`] returned for this place.
+    fn changes(&mut self, place: Place, header: &frame::Header) -> Result<Vec<Change<'_>>> {
+        let bytes = self.window.get(place.offset, header.frame_len());
+        let bytes = bytes.map_err(files::failed("read the log", &self.path))?;
+        frame::changes(header, bytes).ok_or_else(|| {
+            files::damaged("a frame of the log does not parse", &self.path)
+                .fact("offset", place.offset)
+        })
+    }
+
+    /// Searches what follows a place for a frame of this log, and for the last byte that is not zero.
+    pub(super) fn search_after(&mut self, place: Place) -> Result<Tail> {
+        let mut tail = Tail::default();
+        let mut at = place.offset;
+        while at < self.header.length {
+            let failed = files::failed("read the log", &self.path);
+            let bytes = self.window.get(at, Window::READ).map_err(failed)?;
+            let len = bytes.len() as u64;
+            if len == 0 {
+                break;
+            }
+            let mark = self.header.mark.to_le_bytes();
+            if let Some(used) = used(bytes) {
+                tail.used_to = at + used as u64;
+            }
+            // A frame's second field is the mark.
+            let candidates: Vec<u64> = bytes
+                .chunks_exact(frame::ALIGN)
+                .zip(0u64..)
+                .filter(|(word, _)| **word == mark)
+                .map(|(_, n)| at + n * frame::ALIGN as u64 - frame::ALIGN as u64)
+                .collect();
+            for offset in candidates {
+                if offset >= place.offset
+                    && let Some(frame) = self.frame_at(offset)?
+                    && frame.first >= place.position
+                {
+                    tail.frame_at = Some(offset);
+                    return Ok(tail);
+                }
+            }
+            at += len;
+        }
+        Ok(tail)
+    }
+}
+
+/// How many bytes there are up to the last that is not zero. By blocks, as most are zero.
+fn used(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 4096;
+    let is_used = |block: &[u8]| block.iter().fold(0, |all, byte| all | byte) != 0;
+    let last = bytes.chunks(BLOCK).rposition(is_used)?;
+    let mut block = bytes.get(last * BLOCK..)?.iter().take(BLOCK);
+    let in_block = block.rposition(|byte| *byte != 0)?;
+    Some(last * BLOCK + in_block + 1)
+}
+
+/// What follows the last valid frame of the log.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    /// A valid frame that does not continue the log: the frames before it are damaged.
+    pub(super) frame_at: Option<u64>,
+    /// The offset after the last byte that is not zero; 0 if there is none.
+    pub(super) used_to: u64,
+}
+
+/// Reads the changes between a place and a position; calls `apply` with each frame's, and the place
+/// after the frame.
+///
+/// # Errors
+/// `Corrupt` if the log does not reach the position.
+pub(in super::super) fn frames_from(
+    folder: &Path,
+    from: Place,
+    to: Position,
+    mut apply: impl FnMut(&[Change<'_>], Place) -> Result<()>,
+) -> Result<()> {
+    let mut place = from;
+    let mut reader = SegmentReader::open(folder, place.segment)?;
+    while place.position < to {
+        match reader.next(place)? {
+            Next::Frame(header) => {
+                let after = header.after(place);
+                apply(&reader.changes(place, &header)?, after)?;
+                place = after;
+            }
+            Next::End => {
+                let end = (reader.path().to_owned(), place.offset);
+                reader = SegmentReader::open(folder, place.segment + 1)?;
+                let start = reader.header().start();
+                if (start.position, start.previous) != (place.position, place.previous) {
+                    return Err(files::damaged("the log is damaged", &end.0).fact("offset", end.1));
+                }
+                place = start;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Appends frames: one write and one sync each.
+//!
+//! Guarantees: when [`Writer::append`] returns, the frame is on stable storage. After an error nothing
+//! more may be appended: what reached the disk is unknown until the store is opened again.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use super::disk::DiskFile;
+use super::frame::{self, Frame};
+use super::reached::{self, Note, Reached};
+use super::{Checkpoint, Place, Position, Recovered, files, segment};
+use crate::Result;
+
+/// The prepared segment: zeros.
+const NEXT: &str = "next";
+
+/// Creates an empty log, durably except for the folder's own name.
+pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
+    let create = || -> io::Result<()> {
+        fs::create_dir(folder)?;
+        let mut file = prepare(folder, segment::length(0))?;
+        let header = segment::Header {
+            mark,
+            number: 0,
+            first: Position::FIRST,
+            previous: mark,
+            length: segment::length(0),
+        };
+        enter(folder, &mut file, header)?;
+        let start = header.start();
+        let note = Note {
+            mark,
+            count: 0,
+            reached: start,
+            applied: start,
+            is_closed: false,
+        };
+        Reached::create(&folder.join(reached::NAME), note).map(drop)
+    };
+    create().map_err(files::failed("create the log", folder))
+}
+
+/// Creates the file `next` with zeros. Written blocks sync faster than reserved ones: a sync need not
+/// write the file's metadata.
+fn prepare(folder: &Path, length: u64) -> io::Result<DiskFile> {
+    let file = DiskFile::create(&folder.join(NEXT))?;
+    file.write_zeros(0, length)?;
+    file.sync()?;
+    Ok(file)
+}
+
+/// Makes the prepared file a segment.
+fn enter(folder: &Path, file: &mut DiskFile, header: segment::Header) -> io::Result<()> {
+    file.write_at(&header.encode(), 0)?;
+    file.sync()?;
+    file.rename(&folder.join(segment::name(header.number)))
+}
+
+/// The end of the log.
+#[derive(Debug)]
+pub(in super::super) struct Writer {
+    folder: PathBuf,
+    mark: u64,
+    file: DiskFile,
+    length: u64,
+    end: Place,
+    reached: Reached,
+    next: Option<JoinHandle<io::Result<(DiskFile, u64)>>>,
+}
+
+impl Writer {
+    /// Opens the end of a log that was recovered, and removes a torn frame.
+    pub(in super::super) fn open(folder: &Path, log: &Recovered) -> Result<Self> {
+        let open = || -> io::Result<Self> {
+            let file = DiskFile::open(&folder.join(segment::name(log.end.segment)))?;
+            if log.torn_to > log.end.offset {
+                file.write_zeros(log.end.offset, log.torn_to)?;
+            }
+            // A frame that was written but not synced by a killed process is kept: sync it before it
+            // is relied on.
+            file.sync()?;
+            let path = folder.join(reached::NAME);
+            let reached = match log.note {
+                Some(note) => Reached::open(&path, note)?,
+                None => Reached::create(
+                    &path,
+                    Note {
+                        mark: log.mark,
+                        count: 0,
+                        reached: log.end,
+                        applied: log.checkpoint(),
+                        is_closed: false,
+                    },
+                )?,
+            };
+            let length = file.len()?;
+            Ok(Self {
+                folder: folder.to_owned(),
+                mark: log.mark,
+                file,
+                length,
+                end: log.end,
+                reached,
+                next: None,
+            })
+        };
+        open().map_err(files::failed("open the log", folder))
+    }
+
+    /// Where the next frame goes.
+    pub(in super::super) fn end(&self) -> Place {
+        self.end
+    }
+
+    /// Appends a frame; returns when it is on stable storage.
+    pub(in super::super) fn append(&mut self, frame: &mut Frame) -> io::Result<()> {
+        let needed = (frame::HEADER + frame.len()).next_multiple_of(frame::ALIGN) as u64;
+        if self.end.offset + needed > self.length {
+            self.begin_segment(needed)?;
+        }
+        let (bytes, checksum) = frame.seal(self.mark, self.end.previous);
+        self.file.write_at(bytes, self.end.offset)?;
+        let written = bytes.len() as u64;
+        self.file.sync()?;
+        self.end.offset += written;
+        self.end.position = frame.end();
+        self.end.previous = checksum;
+        self.reached.reach(self.end)?;
+        if self.next.is_none() && self.end.offset > self.length / 2 {
+            self.prepare_next()?;
+        }
+        Ok(())
+    }
+
+    /// Prepares the next segment on another thread.
+    fn prepare_next(&mut self) -> io::Result<()> {
+        let (folder, length) = (self.folder.clone(), segment::length(self.end.segment + 1));
+        let thread = std::thread::Builder::new().name("annals-prepare".to_owned());
+        let next = thread.spawn(move || Ok((prepare(&folder, length)?, length)))?;
+        self.next = Some(next);
+        Ok(())
+    }
+
+    /// Begins the next segment, of at least this many bytes after its header.
+    fn begin_segment(&mut self, needed: u64) -> io::Result<()> {
+        let number = self.end.segment + 1;
+        let prepared = match self.next.take() {
+            Some(thread) => thread
+                .join()
+                .map_err(|_| io::Error::other("thread panicked"))??,
+            None => (
+                prepare(&self.folder, segment::length(number))?,
+                segment::length(number),
+            ),
+        };
+        let least = needed + segment::HEADER as u64;
+        let (mut file, length) = match prepared {
+            (_, length) if length < least => (prepare(&self.folder, least)?, least),
+            prepared => prepared,
+        };
+        let header = segment::Header {
+            mark: self.mark,
+            number,
+            first: self.end.position,
+            previous: self.end.previous,
+            length,
+        };
+        enter(&self.folder, &mut file, header)?;
+        (self.file, self.length, self.end) = (file, length, header.start());
+        Ok(())
+    }
+
+    /// Notes how far the index has applied the log.
+    pub(in super::super) fn applied(&mut self, place: Checkpoint) {
+        self.reached.applied(place);
+    }
+
+    /// Notes durably that nothing follows.
+    pub(in super::super) fn close(mut self) -> io::Result<()> {
+        if let Some(thread) = self.next.take() {
+            let _ = thread.join();
+            let _ = fs::remove_file(self.folder.join(NEXT));
+        }
+        self.reached.close()
+    }
+}
