@@ -17,8 +17,8 @@ use crate::{progress, wire};
 /// id, with 5 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
-    /// The persistence id; its events, snapshots and value are checked [default: all, with items that belong to none and leftovers of large writes
-    /// that were cut off]
+    /// The persistence id; its events, snapshots and value are checked [default: all, with items that
+    /// belong to none and leftovers of large writes that were cut off]
     persistence_id: Option<PersistenceId>,
     /// Repair what is safe to repair, and print why the rest is left
     #[arg(long)]
