@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals::embedded::Embedded;
 use annals::items::{
-    Condition, Cost, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, Query, SortRange,
+    Condition, Cost, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, Query, Scan, SortRange,
     TableSpec, Write,
 };
 use annals::settings::EmbeddedSettings;
@@ -313,6 +313,55 @@ async fn gets_queries_and_scans_see_the_same_snapshot() {
         }
         writing.await.unwrap();
     }
+}
+
+/// Every round overwrites all items in one group. No read mixes rounds or goes back, while memtables
+/// are written to files and files are merged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_are_consistent_while_files_of_the_index_are_written_and_merged() {
+    const ROUNDS: u64 = 120;
+    let folder = TempDir::new().unwrap();
+    let items = Arc::new(open(folder.path()).unwrap());
+    let spec = table();
+    items.create_table(&spec, Default::default()).await.unwrap();
+    let in_round = |round: u64| {
+        let puts = (0..50u64).map(move |n| Write::Put(event(n).with("round", round)));
+        puts.collect::<Vec<_>>()
+    };
+    items.write(&spec, in_round(0)).await.unwrap();
+    let reading = tokio::spawn({
+        let (items, spec) = (items.clone(), spec.clone());
+        async move {
+            let mut seen = 0;
+            while seen < ROUNDS {
+                let all = items.scan(&spec, Scan::whole()).await.unwrap().items;
+                let even = items.query(&spec, Query::of("even").on("by-tag"));
+                let even = even.await.unwrap().items;
+                assert_eq!((all.len(), even.len()), (50, 25));
+                for found in [all, even] {
+                    let rounds = found.iter().map(|item| item.get("round")?.as_u64());
+                    let rounds: Vec<u64> = rounds.map(Option::unwrap).collect();
+                    assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
+                    assert!(rounds[0] >= seen, "{} after {seen}", rounds[0]);
+                    seen = rounds[0];
+                }
+            }
+        }
+    });
+    for round in 1..=ROUNDS {
+        items.write(&spec, in_round(round)).await.unwrap();
+        if round % 3 == 0 {
+            items.flush_index().await.unwrap();
+        }
+    }
+    reading.await.unwrap();
+    drop(items);
+    let items = open(folder.path()).unwrap();
+    let all = items.scan(&spec, Scan::whole()).await.unwrap().items;
+    let last = all
+        .iter()
+        .filter(|item| item.get("round").unwrap().as_u64() == Some(ROUNDS));
+    assert_eq!((all.len(), last.count()), (50, 50));
 }
 
 #[tokio::test]

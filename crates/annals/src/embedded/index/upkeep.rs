@@ -67,8 +67,10 @@ impl Upkeep {
             })?
         };
         let compacting = {
-            let index = index.clone();
-            crate::embedded::spawn("annals-compact", move || compact_all(&index, &to_compact))?
+            let (index, progress) = (index.clone(), progress.clone());
+            crate::embedded::spawn("annals-compact", move || {
+                compact_all(&index, &progress, &to_compact)
+            })?
         };
         Ok(Self {
             sealed: Some(sealed),
@@ -163,15 +165,16 @@ fn flush_all(
     }
 }
 
-fn compact_all(index: &Index, flushed: &Receiver<()>) {
+/// Merges files after each flush until nothing is left to merge, or the store is closed.
+fn compact_all(index: &Index, progress: &Progress, flushed: &Receiver<()>) {
     while flushed.recv().is_ok() {
-        loop {
+        while !progress.state().is_closing {
             match index.compact() {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::error!(%error, "the index cannot be compacted; the log has everything");
-                    return;
+                    tracing::error!(%error, "files of the index cannot be merged, which is tried again later; the log has everything");
+                    break;
                 }
             }
         }
