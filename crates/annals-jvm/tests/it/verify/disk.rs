@@ -131,7 +131,10 @@ async fn a_flipped_byte_on_disk_is_right_data_or_an_error() {
         fs::remove_dir_all(&damaged).unwrap();
     }
     // Damage in the lock and in the index does no harm.
-    assert!(right > SEEDS / 4 && told > SEEDS / 4, "right={right}, told={told}");
+    assert!(
+        right > SEEDS / 4 && told > SEEDS / 4,
+        "right={right}, told={told}"
+    );
 }
 
 /// The end of the log is gone: it looks like a write that was never acknowledged, but the store knows
