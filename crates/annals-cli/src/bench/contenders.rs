@@ -1,10 +1,10 @@
-//! The contenders: a plain file, the bare engine with and without group commit, and the store.
+//! The contenders: a raw log, the bare engine with and without group commit, and the store.
 //!
 //! The first three are only baselines; they guarantee nothing except the sync.
 
 use std::fs::OpenOptions;
 use std::future::Future;
-use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -103,19 +103,37 @@ fn grouped<T: Send + 'static>(
     })
 }
 
-/// Append and sync to a plain file.
+/// Bytes of the raw log. It begins again when it is full.
+const RAW_BYTES: u64 = 128 * 1024 * 1024;
+
+/// A raw log: a file that was filled with zeros first, one write and one sync for each group. The limit
+/// of what the disk can do.
 pub(super) fn raw(path: &Path) -> Result<Contender> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let mut file = file.map_err(|cause| {
+    let failed = |cause| {
         Error::invalid("cannot write a file")
             .fact("path", path.display())
             .because(cause)
-    })?;
+    };
+    let create = || {
+        let file = OpenOptions::new().create_new(true).write(true).open(path)?;
+        let zeros = vec![0; 1024 * 1024];
+        for at in (0..RAW_BYTES).step_by(zeros.len()) {
+            file.write_all_at(&zeros, at)?;
+        }
+        file.sync_all()?;
+        std::io::Result::Ok(file)
+    };
+    let (file, mut end) = (create().map_err(failed)?, 0);
     let prepare = |number: u64, payload: Vec<u8>| [&number.to_be_bytes(), &*payload].concat();
     Ok(grouped(prepare, move |puts| {
-        let done = file
-            .write_all(&puts.concat())
-            .and_then(|()| file.sync_data());
+        let group = puts.concat();
+        let start = match end + group.len() as u64 {
+            full if full > RAW_BYTES => 0,
+            _ => end,
+        };
+        end = start + group.len() as u64;
+        let done = file.write_all_at(&group, start);
+        let done = done.and_then(|()| file.sync_data());
         done.map_err(|e| e.to_string())
     }))
 }

@@ -42,7 +42,7 @@ pub(crate) struct StoreRow {
     pub(crate) writers: usize,
     /// The size of each payload.
     pub(crate) payload_bytes: usize,
-    /// Append and sync to a plain file, with group commit: the limit.
+    /// A raw log with group commit: the limit.
     pub(crate) raw: f64,
     /// The bare engine with group commit: keys and bytes, no conditions.
     pub(crate) engine: f64,

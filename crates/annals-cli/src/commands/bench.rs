@@ -90,7 +90,7 @@ async fn store(context: &Context) -> Result<ExitCode> {
     let bench = EmbeddedBench::new(context);
     bench.heading([
         "durable puts a second, each acknowledged after a sync; of the lap whose ours/engine is the median",
-        "writers  bytes  plain file     engine  ungrouped       ours  ours/engine  ours/file",
+        "writers  bytes     raw log     engine  ungrouped       ours  ours/engine  ours/raw",
     ])?;
     let (plan, clock) = (StorePlan::default(), bench.clock.clone());
     let work = measure_store(&bench.folder, plan, clock, |row| {
