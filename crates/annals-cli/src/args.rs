@@ -55,6 +55,7 @@ impl Args {
         let is_typed = |flag| matches.value_source(flag) == Some(ValueSource::CommandLine);
         args.global.data_is_typed = is_typed("data");
         args.global.endpoint_is_typed = is_typed("endpoint");
+        args.global.region_is_typed = is_typed("region");
         args.global.server_is_typed = is_typed("server");
         args.global.config_is_typed = is_typed("config");
         Ok(args)
@@ -75,11 +76,8 @@ pub(crate) fn problem(error: &clap::Error) -> Option<String> {
         }
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    // `Usage: annals replay [OPTIONS] …`
-    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
-    let words = usage.unwrap_or("annals").split_whitespace();
-    let words = words.take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
-    let help = format!("see {} --help", words.collect::<Vec<_>>().join(" "));
+    let typed = std::env::args_os().skip(1);
+    let help = format!("see {} --help", command_path(typed).join(" "));
     // One paragraph for the problem and one per tip; the usage comes last.
     let parts = text
         .split("\n\n")
@@ -88,6 +86,31 @@ pub(crate) fn problem(error: &clap::Error) -> Option<String> {
         .filter(|part| !part.is_empty());
     let parts = parts.chain([help]);
     Some(parts.collect::<Vec<_>>().join("; "))
+}
+
+/// The command that was typed, such as `annals log playback`. An error about a value does not have it.
+fn command_path(typed: impl Iterator<Item = OsString>) -> Vec<String> {
+    let mut command = Args::command();
+    command.build();
+    let (mut at, mut path) = (&command, vec!["annals".to_owned()]);
+    let mut typed = typed.filter_map(|word| word.into_string().ok());
+    while let Some(word) = typed.next() {
+        if let Some(option) = word.strip_prefix("--") {
+            let mut options = at.get_arguments();
+            let option = options.find(|it| it.get_long() == Some(option));
+            // The value of an option may be the name of a command.
+            if option.is_some_and(|option| option.get_action().takes_values()) {
+                typed.next();
+            }
+            continue;
+        }
+        let Some(inner) = at.find_subcommand(&word) else {
+            break;
+        };
+        path.push(word);
+        at = inner;
+    }
+    path
 }
 
 /// The beginning of an argument that is too long for an error message.
@@ -184,7 +207,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", env = "ANNALS_SERVER")]
     pub(crate) server: Option<Given<String>>,
     /// The file with the token of the server: the one to send with --server, or the one that `annals
-    /// serve` asks for [default: ANNALS_TOKEN]
+    /// serve` asks for; without it, the token is the value of the variable ANNALS_TOKEN, if that is set
     #[arg(long, global = true, value_name = "FILE", value_parser = given_path())]
     pub(crate) token_file: Option<Given<PathBuf>>,
     /// The layout of the tables: annals, akka or j5ik2o
@@ -231,6 +254,9 @@ pub(crate) struct Global {
     /// The same for `--endpoint`.
     #[arg(skip)]
     pub(crate) endpoint_is_typed: bool,
+    /// The same for `--region`.
+    #[arg(skip)]
+    pub(crate) region_is_typed: bool,
     /// The same for `--server`.
     #[arg(skip)]
     pub(crate) server_is_typed: bool,
@@ -288,6 +314,22 @@ pub(crate) enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_is_found_among_options_and_their_values() {
+        let path = |line: &str| {
+            let words = line.split_whitespace().map(OsString::from);
+            command_path(words).join(" ")
+        };
+        assert_eq!(path(""), "annals");
+        assert_eq!(path("append --codec xml a"), "annals append");
+        assert_eq!(
+            path("--data log --json log --cost playback --start yesterday"),
+            "annals log playback"
+        );
+        assert_eq!(path("--data=ids replay append"), "annals replay");
+        assert_eq!(path("frobnicate append"), "annals");
+    }
 
     #[test]
     fn every_layout_is_offered() {

@@ -160,7 +160,7 @@ impl<const N: usize> Columns<N> {
 }
 
 /// The text without control characters.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }

@@ -1,6 +1,7 @@
 //! The source or target of a copy as typed: a layout, a settings file, or `key=value` pairs.
 //!
-//! Guarantees: a setting that is not given comes from the global options and the settings file. Table
+//! Guarantees: a setting that is given here overrides the global options, except that a file must not
+//! contradict `--region` or `--endpoint`. A setting that is not given comes from the global options and the settings file. Table
 //! names belong to a layout, so another layout gets its own. An unknown key is refused; in a file with
 //! its line.
 
@@ -39,10 +40,10 @@ impl EndpointArg {
     pub(crate) fn settings(&self, shared: &Settings) -> Result<Settings> {
         let text = self.0.as_str();
         let mut all = shared.to_table()?;
-        let given = match text.parse::<LayoutName>() {
-            Ok(layout) => nested("layout", layout.to_string().into()),
-            Err(_) if text.contains('=') && !Path::new(text).exists() => from_pairs(text, &all)?,
-            Err(_) => from_file(Path::new(text))?,
+        let given = match (text.parse::<LayoutName>(), self.file()) {
+            (Ok(layout), _) => nested("layout", layout.to_string().into()),
+            (Err(_), Some(file)) => from_file(file)?,
+            (Err(_), None) => from_pairs(text, &all)?,
         };
         let layout = given.get("layout");
         if layout.is_some() && layout != all.get("layout") {
@@ -53,6 +54,36 @@ impl EndpointArg {
             let problem = problem.replace('\n', " ");
             Error::invalid(format!("settings do not parse: {problem}")).fact("given", text)
         })
+    }
+}
+
+impl EndpointArg {
+    /// The settings file, if this is one.
+    fn file(&self) -> Option<&Path> {
+        let text = self.0.as_str();
+        let path = Path::new(text);
+        let is_file = !text.contains('=') || path.exists();
+        (is_file && text.parse::<LayoutName>().is_err()).then_some(path)
+    }
+
+    /// Checks a global option against the settings file, which would win.
+    ///
+    /// # Errors
+    /// `Invalid` if the file has another value.
+    pub(crate) fn check_option(&self, side: &str, key: &str, value: &str) -> Result<()> {
+        let Some(file) = self.file() else {
+            return Ok(());
+        };
+        let settings = from_file(file)?;
+        match settings.get(key).and_then(Value::as_str) {
+            Some(other) if other != value => Err(Error::invalid(format!(
+                "--{key} differs from the settings file of {side}; leave out --{key}, or change the file"
+            ))
+            .fact("option", value)
+            .fact("in the file", other)
+            .fact("file", file.display())),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::memory::Memory;
 use annals::store::Store;
-use annals::{Error, Result};
+use annals::{Error, ErrorKind, Result};
 use annals_aws::DynamoDb;
 
 use crate::args::{Global, given};
@@ -191,7 +191,8 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
         }
         StoreKind::Embedded => {
             let is_new = has_no_store(&settings.data);
-            let opened = Embedded::open(&settings.data, &settings.embedded)?;
+            let opened = Embedded::open(&settings.data, &settings.embedded);
+            let opened = opened.map_err(suggest_server)?;
             // For people, who may have mistyped the folder.
             if is_new && std::io::stdout().is_terminal() {
                 print_note(&format!(
@@ -204,6 +205,22 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
         StoreKind::DynamoDb => Arc::new(DynamoDb::open(&settings.aws()).await?),
     };
     Ok(Store::from_items(items))
+}
+
+/// Adds the option for a store that `annals serve` has open: only this program has it.
+fn suggest_server(error: Error) -> Error {
+    if error.kind() != ErrorKind::Unavailable || error.fact_value("process").is_none() {
+        return error;
+    }
+    let message = format!(
+        "{}, or add --server URL if it is `annals serve`",
+        error.message()
+    );
+    let hinted = Error::new(error.kind(), message);
+    let facts = error.facts();
+    facts.fold(hinted, |hinted, (name, value)| {
+        hinted.fact(name.to_owned(), value)
+    })
 }
 
 /// The file FORMAT is written last when a store is created. If it cannot be read, opening fails.

@@ -7,11 +7,11 @@ use annals::{Codec, Error, Result, Scalar};
 
 use crate::wire;
 
-/// A payload for people.
+/// A payload for people, on one line: base64 has its codec before it, such as `protobuf:AAEC`.
 pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
     match wire::to_wire(codec, bytes) {
         (Some(raw), _) => serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned()),
-        (None, base64) => base64.unwrap_or_default(),
+        (None, base64) => format!("{codec}:{}", base64.unwrap_or_default()),
     }
 }
 

@@ -218,7 +218,7 @@ pub use codec::Codec;
 pub use codec::Scalar;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, NewEvent, Token};
-pub use facade::Annals;
+pub use facade::{Annals, Purged};
 pub use id::{IdStream, PERSISTENCE_ID_BYTES_MAX, PersistenceId, SequenceNumber};
 pub use payload::Payload;
 pub use random::Random;

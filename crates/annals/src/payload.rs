@@ -80,6 +80,11 @@ pub enum SerdeFormat {
     Cbor,
 }
 
+/// JSON has only text as keys of maps.
+const NOT_JSON: &str = "a value cannot be encoded as JSON; change its type, or its format: `#[stored(format = \"cbor\")]` for a state, `#[event(format = \"cbor\")]` for events";
+
+const NOT_CBOR: &str = "a value cannot be encoded as CBOR; change its type, or its format";
+
 impl SerdeFormat {
     pub(crate) fn codec(self) -> Codec {
         match self {
@@ -101,10 +106,11 @@ impl SerdeFormat {
     }
 
     pub(crate) fn write<T: Serialize + ?Sized>(self, value: &T) -> Result<Payload> {
-        let invalid = || Error::invalid("a value cannot be encoded");
         let bytes = match self {
-            Self::Json => serde_json::to_vec(value).map_err(|cause| invalid().because(cause))?,
-            Self::Cbor => minicbor_serde::to_vec(value).map_err(|e| invalid().because(e))?,
+            Self::Json => serde_json::to_vec(value)
+                .map_err(|cause| Error::invalid(NOT_JSON).because(cause))?,
+            Self::Cbor => minicbor_serde::to_vec(value)
+                .map_err(|cause| Error::invalid(NOT_CBOR).because(cause))?,
         };
         Ok(Payload::new(self.codec(), bytes))
     }

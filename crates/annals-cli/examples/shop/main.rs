@@ -12,6 +12,9 @@ use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
     let annals = Annals::embedded("annals-data").await?;
     let settings = EntitySettings::new().retention(Retention::every(100));
     let carts: http::Carts = annals.region(settings);

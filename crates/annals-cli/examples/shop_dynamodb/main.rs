@@ -15,6 +15,9 @@ use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .init();
     // ANCHOR: open
     let annals = annals_aws::create(&Default::default(), &AnnalsLayout::default()).await?;
     // ANCHOR_END: open

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use annals::journal::{Append as Appending, Expected, IdempotencyKey};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
+use serde::Serialize;
 
 use super::{Context, Purpose};
 use crate::args::Offered;
@@ -51,9 +52,20 @@ pub(crate) struct Append {
     /// The id of what the events belong to: a request or an order
     #[arg(long, value_name = "C")]
     correlation: Option<String>,
-    /// The state after the events, a JSON value, stored with them where that costs nothing
+    /// The state after the events, a JSON value, stored with them where that costs nothing; the JSON
+    /// line of the last event says whether it was (has_snapshot)
     #[arg(long, value_name = "STATE")]
     snapshot: Option<String>,
+}
+
+/// An event that was appended.
+#[derive(Serialize)]
+struct AppendedEvent<'a> {
+    #[serde(flatten)]
+    position: wire::Position<'a>,
+    /// Whether the state was stored with the events: for the last event, with `--snapshot`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_snapshot: Option<bool>,
 }
 
 impl Append {
@@ -84,7 +96,11 @@ impl Append {
         }
         for number in appended.first.get()..=appended.last.get() {
             let number = SequenceNumber::new(number).unwrap_or(appended.last);
-            let object = wire::Position::new(id, number);
+            let object = AppendedEvent {
+                position: wire::Position::new(id, number),
+                has_snapshot: Some(appended.has_snapshot)
+                    .filter(|_| self.snapshot.is_some() && number == appended.last),
+            };
             context.output.line(&object, &format!("{id} {number}"))?;
         }
         context.print_cost(&store)?;

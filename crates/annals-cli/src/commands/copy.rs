@@ -16,6 +16,7 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value as Json, json};
 
 use super::Context;
+use crate::args::{Global, given};
 use crate::copy_endpoint::{EndpointArg, is_same_store};
 use crate::open::Absent;
 use crate::output::{ABSENT, Output, counted, exit_code, print_error, print_line, print_note};
@@ -33,6 +34,9 @@ const PROGRESS_EVENTS: u64 = 500;
 /// exit code 3, after all other ids are copied. On the layout akka, journals of other names in the same
 /// table are not copied: copy each with its journal-name.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Settings of --from and --to override options and variables, which override the settings file. But
+--region or --endpoint that differs from a settings file of --from or --to is an error.")]
 pub(crate) struct Copy {
     /// The source: a layout, a settings file, or settings such as layout=akka,data=./old. On akka, other
     /// journals in the same table are named and not copied: copy each with its journal-name
@@ -74,6 +78,27 @@ struct Opened {
 }
 
 impl Copy {
+    /// Refuses an option that a settings file contradicts: the file would win, because it belongs to
+    /// one of the two.
+    pub(crate) fn check_options(&self, global: &Global) -> Result<()> {
+        let options = [
+            ("region", given(&global.region), global.region_is_typed),
+            (
+                "endpoint",
+                given(&global.endpoint),
+                global.endpoint_is_typed,
+            ),
+        ];
+        for (key, value, is_typed) in options {
+            let Some(value) = value.filter(|_| is_typed) else {
+                continue;
+            };
+            self.from.check_option("--from", key, &value)?;
+            self.to.check_option("--to", key, &value)?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let opened = self.open(context).await?;
         let source = opened.from.journal.clone();
@@ -129,15 +154,21 @@ impl Copy {
         }
         let source = from.open(Absent::Refuse).await?;
         let table = from.settings.tables()?.journal;
-        check_exists(&source, &table).await?;
+        check_exists(&from, &source, &table).await?;
         let target = match is_same {
             true => source.clone(),
             false => to.open(Absent::Create).await?,
         };
         to.make_tables(&target).await?;
         let opened = Opened {
-            from: self.endpoint(&from, &source).await?,
-            to: self.endpoint(&to, &target).await?,
+            from: self
+                .endpoint(&from, &source)
+                .await
+                .map_err(|error| from.with_region(error))?,
+            to: self
+                .endpoint(&to, &target)
+                .await
+                .map_err(|error| to.with_region(error))?,
             route: Route::new(&from, &to)?,
             stores: match is_same {
                 true => vec![source],
@@ -183,12 +214,12 @@ impl Copy {
     /// Refuses a target without the tables that the source needs.
     async fn check_target(&self, to: &Context, store: &Store, opened: &Opened) -> Result<()> {
         let tables = to.settings.tables()?;
-        check_exists(store, &tables.journal).await?;
+        check_exists(to, store, &tables.journal).await?;
         if opened.from.snapshots.is_some() {
-            check_exists(store, &tables.snapshot).await?;
+            check_exists(to, store, &tables.snapshot).await?;
         }
         match (&opened.from.states, &tables.state) {
-            (Some(_), Some(table)) => check_exists(store, table).await,
+            (Some(_), Some(table)) => check_exists(to, store, table).await,
             (Some(states), None) if !matches!(states.ids("").try_next().await, Ok(None)) => {
                 let layout = to.settings.layout;
                 print_note(&format!(
@@ -201,10 +232,10 @@ impl Copy {
     }
 }
 
-async fn check_exists(store: &Store, table: &TableSpec) -> Result<()> {
+async fn check_exists(context: &Context, store: &Store, table: &TableSpec) -> Result<()> {
     match store.describe_table(table.name()).await? {
         Some(_) => Ok(()),
-        None => Err(missing_table(table.name())),
+        None => Err(context.with_region(missing_table(table.name()))),
     }
 }
 

@@ -1,10 +1,13 @@
 //! `annals delete`: delete events up to a sequence number, or every trace of an id.
 
+use std::future::ready;
 use std::process::ExitCode;
 
-use annals::{PersistenceId, Result, SequenceNumber};
+use annals::snapshot::{Criteria, Snapshot};
+use annals::{Annals, ErrorKind, PersistenceId, Result, SequenceNumber};
+use futures::StreamExt;
 
-use super::{Context, Purpose};
+use super::Context;
 use crate::output::{self, ABSENT};
 use crate::wire;
 
@@ -22,8 +25,7 @@ pub(crate) struct Delete {
     /// events
     #[arg(long, value_name = "N")]
     to: Option<SequenceNumber>,
-    /// All events and tombstones: numbering restarts at 1. Only while nobody uses the id. Its
-    /// snapshots stay: delete them too, their events are gone
+    /// All snapshots, events and tombstones: numbering restarts at 1. Only while nobody uses the id
     #[arg(long)]
     purge: bool,
     /// Purge without a question, which is asked only at a terminal
@@ -33,29 +35,16 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let (journal, store) = context.journal(Purpose::Read).await?;
-        let id = &self.persistence_id;
-        let mut is_found = true;
-        match self.to {
-            Some(to) => match journal.delete_to(id, to).await? {
-                None => is_found = false,
-                Some(deleted) => {
-                    let end = if deleted < to { ", its last event" } else { "" };
-                    let text = format!("{id} is deleted up to {deleted}{end}");
-                    let object = wire::DeletedTo::new(id, deleted);
-                    context.output.line(&object, &text)?;
-                }
-            },
-            None if !self.is_confirmed(context)? => eprintln!("nothing purged"),
-            None => {
-                is_found = journal.purge(id).await?;
-                if is_found {
-                    let text = format!("{id} is purged; its numbering restarts at 1");
-                    context.output.line(&wire::Purged::new(id), &text)?;
-                }
-            }
-        }
+        let store = context.existing_store().await?;
+        let annals = Annals::open(&store, &context.settings.layout()).await?;
+        // Opening is not part of the cost.
+        store.take_counts();
+        let is_found = match self.to {
+            Some(to) => self.delete_to(context, &annals, to).await?,
+            None => self.purge(context, &annals).await?,
+        };
         if !is_found {
+            let id = &self.persistence_id;
             eprintln!("annals: there are no events to delete. id=`{id}`");
         }
         context.print_cost(&store)?;
@@ -65,14 +54,70 @@ impl Delete {
         })
     }
 
-    /// Asks a person; a script means it.
-    fn is_confirmed(&self, context: &Context) -> Result<bool> {
+    /// Deletes events; returns whether there were any.
+    async fn delete_to(
+        &self,
+        context: &Context,
+        annals: &Annals,
+        to: SequenceNumber,
+    ) -> Result<bool> {
+        let id = &self.persistence_id;
+        let Some(deleted) = annals.journal().delete_to(id, to).await? else {
+            return Ok(false);
+        };
+        let end = if deleted < to { ", its last event" } else { "" };
+        let text = format!("{id} is deleted up to {deleted}{end}");
+        let object = wire::DeletedTo::new(id, deleted);
+        context.output.line(&object, &text)?;
+        Ok(true)
+    }
+
+    /// Removes everything; returns whether there was anything.
+    async fn purge(&self, context: &Context, annals: &Annals) -> Result<bool> {
+        if !self.is_confirmed(context, annals).await? {
+            eprintln!("nothing purged");
+            return Ok(true);
+        }
+        let id = &self.persistence_id;
+        let purged = annals.purge(id).await?;
+        if purged.is_empty() {
+            return Ok(false);
+        }
+        let snapshots = match purged.snapshots {
+            0 => String::new(),
+            count => format!(" with {}", snapshots(count)),
+        };
+        let text = format!("{id} is purged{snapshots}; its numbering restarts at 1");
+        let object = wire::Purged::new(id, purged.snapshots);
+        context.output.line(&object, &text)?;
+        Ok(true)
+    }
+
+    /// Asks a person, and reads the snapshots to count them; a script means it.
+    async fn is_confirmed(&self, context: &Context, annals: &Annals) -> Result<bool> {
         if self.yes || !output::can_ask() {
             return Ok(true);
         }
         let (id, location) = (&self.persistence_id, context.location());
+        let found = annals.snapshots().find(id, Criteria::ALL);
+        // One that does not decode is deleted, too. Another error is the last item: the purge reports it.
+        let is_there = |found: &Result<Snapshot>| match found {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::Corrupt,
+        };
+        let count = found.filter(|found| ready(is_there(found))).count().await;
+        let all = match count as u64 {
+            0 => "every event".to_owned(),
+            count => format!("every event and {}", snapshots(count)),
+        };
         output::ask(&format!(
-            "remove every event of {id} {location} for good, and restart its numbering at 1?"
+            "remove {all} of {id} {location} for good, and restart its numbering at 1?"
         ))
     }
+}
+
+/// A number of snapshots, for people.
+fn snapshots(count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} snapshot{plural}")
 }

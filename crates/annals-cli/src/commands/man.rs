@@ -1,6 +1,6 @@
 //! `annals man`: manual pages.
 //!
-//! Guarantees: every page has the sections EXIT STATUS and EXAMPLES.
+//! Guarantees: every page has the sections EXIT STATUS, ENVIRONMENT and EXAMPLES.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ impl Man {
     pub(crate) fn run(&self) -> Result<ExitCode> {
         let failed = |cause| Error::invalid("cannot write the manual").because(cause);
         // The examples have a section of their own.
-        let mut command = Args::command().disable_help_subcommand(true);
+        let command = Args::command().disable_help_subcommand(true);
+        let mut command = without_empty_defaults(command);
         command.build();
         match &self.dir {
             Some(folder) => {
@@ -69,6 +70,7 @@ fn page(command: &Command, path: &str) -> io::Result<String> {
         add(&|out| page.render_subcommands_section(out))?;
     }
     add(&|out| exit_status().to_writer(out))?;
+    add(&|out| environment(command).to_writer(out))?;
     add(&|out| examples(path).to_writer(out))?;
     add(&|out| page.render_version_section(out))?;
     Ok(text)
@@ -105,6 +107,61 @@ fn exit_status() -> Roff {
         roff.text([roman(meaning)]);
     }
     roff
+}
+
+/// The variables that are not the value of an option.
+const VARIABLES: [(&str, &str); 5] = [
+    (
+        "ANNALS_TOKEN",
+        "The token of the server, unless --token-file names a file with it.",
+    ),
+    (
+        "ANNALS_PROXY_PASSWORD",
+        "The password of the proxy in aws-client-config.",
+    ),
+    (
+        "AWS_REGION, AWS_PROFILE, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
+        "Region and credentials for DynamoDB and Kinesis, as in every program with the AWS SDK.",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME",
+        "Where annals serve sends traces, and under which name.",
+    ),
+    ("NO_COLOR", "If set, nothing is coloured."),
+];
+
+fn environment(command: &Command) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["ENVIRONMENT"]);
+    roff.text([roman(
+        "An option overrides its variable, which overrides the settings file. An empty variable counts as not set.",
+    )]);
+    let mut entry = |name: &str, meaning: &str| {
+        roff.control("TP", []);
+        roff.text([bold(name)]);
+        roff.text([roman(meaning)]);
+    };
+    for option in command.get_arguments() {
+        if let (Some(name), Some(long)) = (option.get_env(), option.get_long()) {
+            entry(&name.to_string_lossy(), &format!("The value of --{long}."));
+        }
+    }
+    for (name, meaning) in VARIABLES {
+        entry(name, meaning);
+    }
+    roff
+}
+
+/// A default that is empty would be shown as `[default: ]`.
+fn without_empty_defaults(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let is_empty = arg.get_default_values().iter().all(|text| text.is_empty());
+        match is_empty {
+            true => arg.hide_default_value(true),
+            false => arg,
+        }
+    });
+    command.mut_subcommands(without_empty_defaults)
 }
 
 fn examples(path: &str) -> Roff {

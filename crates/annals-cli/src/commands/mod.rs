@@ -80,13 +80,35 @@ impl Context {
         match (&self.server, self.settings.store) {
             (Some(server), _) => format!("on {}", server.address()),
             (None, StoreKind::Embedded) => format!("in {}", folder()),
-            (None, StoreKind::DynamoDb) => match &self.settings.endpoint {
-                Some(endpoint) => format!("on DynamoDB at {endpoint}"),
-                None => match &self.settings.region {
-                    Some(region) => format!("on DynamoDB in {region}"),
-                    None => "on DynamoDB".to_owned(),
-                },
+            (None, StoreKind::DynamoDb) => match (&self.settings.endpoint, self.region()) {
+                (Some(endpoint), Some(region)) => {
+                    format!("on DynamoDB at {endpoint} in {region}")
+                }
+                (Some(endpoint), None) => format!("on DynamoDB at {endpoint}"),
+                (None, Some(region)) => format!("on DynamoDB in {region}"),
+                (None, None) => "on DynamoDB".to_owned(),
             },
+        }
+    }
+
+    /// The region, if a setting or a variable names it; otherwise only AWS's own chain knows it.
+    fn region(&self) -> Option<String> {
+        let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let set = self.settings.region.clone();
+        set.or_else(|| variable("AWS_REGION"))
+            .or_else(|| variable("AWS_DEFAULT_REGION"))
+    }
+
+    /// An error about a missing table, with the region where it is missing.
+    pub(crate) fn with_region(&self, error: Error) -> Error {
+        let is_dynamodb = self.server.is_none() && self.settings.store == StoreKind::DynamoDb;
+        let table = error.fact_value("table").map(str::parse::<TableName>);
+        let is_missing = table.is_some_and(|table| {
+            table.is_ok_and(|table| missing_table(&table).message() == error.message())
+        });
+        match self.region().filter(|_| is_dynamodb && is_missing) {
+            Some(region) => error.fact("region", region),
+            None => error,
         }
     }
 
@@ -204,26 +226,39 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         output: Output::new(&args.global),
         server,
     };
+    let is_copy = matches!(args.command, Command::Copy(_));
+    let outcome = run_in(&context, args).await;
+    // A copy has two stores, and names their regions itself.
+    outcome.map_err(|error| match is_copy {
+        true => error,
+        false => context.with_region(error),
+    })
+}
+
+async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {
     match args.command {
-        Command::Append(command) => command.run(&context).await,
-        Command::Replay(command) => command.run(&context).await,
-        Command::Highest(command) => command.run(&context).await,
-        Command::Ids(command) => command.run(&context).await,
-        Command::Delete(command) => command.run(&context).await,
-        Command::Snapshot(command) => command.run(&context).await,
-        Command::State(command) => command.run(&context).await,
-        Command::Log(command) => command.run(&context).await,
-        Command::Tables(command) => command.run(&context).await,
-        Command::Export(command) => command.run(&context).await,
-        Command::Import(command) => command.run(&context).await,
-        Command::Copy(command) => command.run(&context).await,
-        Command::Verify(command) => command.run(&context).await,
-        Command::Config(command) => command.run(&context),
+        Command::Append(command) => command.run(context).await,
+        Command::Replay(command) => command.run(context).await,
+        Command::Highest(command) => command.run(context).await,
+        Command::Ids(command) => command.run(context).await,
+        Command::Delete(command) => command.run(context).await,
+        Command::Snapshot(command) => command.run(context).await,
+        Command::State(command) => command.run(context).await,
+        Command::Log(command) => command.run(context).await,
+        Command::Tables(command) => command.run(context).await,
+        Command::Export(command) => command.run(context).await,
+        Command::Import(command) => command.run(context).await,
+        Command::Copy(command) => {
+            command.check_options(&args.global)?;
+            command.run(context).await
+        }
+        Command::Verify(command) => command.run(context).await,
+        Command::Config(command) => command.run(context),
         Command::Serve(command) => {
             let token = open::token(&args.global)?;
-            command.run(&context, token.as_deref()).await
+            command.run(context, token.as_deref()).await
         }
-        Command::Bench(command) => command.run(&context).await,
+        Command::Bench(command) => command.run(context).await,
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     }
@@ -236,7 +271,10 @@ fn print_warnings() {
         .with_target(false)
         .with_ansi(output::is_coloured(&std::io::stderr()))
         .with_writer(std::io::stderr);
-    let ours = Targets::new().with_target("annals", LevelFilter::WARN);
+    let ours = Targets::new()
+        .with_target("annals", LevelFilter::WARN)
+        // Late events, which `annals log sweep` prints from its report.
+        .with_target("annals::log::sweep::page", LevelFilter::ERROR);
     let lines = tracing_subscriber::registry().with(lines.with_filter(ours));
     // Fails only if there is a subscriber already.
     let _ = lines.try_init();

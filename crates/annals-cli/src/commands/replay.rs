@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use annals::journal::{EventStream, Window};
-use annals::{Event, PersistenceId, Result, SequenceNumber};
-use futures::StreamExt;
+use annals::journal::{EventStream, Journal, Window};
+use annals::{Codec, Event, NewEvent, PersistenceId, Result, SequenceNumber};
+use futures::{StreamExt, TryStreamExt};
 
 use super::{Context, Purpose};
-use crate::columns::Columns;
-use crate::output::{ABSENT, Output, print_line};
+use crate::columns::{self, Columns};
+use crate::output::{ABSENT, Output, print_line, print_note};
 use crate::{payload, progress, wire};
 
 /// The most lines printed at once.
@@ -32,7 +32,8 @@ pub(crate) struct Replay {
     /// in one process at a time, so nobody can append to it meanwhile
     #[arg(long)]
     follow: bool,
-    /// Print rows for people with each payload on lines of its own, indented
+    /// Print rows for people with each payload on lines of its own, indented, after the codec (unless
+    /// it is json), the tags and the metadata
     #[arg(long, conflicts_with = "json")]
     pretty: bool,
 }
@@ -55,16 +56,39 @@ impl Replay {
         };
         let printer = Printer::new(context.output, self.pretty);
         let printed = print_all(printer, events).await?;
+        let mut code = ExitCode::SUCCESS;
         // An empty window of an id with events is a result; an id without events is absent.
-        if printed == 0 && journal.highest(id).await?.is_none() {
-            eprintln!(
-                "annals: there are no events; `annals ids` lists the ids that have some. id=`{id}`"
-            );
-            context.print_cost(&store)?;
-            return Ok(ExitCode::from(ABSENT));
+        if printed == 0 {
+            let highest = journal.highest(id).await?;
+            let note = match highest {
+                None => {
+                    code = ExitCode::from(ABSENT);
+                    "there are no events; `annals ids` lists the ids that have some".to_owned()
+                }
+                Some(last) if self.has_none(&journal).await? => {
+                    format!("all events up to {last} are deleted")
+                }
+                Some(last) => {
+                    format!("there are no events in this range; the last event is {last}")
+                }
+            };
+            print_note(&format!("annals: {note}. id=`{id}`"));
         }
         context.print_cost(&store)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
+    }
+
+    /// Whether the id has no event any more, where this replay has found none.
+    async fn has_none(&self, journal: &Journal) -> Result<bool> {
+        if (self.from, self.to, self.max) == (SequenceNumber::FIRST, None, None) {
+            return Ok(true);
+        }
+        let first = Window::from(SequenceNumber::FIRST).limit(1);
+        let found = journal
+            .replay(&self.persistence_id, first)
+            .try_next()
+            .await?;
+        Ok(found.is_none())
     }
 }
 
@@ -113,10 +137,29 @@ impl Printer {
         for event in events {
             lines.extend(columns.lines(&[row(event, String::new())]));
             let data = &event.data;
+            lines.extend(details(data));
             lines.push(payload::to_indented_text(&data.codec, &data.payload));
         }
         lines
     }
+}
+
+/// The codec of an event unless it is JSON, its tags and its metadata, if there are any.
+fn details(data: &NewEvent) -> Vec<String> {
+    let codec = Some(&data.codec).filter(|codec| **codec != Codec::Json);
+    let pairs = data.metadata.iter();
+    let pairs: Vec<_> = pairs
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let details = [
+        ("codec", codec.map(ToString::to_string).unwrap_or_default()),
+        ("tags", data.tags.join(", ")),
+        ("metadata", pairs.join(", ")),
+    ];
+    let details = details.into_iter().filter(|(_, text)| !text.is_empty());
+    // Stored data must not control the terminal.
+    let lines = details.map(|(name, text)| format!("    {name}: {}", columns::escaped(&text)));
+    lines.collect()
 }
 
 fn row(event: &Event, payload: String) -> [String; 4] {

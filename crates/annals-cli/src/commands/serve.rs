@@ -28,7 +28,7 @@ const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// The address to listen on; port 0: any free port
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070", value_parser = parse_address)]
     listen: SocketAddr,
     /// Serve remote clients without a token
     #[arg(long)]
@@ -75,6 +75,15 @@ pub(crate) struct Serve {
 enum LogFormat {
     Text,
     Json,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr> {
+    text.parse().map_err(|_| {
+        Error::invalid(
+            "an address is IP:PORT, such as 127.0.0.1:7070, or 0.0.0.0:7070 for remote clients",
+        )
+        .fact("address", text)
+    })
 }
 
 impl Serve {

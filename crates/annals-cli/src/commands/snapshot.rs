@@ -9,6 +9,7 @@ use clap::Subcommand;
 use futures::StreamExt;
 
 use super::{Context, Purpose};
+use crate::args::Offered;
 use crate::columns::Rows;
 use crate::output::{ABSENT, Output};
 use crate::{payload, wire};
@@ -23,11 +24,22 @@ pub(crate) enum Snapshot {
     Save {
         /// The persistence id
         persistence_id: PersistenceId,
-        /// The state, a JSON value [default: standard input]
+        /// The state, as --codec says [default: standard input]
         state: Option<String>,
         /// The sequence number of the last event in it
         #[arg(long, value_name = "N")]
         at: SequenceNumber,
+        /// The codec of the state: json, a JSON value; text, unchanged; long, int, boolean, a JSON
+        /// number or boolean; bytes, cbor, protobuf, akka:N, or other:NAME for a codec of your own,
+        /// base64
+        #[arg(
+            long,
+            value_name = "C",
+            default_value = "json",
+            value_parser = Offered::new(payload::CODECS, payload::parse_codec),
+            hide_possible_values = true
+        )]
+        codec: Codec,
         /// The manifest: the name of its type
         #[arg(long, value_name = "M", default_value = "")]
         manifest: String,
@@ -100,11 +112,12 @@ impl Snapshot {
                 persistence_id,
                 state,
                 at,
+                codec,
                 manifest,
             } => {
                 let state = payload::given_or_piped(state, "the state")?;
-                let state = wire::from_typed(&Codec::Json, &state, "the state")?;
-                let state = Payload::new(Codec::Json, state).manifest(manifest);
+                let state = payload::from_typed(&codec, &state, "the state")?;
+                let state = Payload::new(codec, state).manifest(manifest);
                 save(context, &persistence_id, at, state).await
             }
             Self::Load {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use annals::state::{NewState, Revision};
 use annals::{Codec, Payload, PersistenceId, Result};
 use clap::Subcommand;
+use serde::Serialize;
 
 use super::{Context, Purpose};
 use crate::args::Offered;
@@ -47,7 +48,7 @@ pub(crate) enum State {
         #[arg(long, value_name = "M", default_value = "")]
         manifest: String,
     },
-    /// Delete the value; the deletion takes a revision too. Exits with 1 if there is no value and no
+    /// Delete the value; the deletion takes a revision too, which is printed. Exits with 1 if there is no value and no
     /// --revision
     Delete {
         /// The persistence id
@@ -124,6 +125,16 @@ async fn put(
     Ok(ExitCode::SUCCESS)
 }
 
+/// A value that was deleted.
+#[derive(Serialize)]
+struct DeletedValue<'a> {
+    #[serde(flatten)]
+    deleted: wire::Deleted<'a>,
+    /// The revision of the deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<Revision>,
+}
+
 async fn delete(
     context: &Context,
     id: &PersistenceId,
@@ -135,10 +146,21 @@ async fn delete(
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     }
-    let object = wire::Deleted::new(id);
-    context
-        .output
-        .line(&object, &format!("the value of {id} is deleted"))?;
+    let revision = match revision {
+        Some(revision) => Some(revision),
+        // Unless it has a value again.
+        None => {
+            let last = states.last(id).await?.filter(|last| last.value.is_none());
+            last.map(|last| last.revision)
+        }
+    };
+    let at = revision.map_or_else(String::new, |revision| format!(" at revision {revision}"));
+    let object = DeletedValue {
+        deleted: wire::Deleted::new(id),
+        revision,
+    };
+    let text = format!("the value of {id} is deleted{at}");
+    context.output.line(&object, &text)?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
 }

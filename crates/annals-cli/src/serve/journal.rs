@@ -200,13 +200,14 @@ pub(super) async fn purge(call: Call) -> Answer {
     let write = async move {
         // After the appends that this server has begun.
         let _turn = writer.append_queue().turn(&id).await;
-        let purged = writer.annals().await?.journal().purge(&id).await;
+        let purged = writer.annals().await?.purge(&id).await;
         writer.forget_ids();
         // One that failed may have removed some of it.
         writer.tails().notify_purge(&id);
-        match purged? {
-            true => Ok(http::json(&wire::Purged::new(&id))),
-            false => Err(no_events(&id)),
+        let purged = purged?;
+        match purged.is_empty() {
+            true => Err(no_events(&id)),
+            false => Ok(http::json(&wire::Purged::new(&id, purged.snapshots))),
         }
     };
     call.app.finish(write).await

@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use annals::journal::Appended as Stored;
-use annals::{Codec, Error, NewEvent as Event, Payload, PersistenceId, Result, SequenceNumber};
+use annals::{
+    Codec, Error, NewEvent as Event, Payload, PersistenceId, Result, Scalar, SequenceNumber,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -132,7 +134,13 @@ pub(crate) fn from_typed(codec: &Codec, text: &str, what: impl Display) -> Resul
         codec if codec.has_values() => {
             let value = serde_json::from_str(text).ok();
             let bytes = value.and_then(|value| codec.bytes_of(&value));
-            bytes.ok_or_else(|| refused("a value of its codec, as JSON has it"))
+            let wants = match Scalar::named(&codec.to_string()) {
+                Some(Scalar::Int) => format!("a whole number from {} to {}", i32::MIN, i32::MAX),
+                Some(Scalar::Long) => format!("a whole number from {} to {}", i64::MIN, i64::MAX),
+                Some(Scalar::Boolean) => "true or false".to_owned(),
+                _ => "a value of its codec, as JSON has it".to_owned(),
+            };
+            bytes.ok_or_else(|| refused(&wants))
         }
         _ => {
             let bytes = BASE64.decode(text.trim());

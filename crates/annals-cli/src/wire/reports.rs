@@ -141,13 +141,15 @@ impl<'a> DeletedTo<'a> {
 pub(crate) struct Purged<'a> {
     persistence_id: &'a str,
     purged: Yes,
+    snapshots_deleted: u64,
 }
 
 impl<'a> Purged<'a> {
-    pub(crate) fn new(id: &'a PersistenceId) -> Self {
+    pub(crate) fn new(id: &'a PersistenceId, snapshots_deleted: u64) -> Self {
         Self {
             persistence_id: id.as_str(),
             purged: Yes(true),
+            snapshots_deleted,
         }
     }
 }

@@ -71,6 +71,33 @@ fn an_unknown_option_layout_or_command() {
 }
 
 #[test]
+fn an_error_about_a_value_names_the_help_of_its_command() {
+    let annals = Annals::embedded();
+    let cases: [(&[&str], &str); 6] = [
+        (&["append", "a", "1", "--codec", "xml"], "annals append"),
+        (&["append", ""], "annals append"),
+        (&["append", "a", "1", "--expect", "-1"], "annals append"),
+        (&["serve", "--listen", "7070"], "annals serve"),
+        (
+            &["log", "playback", "--start", "yesterday"],
+            "annals log playback",
+        ),
+        (
+            &["--data", "ids", "snapshot", "save", "a", "--at", "0", "1"],
+            "annals snapshot save",
+        ),
+    ];
+    for (args, command) in cases {
+        let outcome = annals
+            .run(args)
+            .fails(2, &format!("; see {command} --help"));
+        assert_eq!(outcome.err.lines().count(), 1, "{outcome:?}");
+    }
+    let listen = annals.run(&["serve", "--listen", "7070"]);
+    listen.fails(2, "such as 127.0.0.1:7070");
+}
+
+#[test]
 fn help_is_an_error_only_without_a_command() {
     let annals = Annals::embedded();
     for args in [

@@ -40,14 +40,76 @@ fn a_deletion_prints_how_far_it_deleted() {
 }
 
 #[test]
+fn a_replay_without_events_says_why() {
+    with_three(|run| {
+        let replay = |args: &[&str]| {
+            let outcome = run(&[&["replay", "Cart|1"], args].concat());
+            assert_eq!(outcome.out, "", "{outcome:?}");
+            outcome
+        };
+        let none = "annals: there are no events in this range; the last event is 3. id=`Cart|1`";
+        for range in [
+            &["--from", "5", "--to", "2"][..],
+            &["--from", "9"],
+            &["--max", "0"],
+        ] {
+            replay(range).fails(0, none);
+        }
+        run(&["delete", "Cart|1", "--to", "2"]).ok();
+        replay(&["--to", "2"]).fails(0, none);
+        run(&["delete", "Cart|1", "--to", "3"]).ok();
+        for range in [&[][..], &["--from", "2"], &["--from", "5", "--to", "2"]] {
+            replay(range).fails(0, "annals: all events up to 3 are deleted. id=`Cart|1`");
+        }
+    });
+}
+
+#[test]
+fn a_deletion_of_a_value_prints_its_revision() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        let put = ["state", "put", "a", "--revision"];
+        annals.run(&[&put[..], &["1", "1"]].concat()).ok();
+        let deleted = annals.run(&["state", "delete", "a"]).ok();
+        let line = "{\"persistence_id\":\"a\",\"deleted\":true,\"revision\":2}\n";
+        assert_eq!(deleted.out, line);
+        annals.run(&[&put[..], &["3", "1"]].concat()).ok();
+        let deleted = annals.run(&["state", "delete", "a", "--revision", "4"]);
+        assert_eq!(deleted.ok().json()[0]["revision"], 4);
+    });
+}
+
+#[test]
 fn a_purge_of_an_unknown_id_is_not_found() {
     with_three(|run| {
         let purge = || run(&["delete", "Cart|1", "--purge"]);
-        let done = [json!({"persistence_id": "Cart|1", "purged": true})];
-        assert_eq!(purge().ok().json(), done);
+        let done = |snapshots: u64| {
+            [json!({"persistence_id": "Cart|1", "purged": true, "snapshots_deleted": snapshots})]
+        };
+        assert_eq!(purge().ok().json(), done(0));
+        // Snapshots are a trace of the id, too.
+        run(&["snapshot", "save", "Cart|1", "--at", "2", "{}"]).ok();
+        assert_eq!(purge().ok().json(), done(1));
         let again = purge();
         assert_eq!(again.out, "");
         again.fails(1, "there are no events to delete. id=`Cart|1`");
+    });
+}
+
+/// Otherwise an entity would recover from them, and their numbers hide the next events.
+#[test]
+fn a_purge_deletes_snapshots() {
+    with_three(|run| {
+        for at in ["1", "3"] {
+            run(&["snapshot", "save", "Cart|1", "--at", at, "{}"]).ok();
+        }
+        run(&["snapshot", "save", "Cart|2", "--at", "1", "{}"]).ok();
+        let purged = run(&["delete", "Cart|1", "--purge"]).ok().json();
+        assert_eq!(purged[0]["snapshots_deleted"], 2, "{purged:?}");
+        run(&["snapshot", "load", "Cart|1"]).fails(1, "no such snapshot");
+        run(&["snapshot", "load", "Cart|2"]).ok();
+        run(&["append", "Cart|1", "--expect", "0", "1"]).ok();
+        run(&["verify", "Cart|1"]).ok();
     });
 }
 
@@ -81,7 +143,7 @@ fn a_value_that_does_not_exist_is_not_found() {
             let delete = || run(&["delete", "Theme|1"]);
             delete().fails(1, "there is no value to delete. id=`Theme|1`");
             run(&["put", "Theme|1", "--revision", "1", "\"dark\""]).ok();
-            let done = [json!({"persistence_id": "Theme|1", "deleted": true})];
+            let done = [json!({"persistence_id": "Theme|1", "deleted": true, "revision": 2})];
             assert_eq!(delete().ok().json(), done);
             let again = delete();
             assert_eq!(again.out, "");
@@ -138,6 +200,17 @@ fn people_read_what_was_deleted() {
         assert_eq!(shown.code, Some(0), "{shown:?}");
         assert!(shown.out.contains(says), "{shown:?}");
     }
+    for at in ["1", "2"] {
+        let save = ["snapshot", "save", "a", "--at", at, "{}"];
+        annals.run(&save).ok();
+    }
+    let purged = annals.run_at_terminal(&["delete", "a", "--purge"], "y\n");
+    for says in [
+        "remove every event and 2 snapshots of a ",
+        "a is purged with 2 snapshots; its numbering restarts at 1",
+    ] {
+        assert!(purged.out.contains(says), "{purged:?}");
+    }
 }
 
 /// HTTP has the same rule: absent is 404.
@@ -166,5 +239,21 @@ fn a_deletion_of_nothing_is_404() {
             server.delete(path).json(200);
             server.delete(path).problem(404, "absent");
         }
+    });
+}
+
+#[test]
+fn a_purge_over_http_deletes_snapshots() {
+    on_every_server(|_, server| {
+        let append = r#"{"events":[{"payload":1},{"payload":2}]}"#;
+        server.post("/v1/journal/a/events", append).json(201);
+        for at in [1, 2] {
+            let path = format!("/v1/snapshots/a/{at}");
+            server.put(&path, r#"{"payload":1}"#).json(200);
+        }
+        let purged = server.delete("/v1/journal/a").json(200);
+        assert_eq!(purged["snapshots_deleted"], 2, "{purged}");
+        let latest = server.get("/v1/snapshots/a/latest");
+        latest.problem(404, "absent");
     });
 }

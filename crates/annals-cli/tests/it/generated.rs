@@ -54,11 +54,17 @@ fn there_is_a_manual_page_for_every_command() {
         let page = std::fs::read_to_string(&path).unwrap();
         let headings = page.lines().filter_map(|line| line.strip_prefix(".SH "));
         let headings: Vec<_> = headings.collect();
-        let ending = ["\"EXIT STATUS\"", "EXAMPLES", "VERSION"];
+        let ending = ["\"EXIT STATUS\"", "ENVIRONMENT", "EXAMPLES", "VERSION"];
         assert!(headings.ends_with(&ending), "{path:?}: {headings:?}");
         assert!(!headings.contains(&"EXTRA"), "{path:?}: {headings:?}");
         assert_eq!(page.matches(".TH ").count(), 1, "{path:?}");
         assert_eq!(page.matches(".el .ds Aq").count(), 1, "{path:?}");
+        assert!(!page.contains("default: ]"), "{path:?}");
+        let (_, variables) = page.split_once(".SH ENVIRONMENT\n").unwrap();
+        let (variables, _) = variables.split_once(".SH ").unwrap();
+        for name in ["ANNALS_DATA", "ANNALS_REGION", "ANNALS_TOKEN", "AWS_REGION"] {
+            assert!(variables.contains(name), "{path:?}: {variables}");
+        }
     }
     let page = std::fs::read_to_string(pages.join("annals-append.1")).unwrap();
     let (_, examples) = page.split_once(".SH EXAMPLES\n").unwrap();

@@ -173,6 +173,8 @@ fn late_events_are_counted_and_listed() {
             let says = format!("an event is late. event id=`{id}`");
             assert!(swept.err.contains(&says), "{swept:?}");
         }
+        // Once each.
+        assert_eq!(swept.err.matches("event is late").count(), 3, "{swept:?}");
     });
 }
 
@@ -188,8 +190,13 @@ fn a_short_playback_at_a_terminal_shows_no_progress() {
     let play = ["log", "playback", "--start", "0"];
     let shown = annals.run_at_terminal(&play, "");
     assert_eq!(shown.code, Some(0), "{shown:?}");
-    let slot = "2018-03-16T19:56:03.000Z: 2018-03-16T19:56:03.217Z [2]";
+    let slot = "slot 2018-03-16T19:56:03.000Z: 2 events, first 2018-03-16T19:56:03.217Z";
     assert!(shown.out.contains(slot), "{shown:?}");
+    let help = annals.run(&["log", "playback", "--help"]).ok().out;
+    assert!(help.contains("SLOT: FIRST [COUNT]"), "{help}");
+    // The header and the rows come before the report.
+    let (header, slots) = (shown.out.find("EVENT ID"), shown.out.find("slot "));
+    assert!(header.is_some() && header < slots, "{shown:?}");
     assert!(!shown.out.contains("% of the span"), "{shown:?}");
 }
 

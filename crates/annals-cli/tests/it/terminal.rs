@@ -73,6 +73,48 @@ fn lists_at_a_terminal_have_a_header_and_aligned_columns() {
     not(target_os = "linux"),
     ignore = "needs the script command of util-linux"
 )]
+fn binary_payloads_at_a_terminal_have_their_codec() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    let append = |codec: &str, event: &str| {
+        let flags = ["--tag", "red", "--tag", "blue", "--metadata", "by=alice"];
+        let append = ["append", "a", "--codec", codec, event];
+        annals.run(&[&append[..], &flags].concat()).ok();
+    };
+    append("protobuf", "AAEC");
+    append("akka:17", "AAEC");
+    append("text", "AAEC");
+    append("json", "1");
+    let lines = shown(&annals, &["replay", "a"]);
+    let payloads: Vec<_> = lines
+        .iter()
+        .map(|line| words(line).pop().unwrap())
+        .collect();
+    let want = ["PAYLOAD", "protobuf:AAEC", "akka:17:AAEC", "AAEC", "1"];
+    assert_eq!(payloads, want, "{lines:?}");
+
+    let pretty = shown(&annals, &["replay", "a", "--pretty", "--max", "1"]);
+    let details = [
+        "    codec: protobuf",
+        "    tags: red, blue",
+        "    metadata: by=alice",
+        "    AAEC",
+    ];
+    assert_eq!(pretty[2..], details, "{pretty:?}");
+    let pretty = shown(&annals, &["replay", "a", "--pretty", "--from", "4"]);
+    let details = ["    tags: red, blue", "    metadata: by=alice", "    1"];
+    assert_eq!(pretty[2..], details, "{pretty:?}");
+
+    let save = ["snapshot", "save", "a", "--at", "4", "--codec", "cbor"];
+    annals.run(&[&save[..], &["oA=="]].concat()).ok();
+    let lines = shown(&annals, &["snapshot", "list", "a"]);
+    assert_eq!(words(&lines[1]).pop(), Some("cbor:oA=="), "{lines:?}");
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
 fn dead_letters_at_a_terminal_have_a_header() {
     let annals = Annals::embedded().with_variable("NO_COLOR", "1");
     annals.run(&["tables", "create", "--log"]).ok();

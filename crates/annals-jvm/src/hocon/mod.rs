@@ -8,6 +8,8 @@ mod bounds;
 mod document;
 mod j5ik2o;
 mod keys;
+#[cfg(test)]
+mod message_tests;
 mod sections;
 #[cfg(test)]
 mod test_settings;
@@ -240,12 +242,26 @@ impl<'a> Import<'a> {
         }
         let ours = self.document.get(&self.sections.journal, key);
         let is_same = values::are_same(row, Some(leaf), ours);
-        Ok((!is_same).then(|| self.contradicts(key)))
+        let is_snapshots = |section: &Vec<String>| leaf.path.starts_with(section);
+        let is_snapshots = self.sections.snapshots.as_ref().is_some_and(is_snapshots);
+        Ok((!is_same).then(|| self.contradicts(row, Some(leaf), is_snapshots)))
     }
 
-    fn contradicts(&self, key: &str) -> String {
+    /// Why a value that differs from the journal's is not imported, and what follows from that.
+    fn contradicts(&self, row: &Row, theirs: Option<&Leaf>, is_snapshots: bool) -> String {
         let journal = joined(&self.sections.journal);
-        format!("contradicts {journal}.{key}; there is one setting for both, and that one is used")
+        let ours = self.document.get(&self.sections.journal, row.name);
+        let (here, there) = (values::shown(row, theirs), values::shown(row, ours));
+        let mut reason = format!(
+            "contradicts {journal}.{}: {here} here, {there} there; there is one setting for both, and that one is used",
+            row.name
+        );
+        if is_snapshots && row.name == "journal-name" {
+            reason.push_str(&format!(
+                ", so snapshots that are stored under {here} are not found"
+            ));
+        }
+        reason
     }
 
     /// The snapshots' section inherits from `dynamodb-journal`, which may not be the imported
@@ -269,7 +285,7 @@ impl<'a> Import<'a> {
             let inherited = document.get(&standard, row.name);
             let ours = document.get(&self.sections.journal, row.name);
             if own.is_none() && !values::are_same(row, inherited, ours) {
-                let reason = self.contradicts(row.name);
+                let reason = self.contradicts(row, inherited, true);
                 self.leave(format!("{}.{}", joined(snapshots), row.name), &reason);
             }
         }

@@ -404,14 +404,23 @@ fn an_included_file_that_is_not_hocon_is_named() {
 fn a_value_of_the_wrong_type_is_reported_with_its_key() {
     let set = |key: &str, value: &str| format!("akka {{}}\ndynamodb-journal.{key} = {value}");
     for (key, value, want) in [
-        ("sequence-shards", "ten", "is a whole number"),
-        ("sequence-shards", "-1", "is a whole number"),
-        ("sequence-shards", "[1]", "is a text or a number"),
+        ("sequence-shards", "ten", "must be a whole number"),
+        ("sequence-shards", "-1", "must be a whole number"),
+        ("sequence-shards", "[1]", "must be a text or a number"),
         ("sequence-shards", "99999999999", "cannot be set"),
         ("aws-client-config.max-error-retry", "99999999999", "retry"),
-        ("aws-client-config.request-timeout", "soon", "is a time"),
-        ("aws-api-limits.max-item-size", "\"4 apples\"", "is a size"),
-        ("journal-table", "\"no spaces\"", "is the name of a table"),
+        ("aws-client-config.request-timeout", "soon", "value=`soon`"),
+        (
+            "aws-api-limits.max-item-size",
+            "\"4 apples\"",
+            "value=`4 apples`",
+        ),
+        (
+            "journal-table",
+            "\"no spaces\"",
+            "cannot be the name of a table",
+        ),
+        ("journal-table", "ab", "value=`ab`"),
         ("journal-name", "${not-there}", "is not defined"),
         (
             "replay-filter.mode",

@@ -29,12 +29,26 @@ pub(super) fn text(leaf: &Leaf) -> Result<String> {
     match &leaf.value {
         Value::Scalar(text) => Ok(text.clone()),
         Value::Unresolved => Err(wrong(leaf, "refers to something that is not defined")),
-        Value::Null | Value::List => Err(wrong(leaf, "is a text or a number")),
+        Value::Null | Value::List => Err(wrong(leaf, "must be a text or a number")),
     }
 }
 
+/// Without the value, which may be a secret.
 fn wrong(leaf: &Leaf, what: &str) -> Error {
-    Error::invalid(format!("a key {what}; fix it")).fact("key", joined(&leaf.path))
+    Error::invalid(format!("the value of a key {what}; fix it")).fact("key", joined(&leaf.path))
+}
+
+/// With the value, of a key that never has a secret.
+fn wrong_value(leaf: &Leaf, text: &str, what: &str) -> Error {
+    wrong(leaf, what).fact("value", shortened(text))
+}
+
+/// A value for a message: on one line, and not longer than a table's name can be.
+pub(super) fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 255;
+    let start: String = text.chars().take(CHARS_MAX).collect();
+    let rest = if start.len() < text.len() { "…" } else { "" };
+    format!("{}{rest}", start.escape_debug())
 }
 
 /// The value as a setting.
@@ -45,37 +59,50 @@ pub(super) fn read(leaf: &Leaf, kind: Kind) -> Result<Toml> {
     let text = text(leaf)?;
     let number = |found: Option<i64>, what| {
         let number = found.filter(|number| *number >= 0).map(Toml::Integer);
-        number.ok_or_else(|| wrong(leaf, what))
+        number.ok_or_else(|| wrong_value(leaf, &text, what))
     };
     // The parser's own reading, which is the JVM's.
     let scalar = HoconValue::Scalar(ScalarValue::string(text.clone()));
     let config = Config::new([("value".to_owned(), scalar)].into_iter().collect());
     match kind {
         Kind::Endpoint if text.contains('@') => {
-            Err(wrong(leaf, "is an address without user and password"))
+            Err(wrong(leaf, "must be an address without user and password"))
         }
         Kind::Text | Kind::Endpoint | Kind::Protocol | Kind::Class(_) => Ok(text.into()),
         Kind::Flag => {
             let flag = config.get_bool("value").ok().map(Toml::Boolean);
-            flag.ok_or_else(|| wrong(leaf, "is true or false"))
+            flag.ok_or_else(|| wrong_value(leaf, &text, "must be true or false"))
         }
         Kind::Choice => {
             let choice = Toml::from(text.to_lowercase());
             match choice.clone().try_into::<ReplayFilterMode>() {
                 Ok(_) => Ok(choice),
-                Err(_) => Err(wrong(leaf, "is repair-by-discard-old, fail, warn or off")),
+                Err(_) => Err(wrong_value(
+                    leaf,
+                    &text,
+                    "must be repair-by-discard-old, fail, warn or off",
+                )),
             }
         }
         Kind::Table => match text.parse::<TableName>() {
             Ok(_) => Ok(text.into()),
-            Err(_) => Err(wrong(leaf, "is the name of a table")),
+            Err(cause) => {
+                let wrong = wrong_value(leaf, &text, "cannot be the name of a table");
+                Err(wrong.because(cause))
+            }
         },
-        Kind::Count => number(config.get_i64("value").ok(), "is a whole number"),
-        Kind::Bytes => number(config.get_bytes("value").ok(), "is a size in bytes"),
+        Kind::Count => number(
+            config.get_i64("value").ok(),
+            "must be a whole number, 0 or more",
+        ),
+        Kind::Bytes => number(
+            config.get_bytes("value").ok(),
+            "must be a size in bytes, such as 400000 or 4k",
+        ),
         Kind::Millis => {
             let found = config.get_duration("value").ok();
             let millis = found.and_then(|found| i64::try_from(found.as_millis()).ok());
-            number(millis, "is a time in milliseconds")
+            number(millis, "must be a time, such as 500 (milliseconds) or 5s")
         }
     }
 }
@@ -101,6 +128,32 @@ pub(super) fn are_same(row: &Row, a: Option<&Leaf>, b: Option<&Leaf>) -> bool {
         read.filter(|value| !is_no_limit(kind, value))
     };
     value(a) == value(b)
+}
+
+/// A value for a message about a contradiction, and whether it is the plugin's default. Without an
+/// address that has a password.
+pub(super) fn shown(row: &Row, leaf: Option<&Leaf>) -> String {
+    match leaf.filter(|leaf| !is_unset(row.name, &leaf.value)) {
+        Some(leaf) => shown_leaf(leaf),
+        None if row.default.is_empty() => "not set".to_owned(),
+        None => format!("`{}` (the plugin's default)", row.default),
+    }
+}
+
+/// As [`shown`], of a value that is set.
+pub(super) fn shown_leaf(leaf: &Leaf) -> String {
+    let default = match leaf.is_default {
+        true => " (the plugin's default)",
+        false => "",
+    };
+    match &leaf.value {
+        Value::Scalar(text) if text.is_empty() => "empty".to_owned(),
+        Value::Scalar(text) if text.contains('@') => "a value that may have a password".to_owned(),
+        Value::Scalar(text) => format!("`{}`{default}", shortened(text)),
+        Value::Null => "not set".to_owned(),
+        Value::List => "a list".to_owned(),
+        Value::Unresolved => "undefined".to_owned(),
+    }
 }
 
 /// The region in an address of AWS's: the name after `dynamodb`.

@@ -39,9 +39,7 @@ fn is_cut_short(cause: &io::Error) -> bool {
 
 /// The store is open in another process.
 pub(super) fn already_open() -> Error {
-    Error::unavailable(
-        "another process has this store open; stop it, use another folder, or add --server URL if it is `annals serve`",
-    )
+    Error::unavailable("another process has this store open; stop it, or use another folder")
 }
 
 /// The engine's error for people: it prints checksums of 39 digits.

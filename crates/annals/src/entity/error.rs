@@ -43,6 +43,10 @@ pub enum AskError<E> {
     /// asking again.
     #[error("the handler panicked before it replied; check the entity before asking again")]
     Panicked,
+    /// An event or a value of the entity cannot be encoded, such as a map in JSON whose keys are not
+    /// text: a bug of the application. Nothing was written, and the error's source is the cause.
+    #[error(transparent)]
+    Encode(Error),
     /// The store failed before the write. Nothing was written; the error's kind says what to do.
     #[error(transparent)]
     Store(#[from] Error),
@@ -61,7 +65,7 @@ impl<E: fmt::Debug> fmt::Debug for AskError<E> {
             Self::Overloaded => f.write_str("Overloaded"),
             Self::Stopped => f.write_str("Stopped"),
             Self::Panicked => f.write_str("Panicked"),
-            Self::Store(error) => write!(f, "{error:?}"),
+            Self::Encode(error) | Self::Store(error) => write!(f, "{error:?}"),
             Self::InDoubt(error) => write!(f, "InDoubt: {error:?}"),
         }
     }
@@ -73,13 +77,13 @@ impl<E> AskError<E> {
         match self {
             Self::Conflict | Self::Overloaded | Self::Stopped => true,
             Self::Store(error) => error.kind() == ErrorKind::Unavailable,
-            Self::Rejected(_) | Self::Panicked | Self::InDoubt(_) => false,
+            Self::Rejected(_) | Self::Panicked | Self::Encode(_) | Self::InDoubt(_) => false,
         }
     }
 
     /// The HTTP status of this error: 409 for a conflict, 503 if the entity or the store is
-    /// unavailable, 400 for an invalid call, 500 for damage or a panic. A rejection is 422; choose
-    /// another status by matching [`Rejected`](Self::Rejected) first.
+    /// unavailable, 400 for an invalid call, 500 for damage, a panic, or a value that cannot be encoded.
+    /// A rejection is 422; choose another status by matching [`Rejected`](Self::Rejected) first.
     pub fn http_status(&self) -> u16 {
         self.kind().1
     }
@@ -90,7 +94,7 @@ impl<E> AskError<E> {
             Self::Rejected(_) => ("rejected", 422),
             Self::Conflict => ("conflict", 409),
             Self::Overloaded | Self::Stopped => ("unavailable", 503),
-            Self::Panicked => ("corrupt", 500),
+            Self::Panicked | Self::Encode(_) => ("corrupt", 500),
             Self::Store(error) | Self::InDoubt(error) => match error.kind() {
                 ErrorKind::Conflict => ("conflict", 409),
                 ErrorKind::Unavailable => ("unavailable", 503),
@@ -205,6 +209,7 @@ mod tests {
             (Ask::Overloaded, 503, "unavailable", true),
             (Ask::Stopped, 503, "unavailable", true),
             (Ask::Panicked, 500, "corrupt", false),
+            (Ask::Encode(Error::invalid("e")), 500, "corrupt", false),
             (Error::conflict("c").into(), 409, "conflict", false),
             (Error::unavailable("u").into(), 503, "unavailable", true),
             (Error::invalid("i").into(), 400, "invalid", false),

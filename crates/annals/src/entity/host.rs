@@ -3,8 +3,11 @@
 //! Guarantees: events are appended only after the state they were decided on; on a conflict the
 //! command is decided again. An append whose response was lost is repeated with the same token before
 //! anything else. If it is unknown whether an append succeeded, the state is read again before the
-//! next command. A failing snapshot or deletion is logged and retried later; no command fails because
+//! next command. If commands conflict because the newest snapshot is beyond the last event, they fail
+//! with `Corrupt`. A failing snapshot or deletion is logged and retried later; no command fails because
 //! of it. Events are deleted only up to a snapshot that was saved and is kept.
+
+use std::error::Error as _;
 
 use futures::StreamExt;
 
@@ -25,6 +28,13 @@ pub(crate) struct Host<E> {
     pub(crate) snapshots: Snapshots,
     pub(crate) shared: Shared,
     pub(crate) settings: EntitySettings<E>,
+}
+
+/// The events of a command, ready to be appended.
+struct Encoded<'a, V> {
+    append: Append,
+    write: &'a Write<V>,
+    ids: &'a CommandIds,
 }
 
 impl<E: Entity> Storage<E> for Journal {
@@ -93,7 +103,11 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
             if effect.write.events.is_empty() {
                 return Ok(loaded.complete(effect));
             }
-            match self.append(loaded, &effect.write, ids).await {
+            let encoded = self.encode(&effect.write, ids);
+            match self
+                .append(loaded, encoded.map_err(AskError::Encode)?)
+                .await
+            {
                 Ok(()) => return Ok(loaded.complete(effect)),
                 Err(AppendError::Conflict(conflict)) => {
                     loaded.is_stale = true;
@@ -101,6 +115,11 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
                     // them: following a busy id one append at a time would never reach its end.
                     if attempt == 0 {
                         self.apply_found(loaded, &conflict.found)?;
+                    }
+                    // Checked once, and not for the first conflict unless there is no second one.
+                    let is_checked = attempt == 1 || self.settings.attempts == 1;
+                    if is_checked && conflict.found.is_empty() {
+                        self.check_end(loaded).await?;
                     }
                 }
                 Err(AppendError::Store(error)) if error.kind() == ErrorKind::Unavailable => {
@@ -115,22 +134,31 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
 }
 
 impl<E: Entity> Host<E> {
-    /// Append the events of an effect and apply them.
-    async fn append(
+    /// The events of an effect as they are appended.
+    fn encode<'a>(
         &self,
-        loaded: &mut Loaded<E>,
-        write: &Write<E::Event>,
-        ids: &CommandIds,
-    ) -> Result<(), AppendError> {
+        write: &'a Write<E::Event>,
+        ids: &'a CommandIds,
+    ) -> Result<Encoded<'a, E::Event>> {
         let events = write.events.iter().map(Labelled::to_event);
         let events: Vec<_> = events.collect::<Result<_>>()?;
-        let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
         let mut append = Append::of(events).token(self.journal.token());
         // The command's id comes first: it is what recognises a repeated command.
         let causation = ids.command.as_deref().or(write.causation.as_deref());
         append.causation = causation.map(str::to_owned);
         let correlation = write.correlation.as_deref().or(ids.correlation.as_deref());
         append.correlation = correlation.map(str::to_owned);
+        Ok(Encoded { append, write, ids })
+    }
+
+    /// Append the events of an effect and apply them.
+    async fn append(
+        &self,
+        loaded: &mut Loaded<E>,
+        encoded: Encoded<'_, E::Event>,
+    ) -> Result<(), AppendError> {
+        let Encoded { append, write, ids } = encoded;
+        let bytes: usize = append.events.iter().map(|event| event.payload.len()).sum();
         let expected = SequenceNumber::new(loaded.last).map_or(Expected::Empty, Expected::Last);
         let mut retries = 0;
         let appended = loop {
@@ -174,7 +202,8 @@ impl<E: Entity> Host<E> {
         };
         if let Err(error) = self.try_save_snapshot(loaded, place).await {
             let id = &loaded.id;
-            tracing::warn!(%id, %error, "saving a snapshot failed; it is retried after the next command");
+            let cause = error.source().map(tracing::field::display);
+            tracing::warn!(%id, %error, cause, "saving a snapshot failed; it is retried after the next command");
         }
     }
 

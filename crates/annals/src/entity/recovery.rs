@@ -4,7 +4,8 @@
 //! Guarantees: a recovered state includes every event that existed when it was requested, or recovery
 //! fails. If nothing follows the known events but events may have been deleted meanwhile, the highest
 //! sequence number proves that nothing is missing. Snapshots that cannot be read are skipped in favour
-//! of older ones. An event that cannot be read, or whose `apply` panics, is named in the error.
+//! of older ones. A snapshot beyond the last event is an error once a command conflicts because of it; an
+//! id with snapshots and no events is legitimate while its layout appends after them. An event that cannot be read, or whose `apply` panics, is named in the error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,6 +20,8 @@ use crate::{Error, ErrorKind, Event, PersistenceId, Result, SequenceNumber};
 
 /// How often recovery restarts because another host saved a snapshot and deleted events meanwhile.
 const ATTEMPTS: u32 = 4;
+
+const BEYOND_END: &str = "the newest snapshot is beyond the last event, so no command can append; run `annals verify` for this id. if events were lost, restore them; if the snapshot is from before a purge, delete it with `annals snapshot delete`";
 
 /// The result of catching up.
 enum CaughtUp {
@@ -170,6 +173,34 @@ impl<E: Entity> Host<E> {
             loaded.is_stale = false;
         }
         Ok(())
+    }
+
+    /// After conflicts without a known winner: fails if the newest snapshot is beyond the last event, so
+    /// that every append would conflict. Recovers the state if only the state in memory is beyond it.
+    pub(super) async fn check_end(&self, loaded: &mut Loaded<E>) -> Result<()> {
+        if !self.is_beyond_end(loaded).await? {
+            return Ok(());
+        }
+        loaded.is_stale = true;
+        let _permit = self.shared.recoveries.acquire().await;
+        let mut recovered = self.recover(&loaded.id).await?;
+        // Read after the snapshot: other writers may have saved it meanwhile.
+        let is_beyond_end = self.is_beyond_end(&recovered).await?;
+        let last = recovered.last;
+        recovered.is_stale = is_beyond_end;
+        *loaded = recovered;
+        match is_beyond_end {
+            false => Ok(()),
+            true => Err(Error::corrupt(BEYOND_END)
+                .fact("id", &loaded.id)
+                .fact("snapshot", last)),
+        }
+    }
+
+    /// Whether the state includes events that the journal never had.
+    async fn is_beyond_end(&self, loaded: &Loaded<E>) -> Result<bool> {
+        let highest = self.journal.highest(&loaded.id).await?;
+        Ok(highest.map_or(0, SequenceNumber::get) < loaded.last)
     }
 
     /// Catch up; recover from the start if the known events are no longer followed by the rest.

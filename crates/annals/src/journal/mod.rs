@@ -439,6 +439,9 @@ impl Journal {
     /// of the id first, or a write in flight may leave items. Repeatable: returns whether there was
     /// anything to remove.
     ///
+    /// The journal does not know the snapshots of the id, and an entity would recover from them: delete
+    /// them first, or use [`Annals::purge`](crate::Annals::purge), which does both.
+    ///
     /// # Errors
     /// If the store fails.
     pub async fn purge(&self, id: &PersistenceId) -> Result<bool> {

@@ -1,7 +1,8 @@
 //! `annals log playback`: plays back a span of time, in order.
 //!
 //! Guarantees: standard output has the events, in order, as JSON lines, or as rows at a terminal.
-//! Standard error has a line per slot with events: `<slot>: <time of its first event> [<count>]`.
+//! Standard error has a line per slot with events: `<slot>: <time of its first event> [<count>]`, or
+//! `slot <slot>: <count> events, first <time>` at a terminal, after the slot's rows.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,10 @@ const LINES_AT_ONCE: usize = 1_000;
 /// Play back a span of time, in order: JSON lines {"time","event_id","payload"}, or rows at a terminal,
 /// and on standard error a line per slot.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Standard error has a line for each slot of time with events, SLOT: FIRST [COUNT], after the last of
+them. SLOT is the start of the slot, FIRST the time of the first event played from it, and COUNT how
+many were played. At a terminal the line has labels. Use 2>/dev/null to hide these lines.")]
 pub(crate) struct Playback {
     /// The first time to play: milliseconds since 1970 or RFC 3339
     #[arg(long, value_name = "T")]
@@ -96,7 +101,7 @@ impl Playback {
             true => log.follow(plan),
             false => log.playback(plan),
         };
-        let slots = Arc::new(Mutex::new(SlotReport::new(self.span())));
+        let slots = Arc::new(Mutex::new(SlotReport::new(self.span(), context.output)));
         let counted = slots.clone();
         let events = events.inspect_ok(move |event| reported(&counted).count(event));
         let interrupts = Interrupts::listen()?;
@@ -149,10 +154,14 @@ struct SlotReport {
     /// The start of the progress bar, if the playback has an end.
     start: Option<Time>,
     bar: ProgressBar,
+    /// Whether the lines are for people.
+    is_labelled: bool,
+    /// The lines of slots whose events are not printed yet.
+    lines: Vec<String>,
 }
 
 impl SlotReport {
-    fn new(span: Option<(Time, Time)>) -> Self {
+    fn new(span: Option<(Time, Time)>, output: Output) -> Self {
         let bar = match span {
             Some((start, end)) => progress::span(end.ms().saturating_sub(start.ms())),
             None => progress::counter("events played back"),
@@ -163,6 +172,8 @@ impl SlotReport {
             events: 0,
             start: span.map(|(start, _)| start),
             bar,
+            is_labelled: !output.is_json(),
+            lines: Vec::new(),
         }
     }
 
@@ -174,7 +185,7 @@ impl SlotReport {
         match &mut self.slot {
             Some((slot, _, count)) if *slot == event.slot => *count += 1,
             _ => {
-                self.print_slot();
+                self.end_slot();
                 self.move_bar(event.time);
                 self.slot = Some((event.slot, event.time, 1));
             }
@@ -189,10 +200,25 @@ impl SlotReport {
         }
     }
 
-    fn print_slot(&mut self) {
-        if let Some((slot, first, count)) = self.slot.take() {
-            let line = format!("{slot}: {first} [{count}]");
-            self.bar.suspend(|| print_note(&line));
+    fn end_slot(&mut self) {
+        let Some((slot, first, count)) = self.slot.take() else {
+            return;
+        };
+        self.lines.push(match self.is_labelled {
+            true => format!("slot {slot}: {}, first {first}", counted(count, "event")),
+            false => format!("{slot}: {first} [{count}]"),
+        });
+        // Rows come before the line of their slot, so it waits for them.
+        if !self.is_labelled {
+            self.print_slots();
+        }
+    }
+
+    /// Prints the lines of the slots that have ended.
+    fn print_slots(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        if !lines.is_empty() {
+            self.bar.suspend(|| print_note(&lines.join("\n")));
         }
     }
 
@@ -204,7 +230,8 @@ impl SlotReport {
     }
 
     fn end(&mut self) {
-        self.print_slot();
+        self.end_slot();
+        self.print_slots();
         self.bar.finish_and_clear();
     }
 }
@@ -221,7 +248,11 @@ async fn put_all(
     slots: &Mutex<SlotReport>,
 ) -> Result<()> {
     let kinesis = Kinesis::open(&context.settings.aws()).await?;
-    let note = |played: &Played| reported(slots).last = played.last.clone();
+    let note = |played: &Played| {
+        let mut report = reported(slots);
+        report.last = played.last.clone();
+        report.print_slots();
+    };
     let played = kinesis.play(stream, events, note).await;
     let (events, requests, resent) = (played.events, played.requests, played.resent);
     let last = played.last.as_ref().map(ToString::to_string);
@@ -261,7 +292,9 @@ async fn print_all(output: Output, events: impl Events, slots: &Mutex<SlotReport
         if last.is_some() {
             let bar = reported(slots).bar.clone();
             bar.suspend(|| print_line(&lines.join("\n")))?;
-            reported(slots).last = last;
+            let mut report = reported(slots);
+            report.last = last;
+            report.print_slots();
         }
         if let Some(failure) = failure {
             return Err(failure);

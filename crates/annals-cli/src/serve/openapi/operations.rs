@@ -75,7 +75,7 @@ pub(in crate::serve) fn ids() -> Operation {
 pub(in crate::serve) fn purge() -> Operation {
     Operation::new(
         "purge",
-        "Remove every trace of an id; its numbering restarts at 1. Only while nobody uses it",
+        "Remove every trace of an id, its snapshots and its events; its numbering restarts at 1. Only while nobody uses it",
     )
     .json::<wire::Purged<'_>>("It is purged")
     .problems(&["404"])

@@ -247,12 +247,14 @@ impl<'a> Client<'a> {
                 continue;
             }
             let name = joined(sections.of(main));
+            let here = its.map_or_else(|| "not set".to_owned(), |(_, value)| shown(value));
             let reason = match own {
-                Some((key, _)) => {
-                    format!("contradicts {key}; there is one client for all, and that one is used")
-                }
+                Some((key, value)) => format!(
+                    "contradicts {key}: {here} here, {} there; there is one client for all, and that one is used",
+                    shown(value)
+                ),
                 None => format!(
-                    "contradicts {name}, which does not set it; there is one client for all, and that one is used"
+                    "contradicts {name}, which does not set it: {here} here; there is one client for all, and that one is used"
                 ),
             };
             let unset = || format!("{section}.dynamo-db-client, for {setting}");
@@ -261,5 +263,16 @@ impl<'a> Client<'a> {
                 reason,
             });
         }
+    }
+}
+
+/// A value for a message, without an address that has a password.
+fn shown(value: &Toml) -> String {
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    match text.contains('@') {
+        true => "a value that may have a password".to_owned(),
+        false => format!("`{}`", values::shortened(&text)),
     }
 }

@@ -247,7 +247,9 @@ impl Import<'_> {
                 let is_secret = key.ends_with("access-key-id") || key.ends_with("access-key");
                 (!is_same && !is_secret && leaf.value != Value::Null).then(|| {
                     let journal = joined(journal);
-                    format!("contradicts {journal}.{key}; there is one setting for both, and that one is used")
+                    let here = values::shown_leaf(leaf);
+                    let there = ours.map_or_else(|| "not set".to_owned(), values::shown_leaf);
+                    format!("contradicts {journal}.{key}: {here} here, {there} there; there is one setting for both, and that one is used")
                 })
             }
         }

@@ -415,9 +415,9 @@ fn credentials_are_never_shown() {
 #[test]
 fn invalid_values_are_rejected() {
     let journal = |rest: &str| format!("j5ik2o.dynamo-db-journal {{ {rest} }}");
-    refused(journal("shard-count = many"), "is a whole number");
-    refused(journal("soft-delete = perhaps"), "is true or false");
-    refused(journal("table-name = \"a b\""), "is the name of a table");
+    refused(journal("shard-count = many"), "must be a whole number");
+    refused(journal("soft-delete = perhaps"), "must be true or false");
+    refused(journal("table-name = \"a b\""), "value=`a b`");
     refused(
         journal("columns-def.message-column-name = tags"),
         "two columns have the same name",
@@ -432,7 +432,9 @@ fn the_query_plugins_section_is_compared() {
          j5ik2o.dynamo-db-read-journal { table-name = Other, shard-count = 64, refresh-interval = 10ms }",
     );
     let of = |key: &str| reason(&imported, &format!("j5ik2o.dynamo-db-read-journal.{key}"));
-    assert!(of("table-name").unwrap().starts_with("contradicts"));
+    let name = of("table-name").unwrap();
+    let want = "contradicts j5ik2o.dynamo-db-journal.table-name: `Other` here, `Events` there";
+    assert!(name.starts_with(want), "{name}");
     assert_eq!(of("shard-count"), None);
     assert!(of("refresh-interval").unwrap().contains("v1.7.0"));
 }

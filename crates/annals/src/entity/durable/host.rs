@@ -9,7 +9,7 @@ use super::{Entity, Handle};
 use crate::entity::backend::{Backend, Completed, Execute, Request, Shared, Storage};
 use crate::entity::{AskError, Cx, EntitySettings};
 use crate::state::{NewState, Revision, StateError, States};
-use crate::{Error, ErrorKind, PersistenceId, Result};
+use crate::{Error, ErrorKind, Payload, PersistenceId, Result};
 
 /// The state store of one entity type.
 pub(crate) struct Host<E> {
@@ -100,7 +100,8 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
             };
             let effect = loaded.value.handle(request.command, &cx);
             let effect = effect.map_err(AskError::Rejected)?;
-            match self.write(loaded, effect.change).await {
+            let written = encode(&effect.change).map_err(AskError::Encode)?;
+            match self.write(loaded, effect.change, written).await {
                 Ok(()) => return Ok(effect.completion.run(&loaded.value)),
                 Err(StateError::Conflict { .. }) => loaded.is_stale = true,
                 Err(StateError::Store(error)) if error.kind() == ErrorKind::Unavailable => {
@@ -116,7 +117,12 @@ impl<E: Handle<C>, C: Sync> Execute<C> for Host<E> {
 
 impl<E: Entity> Host<E> {
     /// Write a change, then apply it in memory.
-    async fn write(&self, loaded: &mut Loaded<E>, change: Change<E>) -> Result<(), StateError> {
+    async fn write(
+        &self,
+        loaded: &mut Loaded<E>,
+        change: Change<E>,
+        written: NewState,
+    ) -> Result<(), StateError> {
         let revision = loaded.revision + 1;
         let value = match change {
             Change::Keep => return Ok(()),
@@ -127,7 +133,6 @@ impl<E: Entity> Host<E> {
                 None
             }
             Change::Update(value) => {
-                let written = NewState::from(value.to_payload()?).tag(value.tag());
                 self.states.upsert(&loaded.id, revision, written).await?;
                 Some(value)
             }
@@ -137,4 +142,12 @@ impl<E: Entity> Host<E> {
         loaded.revision = revision;
         Ok(())
     }
+}
+
+/// A new value as it is written; an empty one if nothing is.
+fn encode<E: Entity>(change: &Change<E>) -> Result<NewState> {
+    Ok(match change {
+        Change::Update(value) => NewState::from(value.to_payload()?).tag(value.tag()),
+        Change::Keep | Change::Delete => NewState::from(Payload::default()),
+    })
 }
