@@ -9,7 +9,7 @@ struct Account {
 }
 
 #[derive(Serialize, Deserialize, EntityEvent)]
-#[event(entity = Account)]
+#[event(entity = Account)] // so that `reply` below knows the state
 enum AccountEvent {
     Moved { amount: i64 },
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use annals::journal::{Append as Appending, Expected, IdempotencyKey};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
+use annals_jvm::LayoutName;
 use serde::Serialize;
 
 use super::{Context, Purpose};
@@ -68,6 +69,12 @@ struct AppendedEvent<'a> {
     has_snapshot: Option<bool>,
 }
 
+/// Whether the plugins of the layout find the class of an event by its manifest.
+fn is_read_by_manifest(context: &Context, codec: &Codec) -> bool {
+    let is_jvm = context.settings.layout != LayoutName::Annals;
+    is_jvm && matches!(codec, Codec::Json | Codec::Cbor | Codec::Protobuf)
+}
+
 impl Append {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let expected = self.expected()?;
@@ -88,6 +95,12 @@ impl Append {
         append.idempotency_key = self.idempotency_key.clone();
         let (journal, store) = context.journal(Purpose::Write).await?;
         let id = &self.persistence_id;
+        if self.manifest.is_empty() && is_read_by_manifest(context, &self.codec) {
+            eprintln!(
+                "annals: without --manifest, the name of a class, the JVM cannot read these events and does not recover the entity. id=`{id}`, codec=`{}`",
+                self.codec
+            );
+        }
         let appended = journal.append(id, expected, append).await?;
         if self.snapshot.is_some() && !appended.has_snapshot {
             eprintln!(

@@ -9,6 +9,8 @@ use crate::columns::Rows;
 use crate::{progress, wire};
 
 /// List every persistence id that has ever had an event, in no order; reads the whole table
+///
+/// Ids with durable state only are not listed: `annals export` prints the table of states.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ids {
     /// Only ids with this prefix

@@ -59,6 +59,7 @@ impl NotTaken {
         match self.reason.as_str() {
             sections::FOREIGN => Concern::Unrelated,
             reason if reason.starts_with("contradicts ") => Concern::Contradiction,
+            reason if reason.starts_with("other keys: ") => Concern::OtherKeys,
             reason if reason.starts_with("not applicable: ") => Concern::NotApplicable,
             _ => Concern::Unknown,
         }
@@ -83,6 +84,8 @@ impl NotTaken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Concern {
+    /// Without it, items get other keys than those of the plugin.
+    OtherKeys,
     /// It contradicts a key that was imported.
     Contradiction,
     /// The plugin has no such key, or a value or an included file is missing.

@@ -76,6 +76,9 @@ pub(crate) trait Backend: Sized + Send + Sync + 'static {
     }
 
     fn persistence_id(id: &str) -> Result<PersistenceId> {
+        if id.is_empty() {
+            return Err(Error::invalid("the id of an entity is empty").fact("type", Self::TYPE));
+        }
         format!("{}|{id}", Self::TYPE).parse()
     }
 }

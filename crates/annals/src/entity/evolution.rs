@@ -38,7 +38,7 @@ impl EventReader {
         self.try_read(event).map_err(|cause| {
             let (id, number) = (&event.persistence_id, event.sequence_number);
             let (manifest, schema) = (&event.data.manifest, event.data.schema);
-            let message = "an event cannot be read; add a serde alias or an adapter for it";
+            let message = "an event cannot be read; give a new field a default (`#[serde(default)]`), a renamed one an alias, or add an adapter";
             Error::new(cause.kind(), message)
                 .fact("id", id)
                 .fact("number", number)

@@ -113,6 +113,11 @@ impl Playback {
         };
         let played = interrupts.or(work).await;
         reported(&slots).end();
+        if matches!(played, Ok(Ok(()))) && reported(&slots).events == 0 {
+            print_note(
+                "annals: the log has no events of this span; `annals log pump --journal` copies those of the journal, `annals log sweep` then sorts them into slots",
+            );
+        }
         let code = match played {
             Ok(played) => {
                 if played.is_err() && self.to == Sink::Stdout {

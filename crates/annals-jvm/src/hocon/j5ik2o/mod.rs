@@ -197,7 +197,7 @@ impl Import<'_> {
         if !is_plugins || !classes.contains(&short) {
             let classes = classes.join(" or ");
             return Some(format!(
-                "not applicable: a class of your own, or of an older release; use {classes}, or pass Resolvers in code"
+                "other keys: a class of your own, or of an older release; use {classes}, or pass Resolvers in code"
             ));
         }
         self.set(&format!("j5ik2o.{}.{key}", which.name()), short.into());
