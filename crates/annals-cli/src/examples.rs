@@ -44,7 +44,8 @@ annals config import application.conf >annals.toml",
         "append",
         r#"annals append 'Cart|1' '{"opened":true}' '{"added":"book"}'
 annals append 'Cart|1' '{"paid":10}' --expect 2 --manifest Paid
-annals append 'Cart|1' <events.jsonl"#,
+annals append 'Cart|1' <events.jsonl
+annals append --bulk appends.jsonl"#,
     ),
     (
         "replay",

@@ -33,17 +33,28 @@ pub(crate) struct Lines {
     bar: ProgressBar,
     /// The number of the last line, from 1.
     number: u64,
+    bytes_max: usize,
 }
 
 impl Lines {
+    /// Lines of items.
     pub(crate) fn new(input: impl AsyncRead + Send + Unpin + 'static, bar: ProgressBar) -> Self {
+        Self::within(LINE_BYTES_MAX, input, bar)
+    }
+
+    /// Lines of at most so many bytes.
+    pub(crate) fn within(
+        bytes_max: usize,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        bar: ProgressBar,
+    ) -> Self {
         // Bytes, not text: a line that is not UTF-8 is reported like any other invalid line.
-        let codec =
-            AnyDelimiterCodec::new_with_max_length(vec![b'\n'], vec![b'\n'], LINE_BYTES_MAX);
+        let codec = AnyDelimiterCodec::new_with_max_length(vec![b'\n'], vec![b'\n'], bytes_max);
         Self {
             frames: FramedRead::new(Box::new(input), codec),
             bar,
             number: 0,
+            bytes_max,
         }
     }
 
@@ -75,8 +86,12 @@ impl Lines {
         let number = self.number;
         let line = self.frames.try_next().await.map_err(|cause| match cause {
             AnyDelimiterCodecError::MaxChunkLengthExceeded => {
-                Error::invalid("line is longer than any item is as JSON")
-                    .fact("bytes allowed", LINE_BYTES_MAX)
+                let what = match self.bytes_max {
+                    LINE_BYTES_MAX => "line is longer than any item is as JSON",
+                    _ => "line is too long",
+                };
+                Error::invalid(what)
+                    .fact("bytes allowed", self.bytes_max)
                     .fact("line", number)
             }
             AnyDelimiterCodecError::Io(cause) => Error::invalid("cannot read the input")

@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod bulk;
 mod columns;
 mod commands;
 mod copy_endpoint;

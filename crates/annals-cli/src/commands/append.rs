@@ -1,21 +1,27 @@
 //! `annals append`: append events, all or none.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals::journal::{Append as Appending, Expected, IdempotencyKey};
+use annals::journal::{Append as Appending, IdempotencyKey};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
 use annals_jvm::LayoutName;
 use serde::Serialize;
 
-use super::{Context, Purpose};
+use super::{Context, Purpose, append_bulk};
 use crate::args::Offered;
 use crate::{payload, wire};
 
-/// Append events to the journal of an id, all or none
+/// Append events to the journal of an id, all or none; or many times, with --bulk
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each line of --bulk is an object: {\"persistence_id\":\"…\",\"events\":[{\"payload\":…}]}, with
+expect, idempotency_key, causation, correlation and snapshot if wanted. An event may also have
+codec, manifest, tags, metadata and schema.")]
 pub(crate) struct Append {
-    /// The persistence id
-    persistence_id: PersistenceId,
+    /// The persistence id; not with --bulk
+    #[arg(required_unless_present = "bulk", conflicts_with = "bulk")]
+    persistence_id: Option<PersistenceId>,
     /// The events, each as --codec says [default: lines on standard input, empty ones left out]
     #[arg(allow_negative_numbers = true)]
     events: Vec<String>,
@@ -57,6 +63,18 @@ pub(crate) struct Append {
     /// line of the last event says whether it was (has_snapshot)
     #[arg(long, value_name = "STATE")]
     snapshot: Option<String>,
+    /// Append many times: a JSON line for each append, from these files, or `-` for standard input
+    /// [default: standard input]. Prints a result for each line, in the same order; one that fails
+    /// stops no other. The exit code is that of the worst: corrupt (5), unavailable (4), invalid (2),
+    /// conflict (3)
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..,
+        conflicts_with_all = ["codec", "expect", "idempotency_key", "manifest", "tags", "schema",
+            "metadata", "causation", "correlation", "snapshot"]
+    )]
+    bulk: Option<Vec<PathBuf>>,
 }
 
 /// An event that was appended.
@@ -77,7 +95,16 @@ fn is_read_by_manifest(context: &Context, codec: &Codec) -> bool {
 
 impl Append {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let expected = self.expected()?;
+        match (&self.bulk, &self.persistence_id) {
+            (Some(files), _) => append_bulk::run(context, files).await,
+            (None, Some(id)) => self.append(context, id).await,
+            // The parser refuses it first.
+            (None, None) => Err(Error::invalid("name a persistence id, or use --bulk")),
+        }
+    }
+
+    async fn append(&self, context: &Context, id: &PersistenceId) -> Result<ExitCode> {
+        let expected = wire::expected(self.expect)?;
         let texts = if self.events.is_empty() {
             read_lines()?
         } else {
@@ -94,7 +121,6 @@ impl Append {
         append.snapshot = self.snapshot()?;
         append.idempotency_key = self.idempotency_key.clone();
         let (journal, store) = context.journal(Purpose::Write).await?;
-        let id = &self.persistence_id;
         if self.manifest.is_empty() && is_read_by_manifest(context, &self.codec) {
             eprintln!(
                 "annals: without --manifest, the name of a class, the JVM cannot read these events and does not recover the entity. id=`{id}`, codec=`{}`",
@@ -118,20 +144,6 @@ impl Append {
         }
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    fn expected(&self) -> Result<Expected> {
-        match self.expect {
-            None => Ok(Expected::Any),
-            Some(0) => Ok(Expected::Empty),
-            Some(number) => match SequenceNumber::new(number) {
-                Some(number) => Ok(Expected::Last(number)),
-                None => Err(
-                    Error::invalid("the expected sequence number is out of range")
-                        .fact("expect", number),
-                ),
-            },
-        }
     }
 
     fn snapshot(&self) -> Result<Option<Payload>> {

@@ -3,6 +3,7 @@
 //! Never: an `if` about the domain. That belongs in the library.
 
 pub(crate) mod append;
+mod append_bulk;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -149,6 +149,11 @@ impl Drop for Permit {
     }
 }
 
+/// The body bytes of the request that is being answered.
+pub(super) fn body_bytes() -> usize {
+    BODY.try_with(|bytes| *bytes).unwrap_or_default()
+}
+
 /// Appends without an expectation, queued by id.
 ///
 /// Two of them at once want the same sequence number, and one would have to try again. Queued, each
@@ -224,7 +229,7 @@ impl<T: Send + 'static> Finishing<T> {
         Self {
             write: Some(Box::pin(write)),
             detached: detached.clone(),
-            bytes: BODY.try_with(|bytes| *bytes).unwrap_or_default(),
+            bytes: body_bytes(),
         }
     }
 }

@@ -15,7 +15,9 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::{AppendQueue, DetachedWrites, Finishing, Guard, InFlight, Limits};
+use super::admission::{
+    AppendQueue, DetachedWrites, Finishing, Guard, InFlight, Limits, body_bytes,
+};
 use super::metrics;
 use super::problem::Answer;
 use super::sweeper::Horizon;
@@ -246,9 +248,9 @@ impl App {
         Finishing::new(write, &self.0.detached_writes)
     }
 
-    /// Runs a write that nobody waits for.
+    /// Runs a write in a task of its own, with the body of the request that is being answered.
     pub(super) fn detach(&self, write: impl Future<Output = ()> + Send + 'static) {
-        self.0.detached_writes.spawn(write, 0);
+        self.0.detached_writes.spawn(write, body_bytes());
     }
 
     /// Waits for the writes of all disconnected clients.

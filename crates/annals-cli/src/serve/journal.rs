@@ -1,16 +1,16 @@
 //! The journal over HTTP: append, replay, tail, highest, ids, delete.
 
-use annals::journal::{Append, AppendError, Expected, Window};
-use annals::{Codec, IdStream, Payload, PersistenceId, SequenceNumber};
+use annals::journal::{Append, Appended, Expected, Window};
+use annals::{Annals, IdStream, PersistenceId, SequenceNumber};
 use futures::{StreamExt, TryStreamExt};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
-use serde_json::value::to_raw_value;
 
 use super::app::App;
 use super::http::{Call, header, parse, tag_number};
 use super::problem::{Answer, Problem};
 use super::{http, sse, tail};
+use crate::bulk::problem;
 use crate::wire;
 
 /// The header with the idempotency key.
@@ -20,16 +20,32 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 fn append_in(headers: &HeaderMap, body: &[u8]) -> Answer<(Expected, Append)> {
     let sent: wire::Append<'_> = parse(body)?;
     let expected = expected(headers, sent.expect)?;
-    let events = sent.events.into_iter().zip(1..);
-    let events = events.map(|(event, place)| event.event(place));
     let key = header(headers, &IDEMPOTENCY_KEY)?.map(str::parse);
-    let state = |json: &str| Payload::new(Codec::Json, json.to_owned());
-    let mut append = Append::of(events.collect::<annals::Result<Vec<_>>>()?);
-    append.causation = sent.causation;
-    append.correlation = sent.correlation;
-    append.snapshot = sent.snapshot.map(|it| state(it.get()));
+    let mut append = sent.append()?;
     append.idempotency_key = key.transpose()?;
     Ok((expected, append))
+}
+
+/// Appends, after the other appends of this server to the same id that state no expectation, and
+/// wakes the tails.
+pub(super) async fn append_to(
+    app: &App,
+    annals: &Annals,
+    id: &PersistenceId,
+    (expected, append): (Expected, Append),
+) -> Answer<Appended> {
+    let _turn = match expected {
+        Expected::Any => app.append_queue().turn(id).await,
+        _ => None,
+    };
+    let purges = app.purges();
+    let appended = annals.journal().append(id, expected, append).await;
+    if app.purges() != purges {
+        app.forget_ids();
+    }
+    let appended = appended.map_err(|error| problem(error, expected))?;
+    app.tails().notify(id);
+    Ok(appended)
 }
 
 /// `POST /v1/journal/{id}/events`
@@ -44,18 +60,7 @@ pub(super) async fn append(call: Call) -> Answer {
     let writer = app.clone();
     let write = async move {
         let annals = writer.annals().await?;
-        let journal = annals.journal();
-        let _turn = match expected {
-            Expected::Any => writer.append_queue().turn(&id).await,
-            _ => None,
-        };
-        let purges = writer.purges();
-        let appended = journal.append(&id, expected, append).await;
-        if writer.purges() != purges {
-            writer.forget_ids();
-        }
-        let appended = appended.map_err(|error| problem(error, expected))?;
-        writer.tails().notify(&id);
+        let appended = append_to(&writer, &annals, &id, (expected, append)).await?;
         let body = wire::Appended::new(&id, &appended);
         let mut response = http::tagged(appended.last, &body);
         *response.status_mut() = StatusCode::CREATED;
@@ -83,37 +88,7 @@ fn expected(headers: &HeaderMap, expect: Option<u64>) -> Answer<Expected> {
             "the expectations contradict each other; send one of If-Match, If-None-Match and expect",
         ));
     }
-    Ok(match number {
-        None => Expected::Any,
-        Some(0) => Expected::Empty,
-        Some(number) => Expected::Last(SequenceNumber::new(number).ok_or_else(|| {
-            Problem::invalid(format!(
-                "the expected sequence number is out of range. expect=`{number}`"
-            ))
-        })?),
-    })
-}
-
-/// A conflict has the events appended since, as far as they are known.
-fn problem(error: AppendError, expected: Expected) -> Problem {
-    match error {
-        // Without an expectation nothing is wrong: other writers were faster.
-        AppendError::Conflict(conflict) if expected == Expected::Any => {
-            Problem::unavailable(format!(
-                "other writers keep being faster; nothing was appended, try again. id=`{}`",
-                conflict.id
-            ))
-        }
-        AppendError::Conflict(conflict) => {
-            let found = conflict.found.iter().map(wire::StoredEvent::new);
-            let found = found
-                .filter_map(|event| to_raw_value(&event).ok())
-                .collect();
-            let error = annals::Error::from(AppendError::Conflict(conflict));
-            Problem::from(error).with(|it| it.found = Some(found))
-        }
-        other => Problem::from(annals::Error::from(other)),
-    }
+    Ok(wire::expected(number)?)
 }
 
 /// `GET /v1/journal/{id}/events`: a replay as JSON lines, or a tail as server-sent events.

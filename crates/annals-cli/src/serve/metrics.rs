@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`REQUESTS`] | `method`, `path`, `status` | requests answered |
 //! | [`SECONDS`] | `method`, `path` | how long each took until its response began |
-//! | [`CONFLICTS`] | | requests that ended in a conflict |
+//! | [`CONFLICTS`] | | requests, and lines of bulk appends, that ended in a conflict |
 //! | [`REFUSED`] | | requests and connections over a limit |
 //! | [`CONNECTIONS`], [`TAILS`] | | open connections, live tails |
 //! | [`SWEPT`] | | events that the background sweeper moved into slots |
@@ -62,7 +62,10 @@ pub(super) fn recorder() -> Result<PrometheusHandle> {
 fn describe() {
     metrics::describe_counter!(REQUESTS, "requests answered");
     metrics::describe_histogram!(SECONDS, "seconds until the response to a request began");
-    metrics::describe_counter!(CONFLICTS, "requests that ended in a conflict");
+    metrics::describe_counter!(
+        CONFLICTS,
+        "requests, and lines of bulk appends, that ended in a conflict"
+    );
     metrics::describe_counter!(REFUSED, "requests and connections over a limit");
     metrics::describe_gauge!(CONNECTIONS, "open connections");
     metrics::describe_gauge!(TAILS, "live tails");

@@ -7,6 +7,7 @@
 
 mod admission;
 mod app;
+mod bulk;
 mod connections;
 mod health;
 mod http;
@@ -31,3 +32,4 @@ pub(crate) use admission::{Guard, Limits};
 pub(crate) use app::App;
 pub(crate) use connections::run;
 pub(crate) use otlp::Otlp;
+pub(crate) use problem::Problem;

@@ -59,7 +59,7 @@ impl Kind {
 
 /// An error on its way to a caller.
 #[derive(Debug)]
-pub(super) struct Problem(Box<Inner>);
+pub(crate) struct Problem(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -103,7 +103,7 @@ impl Problem {
     }
 
     /// To be tried again soon.
-    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Unavailable, detail);
         busy.header(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS))
     }
@@ -115,7 +115,7 @@ impl Problem {
     }
 
     /// With further members.
-    pub(super) fn with(mut self, add: impl FnOnce(&mut wire::Problem)) -> Self {
+    pub(crate) fn with(mut self, add: impl FnOnce(&mut wire::Problem)) -> Self {
         add(&mut self.0.body);
         self
     }
@@ -128,6 +128,25 @@ impl Problem {
     /// The body of the response.
     pub(super) fn body(&self) -> String {
         wire::line(&self.0.body)
+    }
+
+    /// The same, as a value.
+    pub(crate) fn wire(&self) -> &wire::Problem {
+        &self.0.body
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The kind of the library's error.
+    pub(crate) fn error_kind(&self) -> ErrorKind {
+        match self.0.kind {
+            Kind::Conflict => ErrorKind::Conflict,
+            Kind::Unavailable => ErrorKind::Unavailable,
+            Kind::Corrupt => ErrorKind::Corrupt,
+            Kind::Invalid | Kind::Absent | Kind::Unauthorized => ErrorKind::Invalid,
+        }
     }
 
     pub(super) fn into_response(self) -> Response {

@@ -4,9 +4,11 @@
 //! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
 //! Events, snapshots and state are here, calls of the store in `items`, everything else in `reports`.
 
+mod append;
 pub(crate) mod items;
 mod reports;
 
+pub(crate) use append::{Append, Appended, BulkAppend, BulkAppended, expected};
 pub(crate) use items::{ItemsCall, ItemsResult, ItemsTable};
 pub(crate) use reports::*;
 
@@ -14,7 +16,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use annals::journal::Appended as Stored;
 use annals::{
     Codec, Error, NewEvent as Event, Payload, PersistenceId, Result, Scalar, SequenceNumber,
 };
@@ -306,31 +307,6 @@ impl NewState<'_> {
     }
 }
 
-/// Events to be appended, all or none.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Append<'a> {
-    #[serde(borrow)]
-    #[schemars(length(min = 1))]
-    pub(crate) events: Vec<NewEvent<'a>>,
-    /// Fail with 409 unless the last sequence number is this one (0: no events yet)
-    #[serde(default, deserialize_with = "whole_or_none")]
-    #[schemars(with = "Count")]
-    pub(crate) expect: Option<u64>,
-    /// The id of what caused the events; at most 1,024 bytes
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "String")]
-    pub(crate) causation: Option<String>,
-    /// The id of what the events belong to; at most 1,024 bytes
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "String")]
-    pub(crate) correlation: Option<String>,
-    /// The state after the events, stored with them where that costs nothing
-    #[serde(borrow, default, deserialize_with = "present")]
-    #[schemars(with = "Json")]
-    pub(crate) snapshot: Option<&'a RawValue>,
-}
-
 /// A member that may be left out, but is not null.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
@@ -474,29 +450,6 @@ impl<'a> State<'a> {
             codec: value.codec.to_string(),
             payload,
             payload_base64,
-        }
-    }
-}
-
-/// The sequence numbers and the time of an append.
-#[derive(Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Appended<'a> {
-    persistence_id: &'a str,
-    sequence_number: Number,
-    first_sequence_number: Number,
-    time: Count,
-    has_snapshot: bool,
-}
-
-impl<'a> Appended<'a> {
-    pub(crate) fn new(id: &'a PersistenceId, appended: &Stored) -> Self {
-        Self {
-            persistence_id: id.as_str(),
-            sequence_number: appended.last.into(),
-            first_sequence_number: appended.first.into(),
-            time: Count(appended.time_ms),
-            has_snapshot: appended.has_snapshot,
         }
     }
 }

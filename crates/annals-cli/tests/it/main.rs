@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod append_bulk;
 mod bad_input;
 mod bad_lines;
 mod bench;
@@ -30,6 +31,7 @@ mod log;
 mod moving;
 mod piped;
 mod run;
+mod serve_bulk;
 mod serve_client;
 mod serve_crash;
 mod serve_document;

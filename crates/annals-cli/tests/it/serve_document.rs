@@ -194,6 +194,15 @@ fn responses_are_as_the_document_says() {
         .send_body(("POST", "/events"), &lines, b"no")
         .json(400);
     check(&document, "Problem", &refused);
+    let bulk = r#"{"persistence_id":"bulk","expect":0,"events":[{"payload":1}]}"#;
+    let bulk = format!("{bulk}\n{bulk}\nno");
+    let results = server.send_body(("POST", "/v1/append"), &lines, bulk.as_bytes());
+    for (name, line) in ["BulkAppended", "Problem", "Problem"]
+        .iter()
+        .zip(results.lines())
+    {
+        check(&document, name, &line);
+    }
 }
 
 /// The check itself works.

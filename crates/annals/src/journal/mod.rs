@@ -8,8 +8,10 @@
 
 mod append;
 mod beyond;
+mod bulk;
 mod follow;
 mod idempotency;
+mod in_order;
 mod recovery;
 mod repeat;
 pub(crate) mod scanned;
@@ -18,7 +20,10 @@ mod skip;
 
 pub(crate) use append::CAUSE_BYTES_MAX;
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
+pub use bulk::BulkAppend;
 pub use idempotency::IdempotencyKey;
+#[doc(hidden)]
+pub use in_order::in_order;
 pub use recovery::Recovered;
 pub use signature::Signature;
 pub use skip::Skip;

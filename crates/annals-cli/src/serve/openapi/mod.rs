@@ -203,11 +203,15 @@ fn schemas() -> Json {
     let mut sent = generator(Contract::Deserialize);
     add::<(wire::Append<'_>, wire::NewSnapshot<'_>)>(&mut sent);
     add::<(wire::NewState<'_>, wire::Record<'_>)>(&mut sent);
-    add::<(wire::LogTime, wire::ItemsCall)>(&mut sent);
+    add::<(wire::LogTime, wire::ItemsCall, wire::BulkAppend<'_>)>(&mut sent);
     let mut all = generator(Contract::Serialize);
     add::<(wire::StoredEvent<'_>, wire::Snapshot<'_>, wire::State<'_>)>(&mut all);
     add::<(wire::Appended<'_>, wire::Position<'_>, wire::Id<'_>)>(&mut all);
-    add::<(wire::Revision<'_>, wire::Deleted<'_>)>(&mut all);
+    add::<(
+        wire::Revision<'_>,
+        wire::Deleted<'_>,
+        wire::BulkAppended<'_>,
+    )>(&mut all);
     add::<(wire::DeletedTo<'_>, wire::Purged<'_>)>(&mut all);
     add::<(wire::Findings<'_>, wire::Tables, wire::Status)>(&mut all);
     add::<(wire::Ingested, wire::Swept, wire::Pumped, wire::Linked)>(&mut all);
@@ -239,7 +243,10 @@ fn problems() -> Json {
             "Another writer was first, the idempotency key was used for something else, or the last event that a tail received was purged; reload and decide again",
         ),
         ("413", "The body is too large"),
-        ("415", "The body is not application/json"),
+        (
+            "415",
+            "The body is of another media type than the path takes",
+        ),
         ("428", "The revision is missing"),
         ("431", "The path and the headers are too large"),
         (

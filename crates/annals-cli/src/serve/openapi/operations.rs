@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Operation, content, etag, in_header, parameter, query, reference};
+use super::{OF_BODIES, Operation, content, etag, in_header, parameter, query, reference};
 use crate::serve::http::LINES;
 use crate::wire;
 
@@ -112,6 +112,20 @@ pub(in crate::serve) fn append() -> Operation {
         in_header("If-None-Match", "Fail with 409 unless the id has no events yet", &star()),
         in_header("Idempotency-Key", "Identifies this append when it is repeated: it is acknowledged and not appended again, also when it was deleted since. With an expectation for ever; without one, while it is among the last 128 sequence numbers (on the layout akka, the last 32 if it is deleted). The same key for other content or another expectation is 409, as far back as it is checked: those 128 numbers, or 16 before the expectation", &key),
     ])
+}
+
+pub(in crate::serve) fn append_bulk() -> Operation {
+    let lines = json!({"required": true, "content": {LINES: {"schema": {"type": "string"}}}});
+    Operation::new(
+        "append_bulk",
+        "Append many times in one request: a line of JSON for each append (schema BulkAppend), which is atomic by itself. Appends to one id run in the order of their lines",
+    )
+    .lines(
+        "A line for each line, in the same order, empty ones left out: where it is durable (schema BulkAppended), otherwise what a single append would be answered (schema Problem). One that is refused stops no other. A connection that breaks off means that results are missing: the appends may be stored, repeat them with their idempotency keys.",
+        &[],
+    )
+    .with("requestBody", lines)
+    .problems(&OF_BODIES)
 }
 
 pub(in crate::serve) fn delete_events() -> Operation {

@@ -1,7 +1,9 @@
 //! The journal's properties. `j1` to `j22` are the kits' own; the others are ours.
 
+mod bulk;
 mod ours;
 
+pub(crate) use bulk::*;
 pub(crate) use ours::*;
 
 use futures::TryStreamExt;
@@ -51,6 +53,10 @@ properties! {
     a_large_append_is_atomic,
     a_long_history_is_continuous,
     following_delivers_new_events,
+    results_of_a_bulk_are_in_its_order,
+    appends_of_a_bulk_to_one_id_run_in_order,
+    a_failed_append_of_a_bulk_stops_no_other,
+    a_key_that_is_repeated_in_a_bulk_is_stored_once,
 }
 
 const ID: &str = "p|1";
