@@ -377,3 +377,22 @@ fn an_unreachable_store_is_reported_with_the_persistence_id() {
     let facts = "operation=`get state`, id=`Cart|1`";
     assert!(outcome.err.contains(facts), "{outcome:?}");
 }
+
+/// The event is stored, as it may be for Rust only.
+#[test]
+fn a_json_event_that_the_jvm_cannot_read() {
+    for layout in ["akka", "j5ik2o"] {
+        let annals = Annals::embedded().with_flags(&["--layout", layout]);
+        let warned = annals.run(&["append", "Cart-1", "{}"]).ok();
+        assert!(warned.err.contains("without --manifest"), "{warned:?}");
+        for args in [
+            &["append", "Cart-1", "{}", "--manifest", "com.example.Opened"][..],
+            &["append", "Cart-1", "opened", "--codec", "text"],
+        ] {
+            let quiet = annals.run(args).ok();
+            assert_eq!(quiet.err, "", "{args:?}");
+        }
+    }
+    let quiet = Annals::embedded().run(&["append", "Cart|1", "{}"]).ok();
+    assert_eq!(quiet.err, "");
+}

@@ -265,6 +265,8 @@ fn a_log_without_tables_is_empty_as_on_a_server() {
         assert_eq!((own.code, served.code), (Some(0), Some(0)), "{own:?}");
         assert_eq!(own.out, served.out, "{args:?}");
     }
+    let empty = own.run(&["log", "playback", "--start", "0"]);
+    assert!(empty.err.contains("annals log pump --journal"), "{empty:?}");
     let stats = own.run(&["log", "stats"]).ok().json();
     assert_eq!(stats[0]["buffered"], 0, "{stats:?}");
     // Reading creates nothing.

@@ -37,6 +37,17 @@ async fn events(annals: &Annals, id: &str) -> Vec<Event> {
 }
 
 #[tokio::test]
+async fn an_entity_without_an_id_is_refused() {
+    let (annals, region) = bank().await;
+    let refused = region.ask("", Deposit(10)).await;
+    assert!(
+        matches!(&refused, Err(AskError::Store(error)) if error.kind() == ErrorKind::Invalid),
+        "{refused:?}"
+    );
+    assert!(events(&annals, "").await.is_empty());
+}
+
+#[tokio::test]
 async fn commands_are_handled_one_at_a_time() {
     let (annals, region) = bank().await;
     assert_eq!(region.ask("a", Deposit(10)).await.unwrap(), 10);

@@ -377,6 +377,21 @@ fn unused_client_keys_are_reported() {
     );
 }
 
+/// Without the class, events would get keys that the JVM does not read.
+#[test]
+fn a_resolver_of_the_applications_own_concerns_most() {
+    let text = "j5ik2o.dynamo-db-journal {\nwhat = 1\nbatch = 2\n\
+        partition-key-resolver-class-name = com.example.MyResolver\n}";
+    let mut left = read(text).not_taken;
+    left.sort_by_key(|left| left.concern());
+    let first = left.first().unwrap();
+    assert!(
+        first.key.ends_with("partition-key-resolver-class-name"),
+        "{left:?}"
+    );
+    assert!(first.reason.contains("pass Resolvers in code"), "{left:?}");
+}
+
 #[test]
 fn the_older_format_has_the_clients_keys_in_one_place() {
     let text = "j5ik2o.dynamo-db-journal {\nlegacy-config-format = true\n\
