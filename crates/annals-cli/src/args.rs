@@ -14,8 +14,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, bench, completions, config, copy, delete, export, highest, ids, import, log, man,
-    replay, serve, snapshot, state, tables, verify,
+    append, backup, bench, completions, config, copy, delete, export, highest, ids, import, log,
+    man, replay, restore, serve, snapshot, state, tables, verify,
 };
 use crate::examples;
 
@@ -295,6 +295,10 @@ pub(crate) enum Command {
     Import(import::Import),
     /// Copy journals, snapshots and durable state from one layout or store to another
     Copy(copy::Copy),
+    /// Back up the embedded store into a folder, also while it is in use
+    Backup(backup::Backup),
+    /// Restore a backup as the embedded store, whole or up to a position or a time
+    Restore(restore::Restore),
     /// Check stored data and print what is damaged
     Verify(verify::Verify),
     /// Show the effective settings, or import those of a JVM plugin

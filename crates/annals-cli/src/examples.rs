@@ -125,6 +125,16 @@ annals tables create --log --dynamodb --endpoint http://127.0.0.1:8000",
 annals copy --from akka.toml --to annals.toml --prefix 'Cart|'",
     ),
     (
+        "backup",
+        "annals backup /mnt/backup/annals
+annals backup /mnt/backup/annals --verify",
+    ),
+    (
+        "restore",
+        "annals restore /mnt/backup/annals --data restored
+annals restore /mnt/backup/annals --data restored --to-time 2026-11-15T12:00:00Z",
+    ),
+    (
         "verify",
         "annals verify
 annals verify 'Cart|1' --repair",

@@ -179,8 +179,16 @@ pub(crate) enum Absent {
     Refuse,
 }
 
+/// What a command does with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It reads, so it need not have the folder for itself.
+    Read,
+    Write,
+}
+
 /// Opens the store of these settings.
-pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> {
+pub(crate) async fn store(settings: &Settings, absent: Absent, access: Access) -> Result<Store> {
     let items: Arc<dyn Items> = match settings.store {
         StoreKind::Embedded if absent == Absent::Empty && has_no_store(&settings.data) => {
             Arc::new(Memory::new())
@@ -191,8 +199,12 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
         }
         StoreKind::Embedded => {
             let is_new = has_no_store(&settings.data);
-            let opened = Embedded::open(&settings.data, &settings.embedded);
-            let opened = opened.map_err(suggest_server)?;
+            let opened = match Embedded::open(&settings.data, &settings.embedded) {
+                Err(error) if access == Access::Read && owner(&error).is_some() => {
+                    read_beside(settings, owner(&error).unwrap_or_default())?
+                }
+                opened => opened.map_err(suggest_server)?,
+            };
             // For people, who may have mistyped the folder.
             if is_new && std::io::stdout().is_terminal() {
                 print_note(&format!(
@@ -207,9 +219,26 @@ pub(crate) async fn store(settings: &Settings, absent: Absent) -> Result<Store> 
     Ok(Store::from_items(items))
 }
 
+/// The process that has the store open, if that is the problem.
+fn owner(error: &Error) -> Option<&str> {
+    let process = error.fact_value("process");
+    process.filter(|_| error.kind() == ErrorKind::Unavailable)
+}
+
+/// The store as it is now; another process has it open.
+fn read_beside(settings: &Settings, owner: &str) -> Result<Embedded> {
+    let opened = Embedded::open_read_only(&settings.data, &settings.embedded)?;
+    if std::io::stderr().is_terminal() {
+        print_note(&format!(
+            "annals: process {owner} has the store open; this reads it as it is now"
+        ));
+    }
+    Ok(opened)
+}
+
 /// Adds the option for a store that `annals serve` has open: only this program has it.
 fn suggest_server(error: Error) -> Error {
-    if error.kind() != ErrorKind::Unavailable || error.fact_value("process").is_none() {
+    if owner(&error).is_none() {
         return error;
     }
     let message = format!(

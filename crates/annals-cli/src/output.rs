@@ -171,7 +171,7 @@ pub(crate) const EXIT_CODES: [(&str, &str); 8] = [
     ("3", "Conflict: another writer was first."),
     (
         "4",
-        "Unavailable: the store cannot be reached, is busy or open in another process. Try again later; a write may have succeeded.",
+        "Unavailable: the store cannot be reached, is busy, or another process has it open and the command writes. Try again later; a write may have succeeded.",
     ),
     ("5", "Corrupt: stored data is damaged."),
     ("130", "Interrupted (SIGINT)."),

@@ -256,8 +256,29 @@ struct Outcomes {
     failed_reads: u64,
 }
 
+/// A reader beside the owner finds the right data or an error, and changes nothing.
+async fn check_reader(folder: &Path, content: &Content, case: &str) {
+    let before = files(folder);
+    let found = match Embedded::open_read_only(folder, &EmbeddedSettings::default()) {
+        Ok(reader) => read(&reader).await,
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(found) => assert!(found == *content, "{case}: a reader has other content"),
+        Err(error) => {
+            let kinds = [ErrorKind::Corrupt, ErrorKind::Invalid];
+            assert!(kinds.contains(&error.kind()), "{case}: {error}");
+        }
+    }
+    assert!(
+        before == files(folder),
+        "{case}: a reader changed the store"
+    );
+}
+
 /// Opens a damaged store and reads everything.
 async fn check(folder: &Path, content: &Content, outcomes: &mut Outcomes, case: &str) {
+    check_reader(folder, content, case).await;
     let before = files(folder);
     let is_told = |error: &Error| {
         // A changed version number is another version.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value as Json, json};
 use super::Context;
 use crate::args::{Global, given};
 use crate::copy_endpoint::{EndpointArg, is_same_store};
-use crate::open::Absent;
+use crate::open::{Absent, Access};
 use crate::output::{ABSENT, Output, counted, exit_code, print_error, print_line, print_note};
 use crate::progress;
 use crate::settings::StoreKind;
@@ -152,12 +152,16 @@ impl Copy {
             )
             .fact("table", name));
         }
-        let source = from.open(Absent::Refuse).await?;
+        let access = match is_same {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let source = from.open(Absent::Refuse, access).await?;
         let table = from.settings.tables()?.journal;
         check_exists(&from, &source, &table).await?;
         let target = match is_same {
             true => source.clone(),
-            false => to.open(Absent::Create).await?,
+            false => to.open(Absent::Create, Access::Write).await?,
         };
         to.make_tables(&target).await?;
         let opened = Opened {

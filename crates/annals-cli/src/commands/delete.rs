@@ -8,6 +8,7 @@ use annals::{Annals, ErrorKind, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
 
 use super::Context;
+use crate::open::Access;
 use crate::output::{self, ABSENT};
 use crate::wire;
 
@@ -35,7 +36,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let store = context.existing_store().await?;
+        let store = context.existing_store(Access::Write).await?;
         let annals = Annals::open(&store, &context.settings.layout()).await?;
         // Opening is not part of the cost.
         store.take_counts();

@@ -9,6 +9,7 @@ use futures::stream::{self, TryStreamExt};
 use serde_json::json;
 
 use super::{Context, existing_table};
+use crate::open::Access;
 use crate::output::print_line;
 use crate::progress;
 
@@ -24,7 +25,7 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let store = context.existing_store().await?;
+        let store = context.existing_store(Access::Read).await?;
         let items: Arc<dyn Items> = store.items().clone();
         let table = existing_table(&*items, &self.table).await?;
         let bar = progress::counter("items exported");

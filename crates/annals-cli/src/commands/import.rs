@@ -22,6 +22,7 @@ use serde_json::json;
 
 use super::{Context, Purpose, existing_table};
 use crate::lines::{Entry, Lines};
+use crate::open::Access;
 use crate::output::counted;
 use crate::progress;
 
@@ -150,7 +151,7 @@ impl Import {
     /// The table to import into, and whether it must be created, with `--key`.
     async fn open_table(&self, context: &Context) -> Result<(Store, Arc<TableSpec>, bool)> {
         let Some(key) = &self.key else {
-            let store = context.existing_store().await?;
+            let store = context.existing_store(Access::Write).await?;
             let table = existing_table(&*store, &self.table).await?;
             return Ok((store, table, false));
         };

@@ -4,6 +4,7 @@
 
 pub(crate) mod append;
 mod append_bulk;
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -16,6 +17,7 @@ pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod replay;
+pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod snapshot;
 pub(crate) mod state;
@@ -39,7 +41,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Args, Command};
-use crate::open::{self, Absent};
+use crate::open::{self, Absent, Access};
 use crate::output::{self, Output};
 use crate::remote::RemoteItems;
 
@@ -54,24 +56,24 @@ pub(crate) struct Context {
 impl Context {
     /// The store, counting; made where there is none.
     pub(crate) async fn store(&self) -> Result<Store> {
-        self.open(Absent::Create).await
+        self.open(Absent::Create, Access::Write).await
     }
 
     /// The store, counting; an error where there is none.
-    pub(crate) async fn existing_store(&self) -> Result<Store> {
-        self.open(Absent::Refuse).await
+    pub(crate) async fn existing_store(&self, access: Access) -> Result<Store> {
+        self.open(Absent::Refuse, access).await
     }
 
     /// The store, counting; an empty one where there is none. For commands about tables, which report
     /// that they are missing.
-    pub(crate) async fn store_or_empty(&self) -> Result<Store> {
-        self.open(Absent::Empty).await
+    pub(crate) async fn store_or_empty(&self, access: Access) -> Result<Store> {
+        self.open(Absent::Empty, access).await
     }
 
-    pub(crate) async fn open(&self, absent: Absent) -> Result<Store> {
+    pub(crate) async fn open(&self, absent: Absent, access: Access) -> Result<Store> {
         match &self.server {
             Some(server) => Ok(Store::from_items(server.clone())),
-            None => open::store(&self.settings, absent).await,
+            None => open::store(&self.settings, absent, access).await,
         }
     }
 
@@ -121,8 +123,10 @@ impl Context {
     /// The store for reading, or for writing: on this machine with the layout's tables, made where
     /// they are missing. On DynamoDB, where they cost money, somebody has to want them.
     async fn store_for(&self, purpose: Purpose) -> Result<Store> {
-        if purpose == Purpose::Read {
-            return self.existing_store().await;
+        match purpose {
+            Purpose::Read => return self.existing_store(Access::Read).await,
+            Purpose::Change => return self.existing_store(Access::Write).await,
+            Purpose::Write => {}
         }
         let store = self.store().await?;
         self.make_tables(&store).await?;
@@ -197,7 +201,10 @@ impl Context {
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
+    /// Also while another process has the embedded store open.
     Read,
+    /// To delete or repair what is stored.
+    Change,
     Write,
 }
 
@@ -253,6 +260,8 @@ async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {
             command.check_options(&args.global)?;
             command.run(context).await
         }
+        Command::Backup(command) => command.run(context).await,
+        Command::Restore(command) => command.run(context).await,
         Command::Verify(command) => command.run(context).await,
         Command::Config(command) => command.run(context),
         Command::Serve(command) => {

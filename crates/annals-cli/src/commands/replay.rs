@@ -28,8 +28,8 @@ pub(crate) struct Replay {
     /// At most so many
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     max: Option<u64>,
-    /// Then every new event, until interrupted. With --server or --dynamodb: an embedded store is open
-    /// in one process at a time, so nobody can append to it meanwhile
+    /// Then every new event, until interrupted. With --server or --dynamodb: nobody else can append
+    /// to an embedded store that this command has open
     #[arg(long)]
     follow: bool,
     /// Print rows for people with each payload on lines of its own, indented, after the codec (unless
@@ -42,10 +42,15 @@ impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         if self.follow && context.is_alone() {
             eprintln!(
-                "annals: an embedded store is open in one process at a time, so nobody can append while this follows; use --server with a running `annals serve`"
+                "annals: one process at a time writes to an embedded store, so nobody can append while this follows; use --server with a running `annals serve`"
             );
         }
-        let (journal, store) = context.journal(Purpose::Read).await?;
+        // Beside the owner it would never see a new event.
+        let purpose = match self.follow {
+            true => Purpose::Change,
+            false => Purpose::Read,
+        };
+        let (journal, store) = context.journal(purpose).await?;
         let id = &self.persistence_id;
         let window = Window::from(self.from)
             .to(self.to.unwrap_or(SequenceNumber::LAST))

@@ -247,7 +247,7 @@ async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
 }
 
 async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
-    let (snapshots, store) = context.snapshots(Purpose::Read).await?;
+    let (snapshots, store) = context.snapshots(Purpose::Change).await?;
     let text = match snapshots.delete(id, criteria).await? {
         0 => {
             eprintln!("annals: there is no such snapshot to delete. id=`{id}`");

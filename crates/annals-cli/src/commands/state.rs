@@ -140,7 +140,7 @@ async fn delete(
     id: &PersistenceId,
     revision: Option<Revision>,
 ) -> Result<ExitCode> {
-    let (states, store) = context.states(Purpose::Read).await?;
+    let (states, store) = context.states(Purpose::Change).await?;
     if !states.delete(id, revision).await? {
         eprintln!("annals: there is no value to delete. id=`{id}`");
         context.print_cost(&store)?;

@@ -14,6 +14,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::{Context, Purpose};
 use crate::columns::Rows;
+use crate::open::Access;
 use crate::output::{self, ABSENT, print_line};
 use crate::settings::StoreKind;
 use crate::wire;
@@ -237,7 +238,7 @@ fn print_template(template: &Template, format: Format) -> Result<ExitCode> {
 }
 
 async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<ExitCode> {
-    let store = context.store_or_empty().await?;
+    let store = context.store_or_empty(Access::Read).await?;
     let configs = configs(context, specs).await?;
     let mut tables = Vec::new();
     for spec in specs {
@@ -360,7 +361,7 @@ fn is_confirmed(context: &Context, specs: &[&TableSpec]) -> Result<bool> {
 }
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
-    let store = context.store_or_empty().await?;
+    let store = context.store_or_empty(Access::Write).await?;
     let mut rows = Statuses::new(context, specs);
     for spec in specs {
         let existed = store.drop_table(spec.name()).await?;

@@ -59,11 +59,11 @@ impl Tally {
 
 impl Verify {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let how = match self.repair {
-            true => How::Repair,
-            false => How::Check,
+        let (how, purpose) = match self.repair {
+            true => (How::Repair, Purpose::Change),
+            false => (How::Check, Purpose::Read),
         };
-        let (journal, store) = context.journal(Purpose::Read).await?;
+        let (journal, store) = context.journal(purpose).await?;
         let id = self.persistence_id.as_ref();
         let snapshots = context.snapshots_in(&store).await?;
         let states = context.states_in(&store).await?;

@@ -22,7 +22,7 @@ use super::metrics;
 use super::problem::Answer;
 use super::sweeper::Horizon;
 use super::tail::{Polling, Tails};
-use crate::open::{self, Absent};
+use crate::open::{self, Absent, Access};
 
 /// Everything a handler needs. Clones share it.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ impl App {
     pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
         // The store's own metrics need the recorder when the store is opened.
         let metrics = metrics::recorder()?;
-        let store = open::store(settings, Absent::Create).await?;
+        let store = open::store(settings, Absent::Create, Access::Write).await?;
         let in_flight = InFlight::new(&limits);
         let app = Self(Arc::new(Inner {
             store,

@@ -35,7 +35,7 @@ fn commands_see_what_the_server_wrote_and_the_other_way_round() {
 fn a_folder_that_is_in_use_is_reported() {
     let annals = Annals::embedded();
     let _server = Server::start(&annals);
-    annals.run(&["replay", "a"]).fails(
+    annals.run(&["append", "a", "1"]).fails(
         4,
         "stop it, or use another folder, or add --server URL if it is `annals serve`. process=`",
     );

@@ -159,7 +159,7 @@ Output is for people at a terminal, and JSON lines when piped or with `--json`. 
 | 1 | not found | |
 | 2 | invalid: the call, a setting or a table is wrong | fix it |
 | 3 | conflict: someone wrote first | reload, decide again |
-| 4 | unavailable: throttled, unreachable, disk full, or another process has the folder open | the same call later |
+| 4 | unavailable: throttled, unreachable, disk full, or another process has the folder open and the command writes | the same call later |
 | 5 | corrupt: stored bytes do not parse | stop; an operator must look |
 
 ";

@@ -9,6 +9,7 @@ mod append_bulk;
 mod bad_input;
 mod bad_lines;
 mod bench;
+mod beside_owner;
 mod beside_server;
 mod book_commands;
 mod codecs;

@@ -19,7 +19,7 @@ use std::path::Path;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable};
 
 use super::errors;
-use super::folder::Folder;
+use super::folder::{Folder, remove_part};
 use super::index::{Kind, integrity};
 use super::log::{self, Frame, Writer};
 use crate::{Error, Random, Result};
@@ -45,9 +45,7 @@ fn convert_in_steps(folder: &Folder, step: &dyn Fn()) -> Result<()> {
     let converted = write_log(folder, step);
     let copy = folder.path().join(CONVERTING);
     if converted.is_err() {
-        let removed = folder
-            .remove(&copy)
-            .and_then(|()| folder.remove(&folder.log()));
+        let removed = remove_part(&copy).and_then(|()| remove_part(&folder.log()));
         if let Err(error) = removed {
             tracing::warn!(%error, "cannot remove an unfinished conversion");
         }
@@ -67,7 +65,7 @@ pub(super) fn clean(folder: &Folder) -> Result<()> {
 
 fn clean_in_steps(folder: &Folder, step: &dyn Fn()) -> Result<()> {
     for part in [CONVERTING, "engine", REACHED, "REACHED.new"] {
-        folder.remove(&folder.path().join(part))?;
+        remove_part(&folder.path().join(part))?;
         step();
     }
     Ok(())
@@ -77,8 +75,8 @@ fn write_log(folder: &Folder, step: &dyn Fn()) -> Result<()> {
     let failed = |cause| errors::on_folder(cause, "convert the store", folder.path().display());
     let copy = folder.path().join(CONVERTING);
     // What a crash left.
-    folder.remove(&copy)?;
-    folder.remove(&folder.log())?;
+    remove_part(&copy)?;
+    remove_part(&folder.log())?;
     check_trees(&folder.engine())?;
     let closes = closes_in_file(folder.path())?;
     copy_engine(&folder.engine(), &copy).map_err(failed)?;

@@ -9,6 +9,7 @@
 //! FORMAT      FORMAT.new, renamed when the store is complete
 //! log/        the commit log
 //! index/      made from the log
+//! readers/    what processes that read beside the owner use (`beside.rs`)
 //! engine/     instead of both in format 1, with the file REACHED (`convert.rs`)
 //! ```
 
@@ -25,14 +26,16 @@ const FORMAT_NAME: &str = "annals embedded format";
 const FORMAT_FILE: &str = "FORMAT";
 const DRAFT_FILE: &str = "FORMAT.new";
 /// What a store consists of, in any format.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "log",
     "index",
     "engine",
     "converting",
     "REACHED",
     "REACHED.new",
+    READERS,
 ];
+const READERS: &str = "readers";
 
 /// A folder that only this process has open.
 #[derive(Debug)]
@@ -122,10 +125,7 @@ impl Folder {
     }
 
     fn write_draft(&self) -> io::Result<()> {
-        let mut file = File::create(self.path.join(DRAFT_FILE))?;
-        writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
-        file.sync_all()?;
-        sync_folder(&self.path)
+        write_format_line(&self.path, DRAFT_FILE)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -142,6 +142,11 @@ impl Folder {
 
     pub(super) fn index(&self) -> PathBuf {
         self.path.join("index")
+    }
+
+    /// The folders of processes that read beside the owner.
+    pub(super) fn readers(&self) -> PathBuf {
+        readers(&self.path)
     }
 
     /// The engine of format 1.
@@ -162,12 +167,6 @@ impl Folder {
         finish().map_err(|cause| errors::on_folder(cause, "create the store", self.path.display()))
     }
 
-    /// Removes a part of the store that is no longer needed.
-    pub(super) fn remove(&self, part: &Path) -> Result<()> {
-        let removed = remove(part);
-        removed.map_err(|cause| errors::on_folder(cause, "open the store", part.display()))
-    }
-
     /// Writes the process id into the lock, now that the store is open.
     pub(super) fn note_owner(&mut self) {
         let file = &mut self.lock.0;
@@ -175,6 +174,54 @@ impl Folder {
         // A courtesy to those who find it locked.
         let _ = noted.and_then(|()| writeln!(file, "{}", std::process::id()));
     }
+}
+
+/// Marks a folder as a complete store, durably.
+pub(super) fn write_format(path: &Path) -> io::Result<()> {
+    write_format_line(path, FORMAT_FILE)
+}
+
+fn write_format_line(path: &Path, name: &str) -> io::Result<()> {
+    let mut file = File::create(path.join(name))?;
+    writeln!(file, "{FORMAT_NAME} {FORMAT}")?;
+    file.sync_all()?;
+    sync_folder(path)
+}
+
+/// Removes a part of a store that is no longer needed.
+pub(super) fn remove_part(part: &Path) -> Result<()> {
+    let removed = remove(part);
+    removed.map_err(|cause| errors::on_folder(cause, "open the store", part.display()))
+}
+
+pub(super) fn readers(path: &Path) -> PathBuf {
+    path.join(READERS)
+}
+
+/// The log of a store that another process may have open.
+///
+/// # Errors
+/// `Invalid` if there is no store, or not one of this format.
+pub(super) fn log_beside(path: &Path) -> Result<PathBuf> {
+    let format = match fs::read(path.join(FORMAT_FILE)) {
+        Ok(text) => check_format(&String::from_utf8_lossy(&text), path)?,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Format::New,
+        Err(cause) => return Err(errors::on_folder(cause, "open the store", path.display())),
+    };
+    let problem = match format {
+        Format::Current => return Ok(path.join("log")),
+        Format::New => "there is no store in this folder",
+        Format::One => {
+            "the store has an older format; open it once with this version to convert it"
+        }
+    };
+    Err(Error::invalid(problem).fact("folder", path.display()))
+}
+
+/// The process that opened the store last, if it says so.
+pub(super) fn owner(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path.join("LOCK")).ok()?;
+    Some(text.trim().to_owned()).filter(|process| !process.is_empty())
 }
 
 /// Removes a file or folder, if it exists.
@@ -190,7 +237,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Creates the folder and its parents, durably.
-fn create(path: &Path) -> io::Result<()> {
+pub(super) fn create(path: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     fs::create_dir_all(path)?;
@@ -203,7 +250,7 @@ fn create(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

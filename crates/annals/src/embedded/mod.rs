@@ -8,9 +8,11 @@
 //!
 //! Guarantees: acknowledged writes are on stable storage; concurrent writers share one sync; a killed
 //! process loses nothing that was acknowledged; damage is reported and never becomes a shorter
-//! history; a second process cannot open the folder. Relies on the disk keeping what it synced.
+//! history; a second process can only read (`beside.rs`). Relies on the disk keeping what it synced.
 //! Nothing here knows about events.
 
+mod backup;
+mod beside;
 mod catalog;
 mod codec;
 mod convert;
@@ -20,6 +22,8 @@ mod folder;
 mod group;
 mod index;
 mod log;
+mod opening;
+mod private_folder;
 mod reads;
 mod space;
 mod syncer;
@@ -34,12 +38,15 @@ use async_trait::async_trait;
 use lsm_tree::Slice;
 use tokio::sync::{mpsc, oneshot};
 
-use self::catalog::{Catalog, Decided, Table, WithoutDropped};
+pub use self::backup::{BackupReport, RestorePoint, Restored, backup, restore};
+use self::beside::Home;
+use self::catalog::{Catalog, Decided, Table};
 use self::decider::{Answer, Change, Decider, Job, NewItem, QUEUE_MAX};
 use self::folder::{Folder, Format};
 use self::group::{GROUP_BYTES_MAX, OpenGroup};
 use self::index::{Index, Upkeep};
-use self::log::{Recovered, Writer};
+use self::log::Writer;
+use self::opening::Opening;
 use self::space::Space;
 use self::syncer::{Syncer, Tally};
 use crate::items::check::{
@@ -50,7 +57,7 @@ use crate::items::{
     TableSpec, Write, WriteError, item_size,
 };
 use crate::settings::EmbeddedSettings;
-use crate::{Error, ErrorKind, Random, Result};
+use crate::{Error, Random, Result};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -83,7 +90,7 @@ pub fn stored_bytes(item: &Item) -> Vec<u8> {
 /// # }
 /// ```
 pub struct Embedded {
-    /// `None` only while the store is being dropped.
+    /// `None` in a store that was opened for reading, and while the store is being dropped.
     jobs: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
     tally: Arc<Tally>,
@@ -92,7 +99,7 @@ pub struct Embedded {
     /// `None` only while the store is being dropped.
     index: Option<Arc<Index>>,
     /// Last: it is unlocked after everything has closed.
-    folder: Folder,
+    home: Home,
 }
 
 /// How well group commit works: changes and the groups they shared.
@@ -147,7 +154,9 @@ impl Embedded {
         // Nothing is changed before the log is checked.
         let recovered = log::recover(&folder.log())?;
         let opening = Opening {
-            folder: &folder,
+            folder: folder.path(),
+            log_folder: &folder.log(),
+            index_folder: folder.index(),
             log: &recovered,
             catalog: Arc::default(),
             cache_bytes: settings.cache_mib.saturating_mul(MIB),
@@ -156,6 +165,7 @@ impl Embedded {
         let decided = opening.catalog.load(&index.snapshot())?;
         let catalog = opening.catalog;
         convert::clean(&folder)?;
+        private_folder::remove_dead(&folder.readers(), beside::PREFIX);
         let log = Writer::open(&folder.log(), &recovered)?;
         folder.note_owner();
         let space = Space::new(
@@ -178,7 +188,53 @@ impl Embedded {
             reads: Reads::default(),
             catalog,
             index: Some(index),
-            folder,
+            home: Home::Owner(folder),
+        })
+    }
+
+    /// Opens the store in `folder` as it is now, for reading, also while another process has it open.
+    /// Everything acknowledged before is there; what is written later is not: open it again.
+    ///
+    /// ```
+    /// use annals::ErrorKind;
+    /// use annals::embedded::Embedded;
+    /// use annals::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, TableSpec};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> annals::Result<()> {
+    /// # let folder = tempfile::tempdir().expect("a folder");
+    /// # let folder = folder.path().join("data");
+    /// let table = TableSpec::new("notes".parse()?, KeySchema::new(KeyAttribute::text("id")))?;
+    /// let owner = Embedded::open(&folder, &Default::default())?;
+    /// owner.create_table(&table, Default::default()).await?;
+    /// owner.put(&table, Item::new().with("id", "a"), Condition::Absent).await?;
+    ///
+    /// // As in another process:
+    /// let reader = Embedded::open_read_only(&folder, &Default::default())?;
+    /// let found = reader.get(&table, vec![Key::new("a")]).await?.items;
+    /// assert_eq!(found, [Some(Item::new().with("id", "a"))]);
+    /// let refused = reader.drop_table(table.name()).await.unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Invalid);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if there is no store, or it was written by another version; `Corrupt` if its files
+    /// are damaged. The methods that write return `Invalid`.
+    pub fn open_read_only(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
+        let opened = beside::open(folder, settings.cache_mib.saturating_mul(MIB))?;
+        Ok(Self {
+            jobs: None,
+            threads: Vec::new(),
+            tally: Arc::default(),
+            reads: Reads::default(),
+            catalog: opened.catalog,
+            index: Some(opened.index),
+            home: Home::Reader {
+                store: folder.to_owned(),
+                _copy: opened.copy,
+            },
         })
     }
 
@@ -202,6 +258,9 @@ impl Embedded {
         &self,
         job: impl FnOnce(Answer<T, E>) -> Job,
     ) -> Result<T, E> {
+        if matches!(self.home, Home::Reader { .. }) {
+            return Err(beside::read_only(self.home.path()).into());
+        }
         let (answer, outcome) = oneshot::channel();
         if let Some(jobs) = &self.jobs
             && jobs.send(job(answer)).await.is_ok()
@@ -281,70 +340,6 @@ impl Drop for Embedded {
     }
 }
 
-/// A store that is being opened: its log was checked.
-struct Opening<'a> {
-    folder: &'a Folder,
-    log: &'a Recovered,
-    catalog: Arc<Catalog>,
-    cache_bytes: u64,
-}
-
-impl Opening<'_> {
-    /// Opens the index and applies the end of the log. If the index is damaged, makes it again.
-    fn index(&self) -> Result<(Arc<Index>, Upkeep)> {
-        match self.open_index() {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                tracing::warn!(%error, "the index is damaged, and is made again from the log");
-                // Removed only if the log can replace it.
-                log::frames_from(
-                    &self.folder.log(),
-                    self.log.first(),
-                    self.log.end.position,
-                    |_, _| Ok(()),
-                )?;
-                self.folder.remove(&self.folder.index())?;
-                self.open_index()
-            }
-            other => other,
-        }
-    }
-
-    fn open_index(&self) -> Result<(Arc<Index>, Upkeep)> {
-        let filter = Arc::new(WithoutDropped(self.catalog.clone()));
-        let index = Index::open(&self.folder.index(), self.cache_bytes, filter)?;
-        let index = Arc::new(index);
-        let applied = index.applied()?;
-        let end = self.log.end.position;
-        if applied > end {
-            return Err(Error::corrupt(
-                "the end of the log is lost; keep a copy of the folder and restore a backup",
-            )
-            .fact("log ends at", end)
-            .fact("index ends at", applied)
-            .fact("folder", self.folder.path().display()));
-        }
-        let upkeep = Upkeep::start(&index)?;
-        index.publish(applied);
-        let from = self.log.before(applied);
-        log::frames_from(&self.folder.log(), from, end, |changes, after| {
-            for change in changes {
-                if change.position >= applied {
-                    let value = change.value.map(Slice::from);
-                    index.insert(change.position, Slice::from(change.key), value);
-                }
-            }
-            index.publish(after.position.max(applied));
-            if index.is_full() {
-                upkeep.wait_for_room(&index)?;
-                index.seal(after.position);
-                upkeep.sealed(after);
-            }
-            Ok(())
-        })?;
-        Ok((index, upkeep))
-    }
-}
-
 /// What the threads share.
 struct Parts {
     index: Arc<Index>,
@@ -397,7 +392,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let folder = self.folder.path();
+        let folder = self.home.path();
         f.debug_struct("Embedded")
             .field("folder", &folder)
             .finish_non_exhaustive()

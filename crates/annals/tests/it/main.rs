@@ -8,6 +8,7 @@ mod counting;
 mod crash;
 mod default_settings;
 mod embedded;
+mod embedded_beside;
 mod entity_bank;
 mod entity_codecs;
 mod entity_derive;

@@ -7,6 +7,7 @@ use annals::log::DeadLetter;
 
 use super::super::Context;
 use crate::columns::Rows;
+use crate::open::Access;
 use crate::output::ABSENT;
 use crate::{progress, wire};
 
@@ -20,7 +21,11 @@ pub(crate) struct DeadLetters {
 
 impl DeadLetters {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let (log, store) = context.log_or_empty().await?;
+        let access = match self.forget {
+            Some(_) => Access::Write,
+            None => Access::Read,
+        };
+        let (log, store) = context.log_or_empty(access).await?;
         if let Some(name) = &self.forget {
             let is_found = log.delete_dead_letter(name).await?;
             if !is_found {

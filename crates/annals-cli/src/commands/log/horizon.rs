@@ -6,6 +6,7 @@ use annals::Result;
 use annals::log::Time;
 
 use super::super::{Context, Purpose};
+use crate::open::Access;
 use crate::wire;
 
 /// Print the time before which no more events arrive, except those reported as late.
@@ -20,7 +21,7 @@ impl Horizon {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let (log, store) = match self.set_back {
             Some(_) => context.log(Purpose::Write).await?,
-            None => context.log_or_empty().await?,
+            None => context.log_or_empty(Access::Read).await?,
         };
         let is_set_back = match self.set_back {
             Some(time) => log.set_back_horizon(time).await?,

@@ -12,6 +12,7 @@ mod sweep;
 
 use std::process::ExitCode;
 
+use crate::open::Access;
 use crate::settings::StoreKind;
 use annals::Result;
 use annals::log::{Log, LogTables};
@@ -64,7 +65,8 @@ impl Context {
     /// the embedded store. On DynamoDB run `annals tables create` first.
     pub(crate) async fn log(&self, purpose: Purpose) -> Result<(Log, Store)> {
         let store = match purpose {
-            Purpose::Read => self.existing_store().await?,
+            Purpose::Read => self.existing_store(Access::Read).await?,
+            Purpose::Change => self.existing_store(Access::Write).await?,
             Purpose::Write => self.store().await?,
         };
         let log = self.log_on(&store, purpose).await?;
@@ -72,10 +74,10 @@ impl Context {
         Ok((log, store))
     }
 
-    /// The log, for a command that only reads what is stored. The embedded store creates the log's
+    /// The log, for a command that creates nothing. The embedded store creates the log's
     /// tables with the first write, or when a server starts: without them the log is empty.
-    pub(crate) async fn log_or_empty(&self) -> Result<(Log, Store)> {
-        let store = self.existing_store().await?;
+    pub(crate) async fn log_or_empty(&self, access: Access) -> Result<(Log, Store)> {
+        let store = self.existing_store(access).await?;
         let is_empty =
             self.settings.store == StoreKind::Embedded && self.has_no_log_table(&store).await?;
         let (log, store) = match is_empty {

@@ -18,6 +18,7 @@ use super::super::{Context, Purpose};
 use crate::args::Offered;
 use crate::columns::Columns;
 use crate::interrupt::Interrupts;
+use crate::open::Access;
 use crate::output::{Output, counted, print_line, print_note};
 use crate::{progress, wire};
 
@@ -94,8 +95,9 @@ impl Playback {
         plan.end = self.end;
         plan.after = self.after.clone();
         let (log, store) = match self.follow {
-            true => context.log(Purpose::Read).await?,
-            false => context.log_or_empty().await?,
+            // Beside the owner it would never see a new event.
+            true => context.log(Purpose::Change).await?,
+            false => context.log_or_empty(Access::Read).await?,
         };
         let events = match self.follow {
             true => log.follow(plan),

@@ -81,7 +81,7 @@ impl Pump {
 
     /// Pumps the journal, once or at an interval, also after errors.
     async fn journals(&self, context: &Context) -> Result<ExitCode> {
-        let (journal, store) = context.journal(Purpose::Read).await?;
+        let (journal, store) = context.journal(Purpose::Change).await?;
         let log = context.log_on(&store, Purpose::Write).await?;
         // Journals in other tables may have the same ids.
         let tables = context.settings.tables()?;

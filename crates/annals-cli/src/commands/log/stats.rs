@@ -6,6 +6,7 @@ use annals::Result;
 
 use super::super::Context;
 use crate::columns::Columns;
+use crate::open::Access;
 use crate::wire;
 
 /// Print statistics. Reads the whole buffer.
@@ -14,7 +15,7 @@ pub(crate) struct Stats {}
 
 impl Stats {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let (log, store) = context.log_or_empty().await?;
+        let (log, store) = context.log_or_empty(Access::Read).await?;
         let stats = log.stats().await?;
         let text = |time: Option<_>| time.map(|time: annals::log::Time| time.to_string());
         let slot = |slot: Option<_>| slot.map(|slot: annals::log::Slot| slot.to_string());

@@ -7,7 +7,8 @@
 //! 24  first      u64   the position of the first change
 //! 32  count      u32   changes
 //! 36  length     u32   bytes of the changes
-//! 40  changes          each: length of the key, length of the value plus one or 0 for a deletion
+//! 40  time       u64   when the frame was written: ms since the Unix epoch, by the machine's clock
+//! 48  changes          each: length of the key, length of the value plus one or 0 for a deletion
 //!                      (LEB128), key, value
 //!     zeros            up to a multiple of 8 bytes
 //! ```
@@ -18,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{Place, Position};
 
 /// Bytes before the changes.
-pub(super) const HEADER: usize = 40;
+pub(super) const HEADER: usize = 48;
 /// Frames begin at multiples of this.
 pub(super) const ALIGN: usize = 8;
 
@@ -75,7 +76,7 @@ impl Frame {
     }
 
     /// The bytes to write at a place, and the frame's checksum.
-    pub(super) fn seal(&mut self, mark: u64, previous: u64) -> (&[u8], u64) {
+    pub(super) fn seal(&mut self, mark: u64, previous: u64, time_ms: u64) -> (&[u8], u64) {
         let length = self.len() as u32;
         self.bytes
             .resize(self.bytes.len().next_multiple_of(ALIGN), 0);
@@ -85,6 +86,7 @@ impl Frame {
             &self.first.0.to_le_bytes(),
             &self.count.to_le_bytes(),
             &length.to_le_bytes(),
+            &time_ms.to_le_bytes(),
         ];
         let fields = fields.into_iter().flatten();
         for (byte, field) in self.bytes.iter_mut().skip(8).zip(fields) {
@@ -110,6 +112,7 @@ pub(super) struct Header {
     pub(super) first: Position,
     pub(super) count: u32,
     pub(super) length: usize,
+    pub(super) time_ms: u64,
 }
 
 impl Header {
@@ -126,6 +129,7 @@ impl Header {
             first: Position(fields.u64()?),
             count: fields.u32()?,
             length: usize::try_from(fields.u32()?).ok()?,
+            time_ms: fields.u64()?,
         })
     }
 
@@ -229,7 +233,7 @@ mod tests {
         frame.push(b"a", Some(b"one"));
         frame.push(b"b", None);
         frame.push(&[b'k'; 200], Some(&[]));
-        frame.seal(MARK, 99).0.to_vec()
+        frame.seal(MARK, 99, 1_700_000_000_123).0.to_vec()
     }
 
     #[test]
@@ -241,6 +245,7 @@ mod tests {
             (header.previous, header.first, header.end()),
             (99, Position(7), Position(10))
         );
+        assert_eq!(header.time_ms, 1_700_000_000_123);
         let long = [b'k'; 200];
         let want = [
             (7, &b"a"[..], Some(&b"one"[..])),

@@ -28,6 +28,7 @@
 //!
 //! Payloads cannot imitate a frame: each begins with the store's mark, a random number.
 
+mod copies;
 mod disk;
 mod files;
 mod frame;
@@ -38,12 +39,17 @@ mod segment;
 mod writer;
 
 #[cfg(test)]
+mod beside_tests;
+#[cfg(test)]
 mod power_loss_tests;
 
+pub(super) use self::copies::{
+    Link, Segment, check_segment, finish_copy, mark_of, segment_name, write_last,
+};
 pub(super) use self::frame::Frame;
 pub(super) use self::reached::Checkpoint;
 pub(super) use self::reader::frames_from;
-pub(super) use self::recovery::{Recovered, recover};
+pub(super) use self::recovery::{Recovered, recover, recover_beside};
 pub(super) use self::writer::{Writer, create};
 
 /// The number of a change in the log. The first is 1.

@@ -23,9 +23,18 @@ pub(super) enum Next {
 }
 
 impl SegmentReader {
-    /// Opens a segment and checks its header.
+    /// Opens a segment of a log and checks its header.
     pub(super) fn open(folder: &Path, number: u64) -> Result<Self> {
-        let path = folder.join(segment::name(number));
+        let reader = Self::open_copy(&folder.join(segment::name(number)), number)?;
+        if reader.header.length != reader.window.len() {
+            return Err(files::damaged("a segment has another length", &reader.path));
+        }
+        Ok(reader)
+    }
+
+    /// Opens a copy of a segment, which may lack the zeros at its end, and checks its header.
+    pub(super) fn open_copy(path: &Path, number: u64) -> Result<Self> {
+        let path = path.to_owned();
         let mut window = Window::open(&path).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => files::damaged("a segment of the log is missing", &path),
             _ => files::failed("open the log", &path)(cause),
@@ -47,9 +56,6 @@ impl SegmentReader {
         };
         if header.number != number {
             return Err(files::damaged("a segment has the name of another", &path));
-        }
-        if header.length != window.len() {
-            return Err(files::damaged("a segment has another length", &path));
         }
         Ok(Self {
             path,
@@ -98,14 +104,21 @@ impl SegmentReader {
         Ok(header.check(bytes, mark).then_some(header))
     }
 
-    /// The changes of a frame that [`Self::next`] returned for this place.
-    fn changes(&mut self, place: Place, header: &frame::Header) -> Result<Vec<Change<'_>>> {
+    /// The bytes of a frame that [`Self::next`] returned for this place.
+    pub(super) fn bytes(&mut self, place: Place, header: &frame::Header) -> Result<&[u8]> {
         let bytes = self.window.get(place.offset, header.frame_len());
-        let bytes = bytes.map_err(files::failed("read the log", &self.path))?;
-        frame::changes(header, bytes).ok_or_else(|| {
-            files::damaged("a frame of the log does not parse", &self.path)
-                .fact("offset", place.offset)
-        })
+        bytes.map_err(files::failed("read the log", &self.path))
+    }
+
+    /// The changes of such a frame.
+    pub(super) fn changes(
+        &mut self,
+        place: Place,
+        header: &frame::Header,
+    ) -> Result<Vec<Change<'_>>> {
+        let damaged = files::damaged("a frame of the log does not parse", &self.path);
+        let changes = frame::changes(header, self.bytes(place, header)?);
+        changes.ok_or_else(|| damaged.fact("offset", place.offset))
     }
 
     /// Searches what follows a place for a frame of this log, and for the last byte that is not zero.

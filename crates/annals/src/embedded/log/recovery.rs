@@ -4,11 +4,13 @@
 //! and names the file and the offset (why: `log/mod.rs`). The time this takes does not depend on how
 //! much is before the checkpoint.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use super::files;
 use super::reached::{self, Note};
-use super::reader::{Next, SegmentReader};
+use super::reader::{Next, SegmentReader, Tail};
 use super::{Checkpoint, Place, segment};
 use crate::{Error, Result};
 
@@ -32,6 +34,17 @@ impl Recovered {
         self.note.map_or(self.first(), |note| note.applied)
     }
 
+    /// Syncs the end of the log if it is after what is known to be on stable storage: its owner may not
+    /// have synced the last frame yet.
+    pub(in super::super) fn sync_end(&self, folder: &Path) -> io::Result<()> {
+        let is_synced = |note: Note| note.reached.position >= self.end.position;
+        if self.note.is_some_and(is_synced) {
+            return Ok(());
+        }
+        // Segments before it were synced when it was begun.
+        File::open(folder.join(segment::name(self.end.segment)))?.sync_data()
+    }
+
     /// Where the log begins.
     pub(in super::super) fn first(&self) -> Place {
         self.starts.first().copied().unwrap_or(self.end)
@@ -47,8 +60,45 @@ impl Recovered {
     }
 }
 
-/// Checks the log from its checkpoint to its end.
+/// Checks the log from its checkpoint to its end. Nobody else may be writing.
 pub(in super::super) fn recover(folder: &Path) -> Result<Recovered> {
+    let (mut recovered, mut reader) = read(folder)?;
+    let tail = recovered.tail(&mut reader)?;
+    if tail.frame_at.is_some() {
+        return Err(recovered.damage(&reader));
+    }
+    recovered.torn_to = tail.used_to;
+    Ok(recovered)
+}
+
+/// The same while the owner may be writing: the log as it is now, or a little later.
+///
+/// A valid frame after an invalid one is damage if the invalid one was read again after the valid one
+/// was there: the owner writes a frame only after the one before it. Otherwise both are newer than the
+/// walk.
+pub(in super::super) fn recover_beside(folder: &Path) -> Result<Recovered> {
+    /// An owner that is faster than this is followed no further.
+    const WALKS_MAX: usize = 64;
+    let (mut recovered, mut reader) = read(folder)?;
+    for _ in 0..WALKS_MAX {
+        if recovered.tail(&mut reader)?.frame_at.is_none() {
+            break;
+        }
+        let before = recovered.end;
+        // The place that `reached` names was passed.
+        let note = recovered.note.take();
+        let walked = recovered.walk(folder);
+        recovered.note = note;
+        reader = walked?;
+        if recovered.end == before {
+            return Err(recovered.damage(&reader));
+        }
+    }
+    Ok(recovered)
+}
+
+/// Reads the log from its checkpoint to its last valid frame.
+fn read(folder: &Path) -> Result<(Recovered, SegmentReader)> {
     let reached = &folder.join(reached::NAME);
     let note = reached::read(reached)?;
     let starts = starts(folder)?;
@@ -70,8 +120,8 @@ pub(in super::super) fn recover(folder: &Path) -> Result<Recovered> {
         note,
     };
     recovered.end = recovered.checkpoint();
-    recovered.walk(folder)?;
-    Ok(recovered)
+    let reader = recovered.walk(folder)?;
+    Ok((recovered, reader))
 }
 
 /// The mark and first place of every segment; they are numbered without gaps.
@@ -113,8 +163,8 @@ fn starts(folder: &Path) -> Result<Vec<(u64, Place)>> {
 }
 
 impl Recovered {
-    /// Walks from the checkpoint to the last valid frame, then looks at what follows it.
-    fn walk(&mut self, folder: &Path) -> Result<()> {
+    /// Walks on to the last valid frame; the place that `reached` names must be on the way.
+    fn walk(&mut self, folder: &Path) -> Result<SegmentReader> {
         let mut has_reached = self.note.is_none_or(|note| self.is_at(&note));
         let mut reader = SegmentReader::open(folder, self.end.segment)?;
         loop {
@@ -137,21 +187,20 @@ impl Recovered {
             }
             has_reached |= self.note.is_some_and(|note| self.is_at(&note));
         }
-        if !has_reached {
-            return Err(self.damage(&reader));
+        match has_reached {
+            true => Ok(reader),
+            false => Err(self.damage(&reader)),
         }
-        if self
-            .note
-            .is_some_and(|note| note.is_closed && note.reached.position == self.end.position)
-        {
-            return Ok(());
+    }
+
+    /// What follows the last valid frame.
+    fn tail(&self, reader: &mut SegmentReader) -> Result<Tail> {
+        let is_closed_here =
+            |note: Note| note.is_closed && note.reached.position == self.end.position;
+        match self.note.is_some_and(is_closed_here) {
+            true => Ok(Tail::default()),
+            false => reader.search_after(self.end),
         }
-        let tail = reader.search_after(self.end)?;
-        if tail.frame_at.is_some() {
-            return Err(self.damage(&reader));
-        }
-        self.torn_to = tail.used_to;
-        Ok(())
     }
 
     /// Whether the walk is at the place that `reached` names. A new segment may begin there.

@@ -12,7 +12,7 @@ use super::disk::DiskFile;
 use super::frame::{self, Frame};
 use super::reached::{self, Note, Reached};
 use super::{Checkpoint, Place, Position, Recovered, files, segment};
-use crate::Result;
+use crate::{Clock, Result, SystemClock};
 
 /// The prepared segment: zeros.
 const NEXT: &str = "next";
@@ -68,6 +68,7 @@ pub(in super::super) struct Writer {
     length: u64,
     end: Place,
     reached: Reached,
+    clock: SystemClock,
     next: Option<JoinHandle<io::Result<(DiskFile, u64)>>>,
 }
 
@@ -84,7 +85,14 @@ impl Writer {
             file.sync()?;
             let path = folder.join(reached::NAME);
             let reached = match log.note {
-                Some(note) => Reached::open(&path, note)?,
+                Some(note) => {
+                    let mut reached = Reached::open(&path, note)?;
+                    // After a loss of power it may be older than the log.
+                    if note.reached.position != log.end.position {
+                        reached.reach(log.end)?;
+                    }
+                    reached
+                }
                 None => Reached::create(
                     &path,
                     Note {
@@ -104,6 +112,7 @@ impl Writer {
                 length,
                 end: log.end,
                 reached,
+                clock: SystemClock::new(),
                 next: None,
             })
         };
@@ -117,11 +126,17 @@ impl Writer {
 
     /// Appends a frame; returns when it is on stable storage.
     pub(in super::super) fn append(&mut self, frame: &mut Frame) -> io::Result<()> {
+        let now_ms = self.clock.now_ms();
+        self.append_at(frame, now_ms)
+    }
+
+    /// The same, at this time.
+    pub(in super::super) fn append_at(&mut self, frame: &mut Frame, now_ms: u64) -> io::Result<()> {
         let needed = (frame::HEADER + frame.len()).next_multiple_of(frame::ALIGN) as u64;
         if self.end.offset + needed > self.length {
             self.begin_segment(needed)?;
         }
-        let (bytes, checksum) = frame.seal(self.mark, self.end.previous);
+        let (bytes, checksum) = frame.seal(self.mark, self.end.previous, now_ms);
         self.file.write_at(bytes, self.end.offset)?;
         let written = bytes.len() as u64;
         self.file.sync()?;

@@ -1,0 +1,58 @@
+//! `annals restore`: put a backup in place as a store.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use annals::Result;
+use annals::embedded::{self, RestorePoint};
+use serde_json::json;
+
+use super::Context;
+use super::backup::{run_blocking, written_at};
+use crate::output::counted;
+use crate::payload::parse_time;
+
+/// Restore a backup into the folder of the embedded store (--data), which must be missing or empty
+///
+/// Every file is checked before anything is put in place. With a position or a time, the store ends
+/// after the last whole group of changes up to it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Restore {
+    /// The folder of the backup
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+    /// Up to this position, as `annals backup` prints it
+    #[arg(long, value_name = "P", conflicts_with = "to_time")]
+    to_position: Option<u64>,
+    /// Up to what was written by this time: milliseconds since 1970 or RFC 3339
+    #[arg(long, value_name = "T", value_parser = parse_time)]
+    to_time: Option<u64>,
+}
+
+impl Restore {
+    pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        let data = context.folder("restore")?;
+        let point = match (self.to_position, self.to_time) {
+            (Some(position), _) => RestorePoint::Position(position),
+            (None, Some(time_ms)) => RestorePoint::Time(time_ms),
+            (None, None) => RestorePoint::End,
+        };
+        let from = self.from;
+        let restored = run_blocking(move || embedded::restore(&from, &data, point)).await?;
+        let position = restored.position;
+        let object = json!({
+            "position": position,
+            "time": restored.time_ms,
+            "files": restored.files,
+            "bytes": restored.bytes,
+        });
+        let text = format!(
+            "restored {} up to position {position}{}; {} checked",
+            context.location(),
+            written_at(restored.time_ms),
+            counted(restored.files, "file"),
+        );
+        context.output.line(&object, &text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,188 @@
+//! Reading a store that another process may have open, without its help.
+//!
+//! Guarantees: a consistent point in time that has every change acknowledged before, all of it on
+//! stable storage. No file of the owner is changed, so it does not matter whether one runs, was killed
+//! or starts meanwhile. Memory is bounded as in the owner: what is too much is written to files.
+//!
+//! ```text
+//! readers/annals-reader-PID-…/   locked while the process lives (`private_folder.rs`)
+//!     index/                     links to the tables of the owner's index
+//! ```
+//!
+//! *The index.* `current` names a version file, which names tables. None of these changes once it is
+//! named; the owner removes a table only after it has replaced `current`. So a copy that lacks a file
+//! is made again if `current` has changed since, and is damaged otherwise.
+//!
+//! *The log.* It is read after the index was copied, so it holds everything that the index does. The
+//! owner acknowledges a frame after it has written it, so every frame acknowledged before is found. The
+//! last one may not be synced yet: then it is synced here before anybody sees it. A frame that is being
+//! written is invalid, and is after the point in time.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::catalog::Catalog;
+use super::index::Index;
+use super::opening::Opening;
+use super::private_folder::{PrivateFolder, remove_dead};
+use super::{folder, log};
+use crate::embedded::errors;
+use crate::{Error, ErrorKind, Result};
+
+pub(super) const PREFIX: &str = "annals-reader-";
+/// Copies that the owner's merging may make incomplete, before it is an error.
+const TRIES_MAX: usize = 100;
+/// Copies that are damaged without a change of the owner's, before it is an error. The owner may just
+/// have replaced a segment.
+const DAMAGED_MAX: usize = 3;
+
+/// A store as it was when it was opened.
+pub(super) struct PointInTime {
+    pub(super) index: Arc<Index>,
+    pub(super) catalog: Arc<Catalog>,
+    /// The copy of the index; removed when this is dropped.
+    pub(super) copy: PrivateFolder,
+}
+
+/// Opens the store as it is now.
+///
+/// # Errors
+/// `Invalid` if there is no store of this format; `Corrupt` if it is damaged.
+pub(super) fn open(store: &Path, cache_bytes: u64) -> Result<PointInTime> {
+    let log = folder::log_beside(store)?;
+    let current = store.join("index").join("current");
+    let mut damaged = 0;
+    for _ in 0..TRIES_MAX {
+        let before = fs::read(&current).ok();
+        let is_last = damaged + 1 >= DAMAGED_MAX;
+        match attempt(store, &log, cache_bytes, is_last) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let is_unchanged = fs::read(&current).ok() == before;
+                if is_unchanged && is_last {
+                    return Err(error);
+                }
+                damaged = if is_unchanged { damaged + 1 } else { 0 };
+            }
+            other => return other,
+        }
+    }
+    Err(Error::unavailable(
+        "the owner of the store replaces its files faster than they can be read; try again",
+    )
+    .fact("folder", store.display()))
+}
+
+fn attempt(store: &Path, log: &Path, cache_bytes: u64, can_rebuild: bool) -> Result<PointInTime> {
+    let failed = |cause| errors::on_folder(cause, "read the store", store.display());
+    let copy = private_folder(store).map_err(failed)?;
+    let index = copy.path().join("index");
+    copy_index(&store.join("index"), &index).map_err(failed)?;
+    let recovered = log::recover_beside(log)?;
+    recovered.sync_end(log).map_err(failed)?;
+    let opening = Opening {
+        folder: store,
+        log_folder: log,
+        index_folder: index,
+        log: &recovered,
+        catalog: Arc::default(),
+        cache_bytes,
+    };
+    let (index, upkeep) = match can_rebuild {
+        true => opening.index()?,
+        false => opening.open_index()?,
+    };
+    // Everything is inserted.
+    drop(upkeep);
+    opening.catalog.load(&index.snapshot())?;
+    Ok(PointInTime {
+        index,
+        catalog: opening.catalog,
+        copy,
+    })
+}
+
+/// A folder for the copy: in the store, where files can be linked, or a temporary one.
+fn private_folder(store: &Path) -> io::Result<PrivateFolder> {
+    let readers = folder::readers(store);
+    let in_store = fs::create_dir_all(&readers).and_then(|()| {
+        remove_dead(&readers, PREFIX);
+        PrivateFolder::create(&readers, PREFIX)
+    });
+    in_store.or_else(|_| {
+        let parent = std::env::temp_dir();
+        remove_dead(&parent, PREFIX);
+        PrivateFolder::create(&parent, PREFIX)
+    })
+}
+
+/// Copies an index. Without a file that was removed meanwhile, the copy is incomplete.
+fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    const TABLES: &str = "tables";
+    fs::create_dir_all(to.join(TABLES))?;
+    let Some(current) = if_there(fs::read(from.join("current")))? else {
+        return Ok(());
+    };
+    if let Some(number) = current.first_chunk() {
+        let version = format!("v{}", u64::from_le_bytes(*number));
+        if_there(fs::copy(from.join(&version), to.join(&version)))?;
+    }
+    if let Some(tables) = if_there(fs::read_dir(from.join(TABLES)))? {
+        for table in tables {
+            let table = table?;
+            if_there(link(
+                &table.path(),
+                &to.join(TABLES).join(table.file_name()),
+            ))?;
+        }
+    }
+    fs::write(to.join("current"), current)
+}
+
+/// Links a file that never changes, or copies it to another file system.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => fs::copy(from, to).map(drop),
+        other => other,
+    }
+}
+
+fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// The error of a write to a store that was opened for reading.
+pub(super) fn read_only(store: &Path) -> Error {
+    let error = Error::invalid(
+        "this store was opened for reading; write through the process that has it open",
+    );
+    let error = error.fact("folder", store.display());
+    match folder::owner(store) {
+        Some(process) => error.fact("process", process),
+        None => error,
+    }
+}
+
+/// Where a store is, and why no other process changes it.
+pub(super) enum Home {
+    /// Only this process has the folder open.
+    Owner(folder::Folder),
+    /// A point in time of the folder.
+    Reader {
+        store: PathBuf,
+        _copy: PrivateFolder,
+    },
+}
+
+impl Home {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Owner(folder) => folder.path(),
+            Self::Reader { store, .. } => store,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Opens the index of a store, and applies the end of the log to it.
+//!
+//! Guarantees: the index holds everything up to the end of the log, and nothing else. One that is
+//! damaged is made again, but only after the log was checked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lsm_tree::Slice;
+
+use super::catalog::{Catalog, WithoutDropped};
+use super::folder;
+use super::index::{Index, Upkeep};
+use super::log::{self, Recovered};
+use crate::{Error, ErrorKind, Result};
+
+/// A store that is being opened: its log was checked.
+pub(super) struct Opening<'a> {
+    /// The store.
+    pub(super) folder: &'a Path,
+    pub(super) log_folder: &'a Path,
+    pub(super) index_folder: PathBuf,
+    pub(super) log: &'a Recovered,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) cache_bytes: u64,
+}
+
+impl Opening<'_> {
+    /// Opens the index and applies the end of the log. If the index is damaged, makes it again.
+    pub(super) fn index(&self) -> Result<(Arc<Index>, Upkeep)> {
+        match self.open_index() {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::warn!(%error, "the index is damaged, and is made again from the log");
+                // Removed only if the log can replace it.
+                log::frames_from(
+                    self.log_folder,
+                    self.log.first(),
+                    self.log.end.position,
+                    |_, _| Ok(()),
+                )?;
+                folder::remove_part(&self.index_folder)?;
+                self.open_index()
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn open_index(&self) -> Result<(Arc<Index>, Upkeep)> {
+        let filter = Arc::new(WithoutDropped(self.catalog.clone()));
+        let index = Index::open(&self.index_folder, self.cache_bytes, filter)?;
+        let index = Arc::new(index);
+        let applied = index.applied()?;
+        let end = self.log.end.position;
+        if applied > end {
+            return Err(Error::corrupt(
+                "the end of the log is lost; keep a copy of the folder and restore a backup",
+            )
+            .fact("log ends at", end)
+            .fact("index ends at", applied)
+            .fact("folder", self.folder.display()));
+        }
+        let upkeep = Upkeep::start(&index)?;
+        index.publish(applied);
+        let from = self.log.before(applied);
+        log::frames_from(self.log_folder, from, end, |changes, after| {
+            for change in changes {
+                if change.position >= applied {
+                    let value = change.value.map(Slice::from);
+                    index.insert(change.position, Slice::from(change.key), value);
+                }
+            }
+            index.publish(after.position.max(applied));
+            if index.is_full() {
+                upkeep.wait_for_room(&index)?;
+                index.seal(after.position);
+                upkeep.sealed(after);
+            }
+            Ok(())
+        })?;
+        Ok((index, upkeep))
+    }
+}
