@@ -40,6 +40,25 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// The name, which parses back to the codec.
+    ///
+    /// ```
+    /// use annals::Codec;
+    ///
+    /// assert_eq!(Codec::Json.name(), "json");
+    /// assert_eq!(Codec::Other("avro".into()).name(), "avro");
+    /// ```
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Cbor => "cbor",
+            Self::Protobuf => "protobuf",
+            Self::Other(name) => name,
+        }
+    }
+
     /// Show bytes as JSON: JSON itself, text, and the JVM scalars `long`, `int` and `boolean`. `None` for
     /// other codecs, and if the bytes do not decode.
     ///
@@ -152,14 +171,7 @@ impl Scalar {
 
 impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bytes => "bytes",
-            Self::Json => "json",
-            Self::Text => "text",
-            Self::Cbor => "cbor",
-            Self::Protobuf => "protobuf",
-            Self::Other(name) => name,
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -23,7 +23,8 @@ use crate::{Codec, Payload, PersistenceId, Random, Result, SequenceNumber};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// The application's bytes.
+    /// The application's bytes. Those of an event that was read share memory with their neighbours, on
+    /// the embedded store a block of about 4 KiB: copy them if you keep few of many for long.
     pub payload: Bytes,
     /// How they are encoded.
     pub codec: Codec,

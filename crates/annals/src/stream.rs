@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::vec;
 
 use futures::stream::{self, Stream};
 
@@ -38,6 +39,14 @@ impl<T: Send + 'static> ResultStream<T> {
         Self(Box::pin(stream))
     }
 
+    /// The members of each batch, in order. A batch is polled for once, not once for each member.
+    pub(crate) fn of_batches(batches: impl Stream<Item = Result<Vec<T>>> + Send + 'static) -> Self {
+        Self::new(Flattened {
+            batches: Box::pin(batches),
+            batch: Vec::new().into_iter(),
+        })
+    }
+
     /// A stream of nothing.
     pub fn empty() -> Self {
         Self::new(stream::empty())
@@ -46,6 +55,32 @@ impl<T: Send + 'static> ResultStream<T> {
     /// A stream of one error.
     pub fn failed(error: Error) -> Self {
         Self::new(stream::once(async { Err(error) }))
+    }
+}
+
+/// The members of batches.
+struct Flattened<S, T> {
+    batches: Pin<Box<S>>,
+    batch: vec::IntoIter<T>,
+}
+
+// Nothing in it is pinned but the box.
+impl<S, T> Unpin for Flattened<S, T> {}
+
+impl<S: Stream<Item = Result<Vec<T>>>, T> Stream for Flattened<S, T> {
+    type Item = Result<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(next) = self.batch.next() {
+                return Poll::Ready(Some(Ok(next)));
+            }
+            match ready!(self.batches.as_mut().poll_next(cx)) {
+                Some(Ok(batch)) => self.batch = batch.into_iter(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use lsm_tree::Slice;
+
 use super::catalog::Table;
 use super::codec::{self, KeyRange};
 use super::index::{Index, Snapshot};
@@ -9,9 +11,14 @@ use super::stored_key;
 use crate::items::check::{CheckedQuery, check_cursor, check_query};
 use crate::items::{
     Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder, Query, Scan,
-    cursor_after, index_entry,
+    cursor_after, index_entry, item_size,
 };
 use crate::{Error, Result};
+
+/// The item of a value of the index; it shares the value's bytes.
+fn item_of(value: Slice) -> Result<Item> {
+    codec::read_item(value.into())
+}
 
 pub(super) fn get(index: &Index, table: &Table, keys: &[Key]) -> Result<Got> {
     // Without a snapshot, an item could be visible before others of its group.
@@ -23,9 +30,10 @@ pub(super) fn get(index: &Index, table: &Table, keys: &[Key]) -> Result<Got> {
             continue;
         }
         let stored = snapshot.get(&stored_key(table, key))?;
-        let size = stored.as_deref().map(codec::stored_size).transpose()?;
-        cost += Cost::of_read(size.unwrap_or(0), Consistency::Strong);
-        read.insert(key, stored.as_deref().map(codec::decode_item).transpose()?);
+        let item = stored.map(item_of).transpose()?;
+        let size = item.as_ref().map_or(0, item_size);
+        cost += Cost::of_read(size, Consistency::Strong);
+        read.insert(key, item);
     }
     cost.requests = Cost::get_requests(read.len());
     let items = match keys {
@@ -80,7 +88,7 @@ struct QueryRead<'a> {
 
 impl QueryRead<'_> {
     /// Passes the values in order to `take`, until it returns false.
-    fn each(&self, prefix: &[u8], mut take: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+    fn each(&self, prefix: &[u8], mut take: impl FnMut(Slice) -> Result<bool>) -> Result<()> {
         let range = codec::inside(prefix, self.range.clone());
         let mut entries = self.snapshot.values(range);
         loop {
@@ -91,7 +99,7 @@ impl QueryRead<'_> {
             let Some(entry) = next else {
                 return Ok(());
             };
-            if !take(&entry?)? {
+            if !take(entry?)? {
                 return Ok(());
             }
         }
@@ -100,7 +108,7 @@ impl QueryRead<'_> {
     fn items(&self) -> Result<PageBuilder> {
         let mut page = PageBuilder::new(self.query.limit);
         let prefix = codec::items_prefix(self.table.number);
-        self.each(&prefix, |bytes| Ok(page.offer(codec::decode_item(bytes)?)))?;
+        self.each(&prefix, |value| Ok(page.offer(item_of(value)?)))?;
         Ok(page)
     }
 
@@ -112,8 +120,8 @@ impl QueryRead<'_> {
         let prefix = codec::entries_prefix(self.table.number, number);
         let mut page = PageBuilder::new(self.query.limit);
         self.each(&prefix, |item_key| {
-            let bytes = self.snapshot.get(item_key)?;
-            let item = bytes.as_deref().map(codec::decode_item).transpose()?;
+            let value = self.snapshot.get(&item_key)?;
+            let item = value.map(item_of).transpose()?;
             match item.and_then(|item| index_entry(spec, index, item)) {
                 Some(entry) => Ok(page.offer(entry)),
                 None => Err(Error::corrupt(
@@ -136,8 +144,8 @@ pub(super) fn scan(index: &Index, table: &Table, scan: &Scan) -> Result<Page> {
     }
     let mut page = PageBuilder::new(scan.limit);
     let range = codec::inside(&codec::items_prefix(table.number), range);
-    for bytes in index.snapshot().values(range) {
-        if !page.offer(codec::decode_item(&bytes?)?) {
+    for value in index.snapshot().values(range) {
+        if !page.offer(item_of(value?)?) {
             break;
         }
     }

@@ -207,6 +207,9 @@ impl Sum for Cost {
 /// assert_eq!(item_size(&Item::new().with("id", "cart-1").with("n", 12u64)), 2 + 6 + 1 + 2);
 /// ```
 pub fn item_size(item: &Item) -> usize {
+    if let Some(stored) = item.stored() {
+        return stored.size();
+    }
     item.iter()
         .map(|(name, value)| name.len() + value_size(value))
         .sum()

@@ -1,13 +1,17 @@
 //! Items and the keys that name them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
 
+use super::stored::{Attributes, StoredItem};
 use super::{Number, Value};
 
 /// A set of named attributes: a row of a table.
+///
+/// An item that was read from a store on this machine keeps its bytes. [`text`](Self::text),
+/// [`u64`](Self::u64) and [`bytes`](Self::bytes) read one attribute out of them; every other method
+/// decodes all attributes first, once.
 ///
 /// ```
 /// use annals::items::{Item, Value};
@@ -15,8 +19,14 @@ use super::{Number, Value};
 /// let item = Item::new().with("id", "cart-1").with("n", 1u64);
 /// assert_eq!(item.get("n").and_then(Value::as_u64), Some(1));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Item(BTreeMap<String, Value>);
+#[derive(Clone)]
+pub struct Item(Form);
+
+#[derive(Clone)]
+enum Form {
+    Map(Attributes),
+    Stored(StoredItem),
+}
 
 impl Item {
     /// An item without attributes.
@@ -33,32 +43,133 @@ impl Item {
 
     /// Adds or replaces an attribute in place.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
-        self.0.insert(name.into(), value.into());
+        self.map_mut().insert(name.into(), value.into());
     }
 
     /// Removes an attribute.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+        self.map_mut().remove(name)
     }
 
     /// An attribute's value.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.map().get(name)
+    }
+
+    /// The text of an attribute, if it is one.
+    ///
+    /// ```
+    /// use annals::items::Item;
+    ///
+    /// let item = Item::new().with("id", "cart-1").with("n", 1u64);
+    /// assert_eq!((item.text("id"), item.text("n")), (Some("cart-1"), None));
+    /// ```
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match &self.0 {
+            Form::Map(map) => map.get(name)?.as_str(),
+            Form::Stored(stored) => stored.text(name),
+        }
+    }
+
+    /// The number of an attribute, if it is one and an unsigned integer.
+    ///
+    /// ```
+    /// use annals::items::Item;
+    ///
+    /// let item = Item::new().with("n", 1u64).with("d", -1i64);
+    /// assert_eq!((item.u64("n"), item.u64("d")), (Some(1), None));
+    /// ```
+    pub fn u64(&self, name: &str) -> Option<u64> {
+        match &self.0 {
+            Form::Map(map) => map.get(name)?.as_u64(),
+            Form::Stored(stored) => stored.u64(name),
+        }
+    }
+
+    /// The bytes of an attribute, if it is a byte string. Nothing is copied.
+    ///
+    /// ```
+    /// use annals::items::Item;
+    ///
+    /// let item = Item::new().with("b", vec![1, 2]);
+    /// assert_eq!(item.bytes("b").unwrap(), [1, 2].as_slice());
+    /// ```
+    pub fn bytes(&self, name: &str) -> Option<Bytes> {
+        match &self.0 {
+            Form::Map(map) => map.get(name)?.as_bytes().cloned(),
+            Form::Stored(stored) => stored.byte_string(name),
+        }
     }
 
     /// The attributes, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        let map = self.map().iter();
+        map.map(|(name, value)| (name.as_str(), value))
     }
 
     /// The number of attributes.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.map().len()
     }
 
     /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.map().is_empty()
+    }
+
+    /// The item of stored bytes.
+    pub(super) fn from_stored(stored: StoredItem) -> Self {
+        Self(Form::Stored(stored))
+    }
+
+    /// The item of a map.
+    pub(super) fn from_map(map: Attributes) -> Self {
+        Self(Form::Map(map))
+    }
+
+    /// Its stored bytes, if it was read and not changed.
+    pub(super) fn stored(&self) -> Option<&StoredItem> {
+        match &self.0 {
+            Form::Map(_) => None,
+            Form::Stored(stored) => Some(stored),
+        }
+    }
+
+    fn map(&self) -> &Attributes {
+        match &self.0 {
+            Form::Map(map) => map,
+            Form::Stored(stored) => stored.map(),
+        }
+    }
+
+    fn map_mut(&mut self) -> &mut Attributes {
+        if let Form::Stored(stored) = &self.0 {
+            self.0 = Form::Map(stored.map().clone());
+        }
+        match &mut self.0 {
+            Form::Map(map) => map,
+            Form::Stored(_) => unreachable!("it was replaced by its map"),
+        }
+    }
+}
+
+impl Default for Item {
+    fn default() -> Self {
+        Self(Form::Map(Attributes::new()))
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.map() == other.map()
+    }
+}
+
+impl Eq for Item {}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Item").field(self.map()).finish()
     }
 }
 
@@ -67,13 +178,18 @@ impl IntoIterator for Item {
     type IntoIter = std::collections::btree_map::IntoIter<String, Value>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        let map = match self.0 {
+            Form::Map(map) => map,
+            Form::Stored(stored) => stored.into_map(),
+        };
+        map.into_iter()
     }
 }
 
 impl<N: Into<String>> FromIterator<(N, Value)> for Item {
     fn from_iter<I: IntoIterator<Item = (N, Value)>>(attributes: I) -> Self {
-        Self(attributes.into_iter().map(|(n, v)| (n.into(), v)).collect())
+        let attributes = attributes.into_iter();
+        Self::from_map(attributes.map(|(n, v)| (n.into(), v)).collect())
     }
 }
 

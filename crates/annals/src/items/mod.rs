@@ -7,11 +7,13 @@
 
 pub(crate) mod check;
 mod cost;
+pub(crate) mod encoding;
 mod item;
 mod json;
 mod number;
 mod pages;
 mod read;
+mod stored;
 mod table;
 mod value;
 mod write;

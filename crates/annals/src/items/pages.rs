@@ -110,8 +110,7 @@ pub fn scan_all(items: Arc<dyn Items>, table: Arc<TableSpec>, scan: Scan) -> Ite
 }
 
 fn flatten(pages: PageStream) -> ItemStream {
-    let items = pages.map_ok(|page| stream::iter(page.items.into_iter().map(Ok)));
-    ItemStream::new(items.try_flatten())
+    ItemStream::of_batches(pages.map_ok(|page| page.items))
 }
 
 /// A page under construction in a local store, limited by DynamoDB's rules.

@@ -216,12 +216,12 @@ pub(super) fn write_frame(
     bytes
 }
 
-/// The header and body of the bytes stored under `key`. The header has the summary of chunks, if there
-/// are any.
+/// The header and body of the bytes stored under `key`; the body shares them. The header has the
+/// summary of chunks, if there are any.
 pub(super) fn read_frame<H>(
     what: &str,
-    key: &Key,
-    bytes: &[u8],
+    key: KeyChecksum,
+    bytes: &Bytes,
     read_header: impl FnOnce(&mut Decoder<'_>) -> Read<(H, Option<ChunkSummary>)>,
 ) -> Result<(H, Body)> {
     let damaged = |how: &str| Error::corrupt(format!("stored {what} {how}"));
@@ -229,7 +229,7 @@ pub(super) fn read_frame<H>(
     let (framed, stored) = split
         .and_then(|at| bytes.split_at_checked(at))
         .ok_or_else(|| damaged("is cut short"))?;
-    if checksum(key, framed).to_be_bytes() != *stored {
+    if key.over(framed).to_be_bytes() != *stored {
         return Err(damaged("does not match its checksum"));
     }
     let [FORMAT, kind, rest @ ..] = framed else {
@@ -241,7 +241,7 @@ pub(super) fn read_frame<H>(
     let body = rest.get(input.position()..).unwrap_or_default();
     let inline = |is_zstd| {
         Body::Inline(BodyBytes {
-            bytes: body.to_vec().into(),
+            bytes: bytes.slice_ref(body),
             is_zstd,
         })
     };
@@ -296,15 +296,46 @@ pub(super) fn decompress(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     decompressed.map_err(|e| broken().because(e))
 }
 
-/// The checksum over key and bytes: under another key, the bytes are damaged.
-pub(super) fn checksum(key: &Key, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    if let KeyPart::S(partition) = &key.partition {
+/// The checksum over a key, to be continued over the bytes stored under it: under another key, they
+/// are damaged.
+#[derive(Clone)]
+pub(super) struct KeyChecksum(crc32fast::Hasher);
+
+impl KeyChecksum {
+    /// That of a partition, to be continued with a sort key.
+    pub(super) fn of_partition(partition: &str) -> Self {
+        let mut hasher = crc32fast::Hasher::new();
         hasher.update(partition.as_bytes());
+        Self(hasher)
     }
-    if let Some(KeyPart::N(number)) = &key.sort {
-        hasher.update(&number.to_u64().unwrap_or(0).to_be_bytes());
+
+    /// That of a key in this partition.
+    pub(super) fn sorted(&self, number: u64) -> Self {
+        let mut hasher = self.0.clone();
+        hasher.update(&number.to_be_bytes());
+        Self(hasher)
     }
-    hasher.update(bytes);
-    hasher.finalize()
+
+    fn over(mut self, bytes: &[u8]) -> u32 {
+        self.0.update(bytes);
+        self.0.finalize()
+    }
+}
+
+impl From<&Key> for KeyChecksum {
+    fn from(key: &Key) -> Self {
+        let partition = match &key.partition {
+            KeyPart::S(partition) => Self::of_partition(partition),
+            _ => Self(crc32fast::Hasher::new()),
+        };
+        match &key.sort {
+            Some(KeyPart::N(number)) => partition.sorted(number.to_u64().unwrap_or(0)),
+            _ => partition,
+        }
+    }
+}
+
+/// The checksum over key and bytes.
+fn checksum(key: &Key, bytes: &[u8]) -> u32 {
+    KeyChecksum::from(key).over(bytes)
 }

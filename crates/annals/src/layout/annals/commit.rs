@@ -12,12 +12,12 @@ use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 
 use super::body::{
-    Body, BodyBytes, ChunkSummary, Encoded, ItemForm, Out, Read, WriteSet, read_frame, units,
-    write_frame,
+    Body, BodyBytes, ChunkSummary, Encoded, ItemForm, KeyChecksum, Out, Read, WriteSet, read_frame,
+    units, write_frame,
 };
-use super::keys::{self, ChunkOwner, Span};
+use super::keys::{self, Bucket, ChunkOwner, Span};
 use crate::items::limits::ITEM_BYTES_MAX;
-use crate::items::{Item, Key, Value, item_size};
+use crate::items::{Item, Key, item_size};
 use crate::snapshot::Snapshot;
 use crate::{Codec, Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
@@ -64,22 +64,7 @@ impl Commit {
 
     /// Decodes the commit of an item.
     pub(super) fn from_item(item: &Item, id: &PersistenceId, span: Span) -> Result<Self> {
-        let unreadable =
-            |what: &str| Error::corrupt(format!("item in the journal {what}")).fact("id", id);
-        let number = item
-            .get("n")
-            .and_then(Value::as_u64)
-            .and_then(SequenceNumber::new);
-        let first = number.ok_or_else(|| unreadable("has no sequence number"))?;
-        let bytes = item.get(COMMIT_BYTES).and_then(Value::as_bytes);
-        let bytes = bytes.ok_or_else(|| unreadable("is not a commit"))?;
-        let stored = decode(bytes, &keys::commit(id, first, span))
-            .map_err(|error| error.fact("id", id).fact("number", first))?;
-        Ok(Self {
-            id: id.clone(),
-            first,
-            stored,
-        })
+        CommitReader::new(id.clone(), span).read(item)
     }
 
     /// Encodes the commit as an item.
@@ -188,37 +173,65 @@ impl Commit {
 
     /// The events that are not deleted, in order. Chunks must have been joined before.
     pub(super) fn events(&self) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        self.push_events(&mut events, |_| true)?;
+        Ok(events)
+    }
+
+    /// Adds the wanted events to others. Chunks must have been joined before.
+    pub(super) fn push_events(
+        &self,
+        events: &mut Vec<Event>,
+        mut is_wanted: impl FnMut(SequenceNumber) -> bool,
+    ) -> Result<()> {
         let Body::Inline(body) = &self.stored.body else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let header = &self.stored.header;
         let bytes = body.clone().decompressed(COMMIT_BYTES_MAX)?;
-        let events = decode_events(&bytes)?;
-        // Deleted events were removed from the body, or are still in it and skipped.
-        let skipped = header.count.checked_sub(events.len() as u64);
-        let skipped = skipped.filter(|skipped| *skipped <= header.gone);
-        let skipped = skipped.ok_or_else(|| Error::corrupt("a stored commit lacks events"))?;
+        let skipped = self.skipped(&bytes)?;
         // Shared by all events.
         let shared = |text: &Option<String>| text.as_deref().map(Arc::<str>::from);
         let causation = shared(&header.causation);
         let correlation = shared(&header.correlation);
-        let numbered = events.into_iter().zip(skipped..);
-        let numbered = numbered.filter(|(_, index)| *index >= header.gone);
-        let numbered = numbered.map(|(data, index)| {
+        let mut index = skipped;
+        let mut input = Decoder::new(&bytes);
+        while input.position() < bytes.len() {
+            let data = read_event(&mut input, &bytes).map_err(not_events)?;
             let number = self.first.plus(index);
             let number = number
+                .filter(|_| index < header.count)
                 .ok_or_else(|| Error::corrupt("a stored commit has no events or too many"))?;
-            Ok(Event {
-                persistence_id: self.id.clone(),
-                sequence_number: number,
-                time_ms: header.time_ms,
-                token: header.token,
-                causation: causation.clone(),
-                correlation: correlation.clone(),
-                data,
-            })
-        });
-        numbered.collect()
+            if index >= header.gone && is_wanted(number) {
+                events.push(Event {
+                    persistence_id: self.id.clone(),
+                    sequence_number: number,
+                    time_ms: header.time_ms,
+                    token: header.token,
+                    causation: causation.clone(),
+                    correlation: correlation.clone(),
+                    data,
+                });
+            }
+            index += 1;
+        }
+        match index == header.count {
+            true => Ok(()),
+            false => Err(lacks_events()),
+        }
+    }
+
+    /// How many of the first events the body lacks: deleted ones were removed from it, or are still in
+    /// it.
+    fn skipped(&self, bytes: &Bytes) -> Result<u64> {
+        let header = &self.stored.header;
+        if header.gone == 0 {
+            return Ok(0);
+        }
+        let events = decode_events(bytes)?.len() as u64;
+        let skipped = header.count.checked_sub(events);
+        let skipped = skipped.filter(|skipped| *skipped <= header.gone);
+        skipped.ok_or_else(lacks_events)
     }
 
     /// This commit after everything up to `to` is deleted: with those events skipped, or a tombstone.
@@ -280,6 +293,62 @@ impl Commit {
     }
 }
 
+fn lacks_events() -> Error {
+    Error::corrupt("a stored commit lacks events")
+}
+
+fn not_events(cause: minicbor::decode::Error) -> Error {
+    Error::corrupt("stored events do not parse").because(cause)
+}
+
+/// Decodes commits of one id.
+pub(super) struct CommitReader {
+    id: PersistenceId,
+    span: Span,
+    /// The checksum of the last commit's partition: usually, it is the next one's.
+    partition: Option<(Bucket, KeyChecksum)>,
+}
+
+impl CommitReader {
+    pub(super) fn new(id: PersistenceId, span: Span) -> Self {
+        let partition = None;
+        Self {
+            id,
+            span,
+            partition,
+        }
+    }
+
+    /// Decodes the commit of an item.
+    pub(super) fn read(&mut self, item: &Item) -> Result<Commit> {
+        let first = item.u64("n").and_then(SequenceNumber::new);
+        let first = first.ok_or_else(|| self.unreadable("has no sequence number"))?;
+        let bytes = item.bytes(COMMIT_BYTES);
+        let bytes = bytes.ok_or_else(|| self.unreadable("is not a commit"))?;
+        let stored = decode(&bytes, self.key_checksum(first));
+        Ok(Commit {
+            stored: stored.map_err(|error| error.fact("id", &self.id).fact("number", first))?,
+            id: self.id.clone(),
+            first,
+        })
+    }
+
+    /// The checksum of the key of the commit that starts at a sequence number.
+    fn key_checksum(&mut self, first: SequenceNumber) -> KeyChecksum {
+        let bucket = self.span.bucket(first);
+        let known = self.partition.take().filter(|(known, _)| *known == bucket);
+        let (_, partition) = self.partition.insert(known.unwrap_or_else(|| {
+            let partition = keys::commits(&self.id, bucket);
+            (bucket, KeyChecksum::of_partition(&partition))
+        }));
+        partition.sorted(first.get())
+    }
+
+    fn unreadable(&self, what: &str) -> Error {
+        Error::corrupt(format!("item in the journal {what}")).fact("id", &self.id)
+    }
+}
+
 /// A commit's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
@@ -310,8 +379,8 @@ pub(super) fn encode(commit: &StoredCommit, key: &Key) -> Vec<u8> {
 }
 
 /// Decodes the commit stored under `key`.
-pub(super) fn decode(bytes: &[u8], key: &Key) -> Result<StoredCommit> {
-    let (header, body) = read_frame("commit", key, bytes, read_header)?;
+fn decode(bytes: &Bytes, key: KeyChecksum) -> Result<StoredCommit> {
+    let (header, body) = read_frame("commit", key, bytes, |input| read_header(input, bytes))?;
     Ok(StoredCommit { header, body })
 }
 
@@ -374,7 +443,7 @@ fn write_text<'e, 'a>(
     }
 }
 
-fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<ChunkSummary>)> {
+fn read_header(input: &mut Decoder<'_>, bytes: &Bytes) -> Read<(Header, Option<ChunkSummary>)> {
     let wrong = minicbor::decode::Error::message;
     let fields = input.array()?.ok_or_else(|| wrong("length is not given"))?;
     if !(3..=9).contains(&fields) {
@@ -402,7 +471,7 @@ fn read_header(input: &mut Decoder<'_>) -> Read<(Header, Option<ChunkSummary>)> 
             5 => chunks = Some(ChunkSummary::read(input)?),
             6 => header.causation = Some(input.str()?.to_owned()),
             7 => header.correlation = Some(input.str()?.to_owned()),
-            _ => header.snapshot = Some(read_event(input)?.into()),
+            _ => header.snapshot = Some(read_event(input, bytes)?.into()),
         }
     }
     Ok((header, chunks))
@@ -466,22 +535,22 @@ pub(super) fn write_codec(out: &mut Out<'_>, codec: &Codec) -> Encoded {
     out.u8(number)?.ok()
 }
 
-/// Decodes events.
-pub(super) fn decode_events(bytes: &[u8]) -> Result<Vec<NewEvent>> {
+/// Decodes events, whose payloads share the bytes.
+pub(super) fn decode_events(bytes: &Bytes) -> Result<Vec<NewEvent>> {
     let mut input = Decoder::new(bytes);
     let mut events = Vec::new();
     while input.position() < bytes.len() {
-        let event = read_event(&mut input);
-        events.push(event.map_err(|e| Error::corrupt("stored events do not parse").because(e))?);
+        events.push(read_event(&mut input, bytes).map_err(not_events)?);
     }
     Ok(events)
 }
 
-fn read_event(input: &mut Decoder<'_>) -> Read<NewEvent> {
+/// Reads an event, whose payload shares the bytes that are read.
+fn read_event(input: &mut Decoder<'_>, bytes: &Bytes) -> Read<NewEvent> {
     let wrong = minicbor::decode::Error::message;
     let fields = input.array()?.ok_or_else(|| wrong("length is not given"))?;
     let mut event = NewEvent {
-        payload: Bytes::copy_from_slice(input.bytes()?),
+        payload: bytes.slice_ref(input.bytes()?),
         ..NewEvent::default()
     };
     for field in 1..fields {

@@ -267,7 +267,8 @@ impl Envelope {
         let damaged = |how: &str| named(Error::corrupt(format!("stored {} {how}", kind.name())));
         let bytes = item.get(BYTES).and_then(Value::as_bytes);
         let bytes = bytes.ok_or_else(|| damaged("is missing"))?;
-        let (header, body) = read_frame(kind.name(), &key, bytes, read_header).map_err(named)?;
+        let (header, body) =
+            read_frame(kind.name(), (&key).into(), bytes, read_header).map_err(named)?;
         let (number, tag) = match (kind, header.label, &body) {
             (Kind::Snapshot, None, Body::Inline(_) | Body::Chunked(_)) => (number, String::new()),
             (Kind::State, Some(label), body) if *body != Body::Skipped => label,

@@ -14,7 +14,7 @@ use super::body::Body;
 use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
-use crate::items::{Item, KeyPart, Query, Scan, SortRange, Value};
+use crate::items::{Item, KeyPart, Query, Scan, SortRange};
 use crate::journal::Signature;
 use crate::journal::signature::Signatures;
 use crate::{Error, Event, IdStream, PersistenceId, Result, SequenceNumber};
@@ -50,8 +50,8 @@ impl AnnalsJournal {
     pub(super) fn ids_in(&self, scan: Scan) -> IdStream {
         let all = self.store.scan_all(&self.table, scan);
         let ids = all.try_filter_map(move |item| {
-            let is_first = item.get("n").and_then(Value::as_u64) == Some(1);
-            let partition = item.get("p").and_then(Value::as_str).filter(|_| is_first);
+            let is_first = item.u64("n") == Some(1);
+            let partition = item.text("p").filter(|_| is_first);
             let id = match partition.and_then(keys::parse_commits) {
                 Some((id, Bucket(0))) => Some(id),
                 _ => None,
@@ -62,7 +62,13 @@ impl AnnalsJournal {
     }
 
     /// The events of a commit, with its chunks; `None` if they were deleted in the meantime.
-    pub(super) async fn events_of(&self, mut commit: Commit) -> Result<Option<Vec<Event>>> {
+    pub(super) async fn events_of(&self, commit: Commit) -> Result<Option<Vec<Event>>> {
+        let whole = self.joined(commit).await?;
+        whole.map(|commit| commit.events()).transpose()
+    }
+
+    /// The commit with its chunks, if it has any; `None` if they were deleted in the meantime.
+    pub(super) async fn joined(&self, mut commit: Commit) -> Result<Option<Commit>> {
         if let Some(summary) = commit.chunk_summary() {
             let table = self.chunked_table();
             let joined = table.join(summary, commit.chunk_keys()).await?;
@@ -71,7 +77,7 @@ impl AnnalsJournal {
             };
             commit.stored.body = Body::Inline(body);
         }
-        commit.events().map(Some)
+        Ok(Some(commit))
     }
 
     /// Checks that a commit without its chunks was deleted in the meantime: a deletion writes the

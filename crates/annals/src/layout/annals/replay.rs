@@ -1,19 +1,22 @@
-//! Replay: buckets in order, page by page, with read-ahead of the next buckets.
+//! Replay: buckets in order, page by page, while the next page is read.
 //!
 //! Guarantees: every event of the window, in order, or an error; memory for a few pages, however long
 //! the journal is. The replay ends after the successor's bucket was read, from the successor on,
 //! without finding it. If the window begins or ends inside a commit, only its events inside the
 //! window are delivered. Relies on deletions in order, in unordered batches of `BATCH`: a commit
 //! before a tombstone counts as deleted.
+//!
+//! The caller's task decodes, so that an event is used by the thread that made it; pages are requested
+//! ahead by tasks of their own. The first page is not: most replays need no other.
 
 use std::collections::VecDeque;
+use std::vec;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-use tokio::sync::mpsc;
+use futures::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
-use super::commit::Commit;
+use super::commit::{Commit, CommitReader};
 use super::deletion::BATCH;
 use super::journal::AnnalsJournal;
 use super::keys::{self, Bucket};
@@ -22,48 +25,44 @@ use crate::items::{KeyPart, Page, PageStream, Query, SortRange};
 use crate::journal::{EventStream, Window};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
-/// Decoded pages that are queued for the reader.
-const PAGES_QUEUED: usize = 1;
+/// About how many events are decoded at once: few enough to be in the processor's cache when they are
+/// used.
+const EVENTS_AT_ONCE: usize = 256;
 /// Maximum buckets that are read ahead, a page of each.
 const AHEAD_MAX: u64 = 8;
 /// Buckets that must have been read per bucket of read-ahead, so that useless reads after the end stay
 /// a small share.
 const READ_FOR_ONE_AHEAD: u64 = 5;
 
-/// The events of the window, read by a task of its own until the stream is dropped.
+/// The events of the window. Nothing is read before the first poll.
 pub(super) fn start(
     journal: AnnalsJournal,
     id: PersistenceId,
     window: Window,
     anchor: Option<SequenceNumber>,
 ) -> EventStream {
-    // Nothing is read before the first poll.
-    let begin = stream::once(async move {
-        let (pages, queue) = mpsc::channel(PAGES_QUEUED);
-        let reader = Reader {
-            journal,
-            id,
-            window,
-            anchor,
-            left: window.max,
-            next: Some(window.from),
-            has_delivered: false,
-            buckets_read: 0,
-            ahead: VecDeque::new(),
-            pages,
-        };
-        let task = AbortOnDrop(tokio::spawn(reader.run().in_current_span()));
-        stream::unfold((queue, task), |(mut queue, task)| async move {
-            let page = queue.recv().await?;
-            let page: Vec<Result<Event>> = match page {
-                Ok(events) => events.into_iter().map(Ok).collect(),
-                Err(error) => vec![Err(error)],
-            };
-            Some((stream::iter(page), (queue, task)))
-        })
-        .flatten()
-    });
-    EventStream::new(begin.flatten())
+    let reader = Reader {
+        commits: CommitReader::new(id.clone(), journal.span),
+        journal,
+        id,
+        window,
+        anchor,
+        left: window.max,
+        next: Some(window.from),
+        stage: Stage::Start,
+        was_known: false,
+        has_delivered: false,
+        buckets_read: 0,
+        ready: Ready::default(),
+        ahead: VecDeque::new(),
+    };
+    EventStream::of_batches(stream::try_unfold(
+        Box::new(reader),
+        |mut reader| async move {
+            let events = reader.next_events().await?;
+            Ok(events.map(|events| (events, reader)))
+        },
+    ))
 }
 
 /// Whether a tombstone may follow these first commits of a replay in their bucket. A deletion in
@@ -85,10 +84,79 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
+/// A task that reads a page, and the pages after it.
+type NextPage = AbortOnDrop<(Option<Result<Page>>, PageStream)>;
+
+/// Requests the next page, without waiting for it.
+fn request(mut pages: PageStream) -> NextPage {
+    let next = async move { (pages.next().await, pages) };
+    AbortOnDrop(tokio::spawn(next.in_current_span()))
+}
+
 /// A bucket whose first page was requested.
 struct Ahead {
     bucket: Bucket,
-    pages: AbortOnDrop<(Option<Result<Page>>, PageStream)>,
+    first: PageOf,
+}
+
+/// The pages of a bucket.
+struct BucketPages {
+    bucket: Bucket,
+    next: PageOf,
+    /// Commits that are checked before the first delivery.
+    held: Vec<Commit>,
+}
+
+/// The next page of a bucket.
+enum PageOf {
+    /// Not requested yet.
+    Stream(PageStream),
+    Requested(NextPage),
+    Read(Page, PageStream),
+    /// There is none.
+    End,
+}
+
+impl BucketPages {
+    async fn next(&mut self) -> Result<Option<Page>> {
+        let (page, pages) = match std::mem::replace(&mut self.next, PageOf::End) {
+            PageOf::Stream(mut pages) => (pages.next().await, pages),
+            PageOf::Read(page, pages) => (Some(Ok(page)), pages),
+            PageOf::Requested(mut task) => (&mut task.0)
+                .await
+                .map_err(|e| Error::unavailable("a read was aborted; try again").because(e))?,
+            PageOf::End => return Ok(None),
+        };
+        let page = page.transpose()?;
+        if page.is_some() {
+            self.next = PageOf::Stream(pages);
+        }
+        Ok(page)
+    }
+
+    fn request_next(&mut self) {
+        self.next = match std::mem::replace(&mut self.next, PageOf::End) {
+            PageOf::Stream(pages) => PageOf::Requested(request(pages)),
+            other => other,
+        };
+    }
+}
+
+/// Where a replay is.
+enum Stage {
+    Start,
+    /// Before a bucket.
+    Between,
+    Bucket(BucketPages),
+    End,
+}
+
+/// Commits to deliver.
+#[derive(Default)]
+struct Ready {
+    commits: vec::IntoIter<Commit>,
+    /// How many of them count as deleted.
+    deleted: usize,
 }
 
 struct Reader {
@@ -97,63 +165,152 @@ struct Reader {
     window: Window,
     /// Where an append is believed to begin, at or before the window.
     anchor: Option<SequenceNumber>,
+    commits: CommitReader,
     /// The remaining number of events to deliver.
     left: u64,
     /// Where the next commit must start: at 1, or directly after another one. Before the start is
     /// found, the window's start. `None` after the last sequence number there can be.
     next: Option<SequenceNumber>,
+    stage: Stage,
+    /// Whether the start was known without a read.
+    was_known: bool,
     has_delivered: bool,
     buckets_read: u64,
+    ready: Ready,
     ahead: VecDeque<Ahead>,
-    pages: mpsc::Sender<Result<Vec<Event>>>,
-}
-
-/// The result of reading some commits.
-#[derive(PartialEq, Eq)]
-enum Progress {
-    /// Read to the end, or as far as wanted.
-    Done,
-    /// Continue after the low watermark; commits read after it do not count.
-    Jump,
-    /// The reader is gone.
-    Closed,
 }
 
 impl Reader {
-    async fn run(mut self) {
-        if let Err(error) = self.read().await {
-            // If the reader is gone, so is its interest in errors.
-            let _ = self.pages.send(Err(error)).await;
+    /// The next events; `None` after the last.
+    async fn next_events(&mut self) -> Result<Option<Vec<Event>>> {
+        loop {
+            let events = self.deliver().await?;
+            if !events.is_empty() {
+                self.has_delivered = true;
+                return Ok(Some(events));
+            }
+            self.stage = match std::mem::replace(&mut self.stage, Stage::End) {
+                Stage::Start => self.begin().await?,
+                Stage::Between => self.next_bucket(),
+                Stage::Bucket(pages) => self.read_page(pages).await?,
+                Stage::End => return Ok(None),
+            };
         }
     }
 
-    async fn read(&mut self) -> Result<()> {
-        let was_known = self.is_at_boundary();
-        if !was_known && !self.find_start().await? {
-            return Ok(());
-        }
-        while let Some(next) = self.wanted() {
-            let bucket = self.journal.span.bucket(next);
-            match self.read_bucket(bucket, next).await? {
-                Progress::Closed => return Ok(()),
-                Progress::Jump => self.ahead.clear(),
-                // The successor's bucket was read to its end without finding it.
-                Progress::Done
-                    if self.next.map(|next| self.journal.span.bucket(next)) == Some(bucket) =>
-                {
-                    break;
-                }
-                Progress::Done => self.buckets_read += 1,
-            }
-        }
+    async fn begin(&mut self) -> Result<Stage> {
+        self.was_known = self.is_at_boundary();
+        let has_start = self.was_known || self.find_start().await?;
+        Ok(match has_start {
+            true => Stage::Between,
+            false => Stage::End,
+        })
+    }
+
+    fn next_bucket(&mut self) -> Stage {
+        let Some(next) = self.wanted() else {
+            return self.end();
+        };
+        let bucket = self.journal.span.bucket(next);
+        let next = match self.take_ahead(bucket) {
+            None => PageOf::Stream(self.pages_of(next, self.left)),
+            Some(ahead) => ahead.first,
+        };
+        Stage::Bucket(BucketPages {
+            bucket,
+            next,
+            held: Vec::new(),
+        })
+    }
+
+    /// Remembers what was read.
+    fn end(&mut self) -> Stage {
         // A commit ends directly before the start of the next one.
         let last = self.next.map(|next| SequenceNumber::new(next.get() - 1));
         // Do not cache again what was only read from the cache: a purge may have changed it.
-        let is_seen = !was_known || self.next != Some(self.window.from);
+        let is_seen = !self.was_known || self.next != Some(self.window.from);
         if let Some(last) = last.flatten().filter(|_| is_seen) {
             self.journal.learn(&self.id, last);
         }
+        Stage::End
+    }
+
+    /// Reads a page of a bucket, or leaves the bucket after its last.
+    async fn read_page(&mut self, mut pages: BucketPages) -> Result<Stage> {
+        let Some(page) = pages.next().await? else {
+            if !pages.held.is_empty() {
+                self.prepare(std::mem::take(&mut pages.held))?;
+                return Ok(Stage::Bucket(pages));
+            }
+            let next = self.next.map(|next| self.journal.span.bucket(next));
+            // The successor's bucket was read to its end without finding it.
+            if next == Some(pages.bucket) {
+                return Ok(self.end());
+            }
+            self.buckets_read += 1;
+            return Ok(Stage::Between);
+        };
+        pages.held.reserve(page.items.len());
+        for item in &page.items {
+            pages.held.push(self.commits.read(item)?);
+        }
+        if !page.items.is_empty() {
+            self.read_ahead(&mut pages)?;
+        }
+        if self.has_delivered || !may_be_deleted(&pages.held) {
+            self.prepare(std::mem::take(&mut pages.held))?;
+        }
+        Ok(Stage::Bucket(pages))
+    }
+
+    /// Makes commits ready to be delivered.
+    fn prepare(&mut self, commits: Vec<Commit>) -> Result<()> {
+        // Deletions go in order. A commit before a tombstone counts as deleted, even if a deletion in
+        // flight, or an interrupted one, has not reached it.
+        let deleted = commits.iter().rposition(Commit::has_deleted_events);
+        if deleted.is_some() && self.has_delivered {
+            return Err(self.overtaken());
+        }
+        self.ready = Ready {
+            commits: commits.into_iter(),
+            deleted: deleted.unwrap_or(0),
+        };
         Ok(())
+    }
+
+    /// Checks that the commits which are ready follow each other, and returns events of some.
+    async fn deliver(&mut self) -> Result<Vec<Event>> {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        while let Some(commit) = self.ready.commits.next() {
+            let last = commit.last()?;
+            if self.next != Some(commit.first) {
+                return Err(self.gap(commit.first));
+            }
+            let low = commit.low().unwrap_or(last).max(last);
+            self.next = low.next();
+            match self.ready.deleted {
+                0 => {
+                    // Most have no chunks, and are not moved.
+                    let whole = match commit.chunk_summary() {
+                        None => commit,
+                        Some(_) => self.join(commit).await?,
+                    };
+                    bytes += self.push_visible(&whole, &mut events)?;
+                }
+                _ => self.ready.deleted -= 1,
+            }
+            if low > last || self.wanted().is_none() {
+                // Continue after the low watermark, or not at all; what was read after this commit
+                // does not count.
+                self.ready = Ready::default();
+                self.ahead.clear();
+                self.stage = Stage::Between;
+            }
+            if events.len() >= EVENTS_AT_ONCE || bytes >= PAGE_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(events)
     }
 
     /// Where the next commit must start, if it is inside the window.
@@ -176,16 +333,16 @@ impl Reader {
     /// is empty.
     async fn find_start(&mut self) -> Result<bool> {
         let from = self.window.from;
-        let mut pages = self.pages_of(self.first_read());
+        let mut pages = self.pages_of(self.first_read(), self.left);
         let first = pages.next().await.transpose()?;
         let item = first.as_ref().and_then(|page| page.items.first());
-        let found = item.map(|item| self.journal.commit_of(&self.id, item));
+        let found = item.map(|item| self.commits.read(item));
         let found = found.transpose()?.map(|found| found.first);
         if let Some(start) = found.filter(|found| *found <= from) {
             self.next = Some(start);
             self.ahead.push_back(Ahead {
                 bucket: self.journal.span.bucket(start),
-                pages: AbortOnDrop(tokio::spawn(async { (first.map(Ok), pages) })),
+                first: first.map_or(PageOf::End, |first| PageOf::Read(first, pages)),
             });
             return Ok(true);
         }
@@ -207,36 +364,6 @@ impl Reader {
         near.unwrap_or(from)
     }
 
-    /// Reads a bucket from `next` on.
-    async fn read_bucket(&mut self, bucket: Bucket, next: SequenceNumber) -> Result<Progress> {
-        let mut pages = match self.take_ahead(bucket) {
-            None => self.pages_of(next),
-            Some(mut ahead) => {
-                let read = (&mut ahead.pages.0).await;
-                let (first, rest) = read
-                    .map_err(|e| Error::unavailable("a read was aborted; try again").because(e))?;
-                PageStream::new(stream::iter(first).chain(rest))
-            }
-        };
-        let mut held = Vec::new();
-        while let Some(page) = pages.try_next().await? {
-            for item in &page.items {
-                held.push(self.journal.commit_of(&self.id, item)?);
-            }
-            if !page.items.is_empty() {
-                self.read_ahead(bucket);
-            }
-            if !self.has_delivered && may_be_deleted(&held) {
-                continue;
-            }
-            let progress = self.deliver(std::mem::take(&mut held)).await?;
-            if progress != Progress::Done || self.wanted().is_none() {
-                return Ok(progress);
-            }
-        }
-        self.deliver(held).await
-    }
-
     /// The read-ahead of a bucket, if there is one; earlier ones are dropped.
     fn take_ahead(&mut self, bucket: Bucket) -> Option<Ahead> {
         while self
@@ -253,8 +380,8 @@ impl Reader {
         }
     }
 
-    /// The pages of a bucket, from a sequence number on.
-    fn pages_of(&self, from: SequenceNumber) -> PageStream {
+    /// The pages of a bucket, from a sequence number on, for so many events.
+    fn pages_of(&self, from: SequenceNumber, left: u64) -> PageStream {
         let (from_key, to_key) = (from.get(), self.window.to.get());
         let range = SortRange::Between(KeyPart::from(from_key), KeyPart::from(to_key));
         let bucket = self.journal.span.bucket(from);
@@ -262,7 +389,7 @@ impl Reader {
         // Every commit has at least one event, so no more commits than events are needed, besides
         // those before the window and those that are checked before the first delivery.
         let before = self.window.from.get().saturating_sub(from_key);
-        let wanted = self.left.saturating_add(before);
+        let wanted = left.saturating_add(before);
         let checked = if self.has_delivered { 0 } else { BATCH as u64 };
         if let Ok(limit) = u32::try_from(wanted.max(checked)) {
             query = query.limit(limit);
@@ -270,88 +397,70 @@ impl Reader {
         self.journal.store.query_pages(&self.journal.table, query)
     }
 
-    /// Requests the first pages of the buckets after this one.
-    fn read_ahead(&mut self, bucket: Bucket) {
-        let span = self.journal.span;
+    /// Requests what is read after these pages: their next one, and the first ones of the buckets
+    /// after them.
+    fn read_ahead(&mut self, pages: &mut BucketPages) -> Result<()> {
+        let jumps = pages.held.iter().any(|commit| commit.low().is_some());
+        let (Some(first), Some(last), false) = (pages.held.first(), pages.held.last(), jumps)
+        else {
+            return Ok(());
+        };
+        let next = last.last()?.next().filter(|next| *next <= self.window.to);
+        let after = next.map_or(u64::MAX, SequenceNumber::get);
+        let held = after.saturating_sub(first.first.max(self.window.from).get());
+        let left = self.left.saturating_sub(held);
+        let Some(next) = next.filter(|_| left > 0) else {
+            // Enough was read.
+            return Ok(());
+        };
+        let (span, bucket) = (self.journal.span, pages.bucket);
+        let successor = span.bucket(next);
+        if successor > bucket {
+            // The next bucket that is read in any case.
+            self.request_bucket(successor, next, left);
+        } else if self.has_delivered {
+            pages.request_next();
+        }
         let wanted = (self.buckets_read / READ_FOR_ONE_AHEAD).min(AHEAD_MAX);
         let wanted = wanted.min(self.left / span.0);
         let last = span.bucket(self.window.to);
-        let known = self.ahead.back().map_or(bucket, |ahead| ahead.bucket);
-        for number in known.0 + 1..=(bucket.0 + wanted).min(last.0) {
+        for number in bucket.0 + 1..=(bucket.0 + wanted).min(last.0) {
             let bucket = Bucket(number);
             let Some(first) = span.first_of(bucket) else {
-                return;
+                break;
             };
-            let mut pages = self.pages_of(first);
-            let first = async move { (pages.next().await, pages) };
-            self.ahead.push_back(Ahead {
-                bucket,
-                pages: AbortOnDrop(tokio::spawn(first.in_current_span())),
-            });
+            self.request_bucket(bucket, first, self.left);
+        }
+        Ok(())
+    }
+
+    /// Requests the first page of a bucket, if it is not requested yet.
+    fn request_bucket(&mut self, bucket: Bucket, from: SequenceNumber, left: u64) {
+        let last = self.ahead.back().map(|ahead| ahead.bucket);
+        if last.is_none_or(|last| last < bucket) {
+            let first = PageOf::Requested(request(self.pages_of(from, left)));
+            self.ahead.push_back(Ahead { bucket, first });
         }
     }
 
-    /// Checks that commits follow each other, and delivers their events.
-    async fn deliver(&mut self, commits: Vec<Commit>) -> Result<Progress> {
-        // Deletions go in order. A commit before a tombstone counts as deleted, even if a deletion in
-        // flight, or an interrupted one, has not reached it.
-        let deleted = commits.iter().rposition(Commit::has_deleted_events);
-        if deleted.is_some() && self.has_delivered {
-            return Err(self.overtaken());
-        }
-        let mut out = Vec::new();
-        let mut bytes = 0;
-        for (index, commit) in commits.into_iter().enumerate() {
-            let last = commit.last()?;
-            if self.next != Some(commit.first) {
-                return Err(self.gap(commit.first));
-            }
-            let low = commit.low().unwrap_or(last).max(last);
-            self.next = low.next();
-            if deleted.is_none_or(|deleted| deleted <= index) {
-                for event in self.visible(commit).await? {
-                    bytes += event.data.payload.len();
-                    out.push(event);
-                }
-            }
-            if low > last || self.wanted().is_none() || bytes >= PAGE_BYTES_MAX {
-                bytes = 0;
-                if !self.send(std::mem::take(&mut out)).await {
-                    return Ok(Progress::Closed);
-                }
-            }
-            if low > last {
-                return Ok(Progress::Jump);
-            }
-            if self.wanted().is_none() {
-                return Ok(Progress::Done);
-            }
-        }
-        Ok(match self.send(out).await {
-            true => Progress::Done,
-            false => Progress::Closed,
-        })
+    /// The commit with its chunks.
+    async fn join(&mut self, commit: Commit) -> Result<Commit> {
+        let whole = self.journal.joined(commit).await?;
+        whole.ok_or_else(|| self.overtaken())
     }
 
-    /// The events of a commit inside the window.
-    async fn visible(&mut self, commit: Commit) -> Result<Vec<Event>> {
-        let Some(mut events) = self.journal.events_of(commit).await? else {
-            return Err(self.overtaken());
-        };
-        let window = self.window.from..=self.window.to;
-        events.retain(|event| window.contains(&event.sequence_number));
-        events.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.left -= events.len() as u64;
-        Ok(events)
-    }
-
-    /// Sends events; returns whether the reader is still there.
-    async fn send(&mut self, events: Vec<Event>) -> bool {
-        if events.is_empty() {
-            return true;
-        }
-        self.has_delivered = true;
-        self.pages.send(Ok(events)).await.is_ok()
+    /// Adds the events of a commit inside the window; returns the bytes of their payloads.
+    fn push_visible(&mut self, commit: &Commit, events: &mut Vec<Event>) -> Result<usize> {
+        let before = events.len();
+        let (from, to) = (self.window.from, self.window.to);
+        let left = &mut self.left;
+        commit.push_events(events, |number| {
+            let is_wanted = *left > 0 && from <= number && number <= to;
+            *left -= u64::from(is_wanted);
+            is_wanted
+        })?;
+        let added = events.iter().skip(before);
+        Ok(added.map(|event| event.data.payload.len()).sum())
     }
 
     fn gap(&self, found: SequenceNumber) -> Error {
