@@ -111,7 +111,15 @@ pub(crate) fn is_coloured(output: &impl RawStream) -> bool {
 /// Prints a line; exits quietly where the pipe is closed.
 pub(crate) fn print_line(line: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    let written = writeln!(out, "{line}");
+    printed(writeln!(out, "{line}"))
+}
+
+/// Prints lines, each with its end; exits quietly where the pipe is closed.
+pub(crate) fn print_lines(lines: &[u8]) -> Result<()> {
+    printed(io::stdout().lock().write_all(lines))
+}
+
+fn printed(written: io::Result<()>) -> Result<()> {
     written.or_else(|cause| match cause.kind() {
         io::ErrorKind::BrokenPipe => std::process::exit(0),
         io::ErrorKind::StorageFull => Err(Error::unavailable(

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::{Context, Purpose};
 use crate::columns::{self, Columns};
-use crate::output::{ABSENT, Output, print_line, print_note};
+use crate::output::{ABSENT, Output, print_lines, print_note};
 use crate::{payload, progress, wire};
 
 /// The most lines printed at once.
@@ -121,16 +121,24 @@ impl Printer {
         }
     }
 
-    fn lines(&mut self, events: &[Event]) -> Vec<String> {
-        let (columns, is_pretty) = match self {
-            Self::Json => {
-                let lines = events.iter();
-                return lines
-                    .map(|it| wire::line(&wire::StoredEvent::new(it)))
-                    .collect();
+    /// The lines of events, each with its end.
+    fn lines(&mut self, events: &[Event]) -> Vec<u8> {
+        let mut text = Vec::new();
+        match self {
+            Self::Json => events
+                .iter()
+                .for_each(|event| wire::push_line(event, &mut text)),
+            Self::Rows { columns, is_pretty } => {
+                for line in Self::rows(columns, *is_pretty, events) {
+                    text.extend_from_slice(line.as_bytes());
+                    text.push(b'\n');
+                }
             }
-            Self::Rows { columns, is_pretty } => (columns, *is_pretty),
-        };
+        }
+        text
+    }
+
+    fn rows(columns: &mut Columns<4>, is_pretty: bool, events: &[Event]) -> Vec<String> {
         if !is_pretty {
             let rows: Vec<_> = events
                 .iter()
@@ -190,7 +198,7 @@ async fn print_all(mut printer: Printer, events: EventStream) -> Result<u64> {
         bar.inc(events.len() as u64);
         if !events.is_empty() {
             let lines = printer.lines(&events);
-            bar.suspend(|| print_line(&lines.join("\n")))?;
+            bar.suspend(|| print_lines(&lines))?;
         }
         if let Some(failure) = failure {
             return Err(failure);

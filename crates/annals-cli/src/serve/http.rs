@@ -6,7 +6,9 @@
 //! client never takes a part for the whole.
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::str::FromStr;
+use std::task::{Context, Poll};
 
 use annals::{PersistenceId, SequenceNumber, SystemClock};
 use bytes::Bytes;
@@ -14,12 +16,14 @@ use futures::stream::{self, BoxStream, Stream, StreamExt};
 use futures::{FutureExt, TryStreamExt};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
+};
 use hyper::http::request::Parts;
 use hyper::{StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
-use tracing::{Instrument, Span};
+use tracing::Span;
 
 use super::admission::Limits;
 use super::app::App;
@@ -237,8 +241,10 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Answer<T> {
 
 /// The media type of JSON lines.
 pub(super) const LINES: &str = "application/x-ndjson";
+/// The media type of a sequence of CBOR values (RFC 8742).
+pub(super) const CBOR_SEQUENCE: &str = "application/cbor-seq";
 /// About how many bytes are sent at once.
-const FRAME_BYTES: usize = 64 * 1024;
+const FRAME_BYTES: usize = 128 * 1024;
 
 /// A body: bytes, or a stream of them.
 pub(super) type Body =
@@ -301,72 +307,148 @@ impl From<u64> for Tag {
     }
 }
 
-/// The lines as they come, or the error before the first one; `None` without a line.
-pub(super) async fn some_lines(
-    mut lines: impl Stream<Item = annals::Result<String>> + Send + Unpin + 'static,
-) -> Answer<Option<Response>> {
-    let Some(first) = lines.try_next().await? else {
-        return Ok(None);
-    };
-    Ok(Some(lines_at_once(stream::iter([Ok(first)]).chain(lines))))
+/// Records of a media type: JSON lines or a sequence of CBOR.
+pub(super) struct Records<T> {
+    pub(super) media: &'static str,
+    /// Appends a record, with the end of its line.
+    pub(super) push: fn(&T, &mut Vec<u8>),
+}
+
+impl<T: 'static> Records<T> {
+    /// The records as they come, or the error before the first one; `None` without a record.
+    pub(super) async fn response(
+        &self,
+        mut records: impl Stream<Item = annals::Result<T>> + Send + Unpin + 'static,
+    ) -> Answer<Option<Response>> {
+        let Some(first) = records.try_next().await? else {
+            return Ok(None);
+        };
+        let mut frames = Frames::new(records, self.push);
+        (self.push)(&first, &mut frames.frame);
+        let Some(Some(frame)) = frames.next().now_or_never() else {
+            return Ok(Some(streamed(self.media, frames)));
+        };
+        let frame = frame?;
+        // Mostly that is everything, which is sent with its length.
+        Ok(Some(match frames.records {
+            None => bytes(self.media, frame),
+            Some(_) => streamed(self.media, stream::iter([Ok(frame)]).chain(frames)),
+        }))
+    }
+
+    /// A response without a record.
+    pub(super) fn none(&self) -> Response {
+        bytes(self.media, Bytes::new())
+    }
+}
+
+const LINES_AS_THEY_ARE: Records<String> = Records {
+    media: LINES,
+    push: push_line,
+};
+
+fn push_line(line: &String, out: &mut Vec<u8>) {
+    out.extend_from_slice(line.as_bytes());
+    out.push(b'\n');
 }
 
 /// The lines as they come, or the error before the first one.
 pub(super) async fn lines(
     lines: impl Stream<Item = annals::Result<String>> + Send + Unpin + 'static,
 ) -> Answer {
-    Ok(some_lines(lines).await?.unwrap_or_else(no_lines))
+    let response = LINES_AS_THEY_ARE.response(lines).await?;
+    Ok(response.unwrap_or_else(|| LINES_AS_THEY_ARE.none()))
 }
 
 /// The lines as they come, of which the first may take long.
 pub(super) fn lines_at_once(
     lines: impl Stream<Item = annals::Result<String>> + Send + Unpin + 'static,
 ) -> Response {
-    streamed(LINES, frames(lines))
+    streamed(LINES, Frames::new(lines, push_line))
 }
 
-/// A response without a line.
-pub(super) fn no_lines() -> Response {
-    bytes(LINES, Bytes::new())
+/// Records that are available already go together.
+struct Frames<S, T> {
+    /// `None` after the last record.
+    records: Option<S>,
+    push: fn(&T, &mut Vec<u8>),
+    /// What is not sent yet.
+    frame: Vec<u8>,
+    /// The store is read in the request's span, also after the request is answered.
+    span: Span,
 }
 
-/// Lines that are available already go together.
-fn frames<S>(lines: S) -> impl Stream<Item = annals::Result<Bytes>> + Send
+impl<S, T> Frames<S, T> {
+    fn new(records: S, push: fn(&T, &mut Vec<u8>)) -> Self {
+        Self {
+            records: Some(records),
+            push,
+            frame: Vec::new(),
+            span: Span::current(),
+        }
+    }
+
+    /// What is to be sent, if there is anything.
+    fn take(&mut self) -> Option<annals::Result<Bytes>> {
+        // After a full frame another one is likely.
+        let next = match self.frame.len() >= FRAME_BYTES {
+            true => Vec::with_capacity(FRAME_BYTES + FRAME_BYTES / 16),
+            false => Vec::new(),
+        };
+        let frame = std::mem::replace(&mut self.frame, next);
+        (!frame.is_empty()).then(|| Ok(frame.into()))
+    }
+}
+
+impl<S, T> Stream for Frames<S, T>
 where
-    S: Stream<Item = annals::Result<String>> + Send + Unpin + 'static,
+    S: Stream<Item = annals::Result<T>> + Unpin,
 {
-    // The store is read in the request's span, also after the request is answered.
-    let span = Span::current();
-    let next = |lines: Option<S>| async {
-        let Some(mut lines) = lines else {
-            return Ok(None);
-        };
-        let Some(first) = lines.try_next().await.inspect_err(report_broken)? else {
-            return Ok(None);
-        };
-        let mut frame = first.into_bytes();
-        frame.push(b'\n');
-        while frame.len() < FRAME_BYTES {
-            match lines.try_next().now_or_never() {
-                Some(Ok(Some(line))) => {
-                    frame.extend_from_slice(line.as_bytes());
-                    frame.push(b'\n');
+    type Item = annals::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let entered = this.span.enter();
+        while this.frame.len() < FRAME_BYTES {
+            let Some(records) = &mut this.records else {
+                break;
+            };
+            match records.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(record))) => (this.push)(&record, &mut this.frame),
+                Poll::Ready(Some(Err(error))) => {
+                    tracing::warn!(%error, "a response breaks off");
+                    this.records = None;
+                    this.frame.clear();
+                    return Poll::Ready(Some(Err(error)));
                 }
-                Some(Ok(None)) => return Ok(Some((Bytes::from(frame), None))),
-                Some(Err(error)) => {
-                    report_broken(&error);
-                    return Err(error);
-                }
-                None => break,
+                Poll::Ready(None) => this.records = None,
+                Poll::Pending if this.frame.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
             }
         }
-        Ok(Some((Bytes::from(frame), Some(lines))))
-    };
-    stream::try_unfold(Some(lines), move |lines| {
-        next(lines).instrument(span.clone())
+        drop(entered);
+        Poll::Ready(this.take())
+    }
+}
+
+/// Whether the client accepts a media type by name.
+pub(super) fn accepts(headers: &HeaderMap, media: &str) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut ranges = accepted.flat_map(|value| value.split(','));
+    ranges.any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next();
+        let is_it = name.is_some_and(|name| name.eq_ignore_ascii_case(media));
+        is_it && !parts.any(is_zero)
     })
 }
 
-fn report_broken(error: &annals::Error) {
-    tracing::warn!(%error, "a response breaks off");
+/// Whether a parameter is a weight of zero: `q=0`, `q=0.000`.
+fn is_zero(parameter: &str) -> bool {
+    let Some((name, value)) = parameter.split_once('=') else {
+        return false;
+    };
+    let is_weight = name.trim().eq_ignore_ascii_case("q");
+    is_weight && value.trim().parse() == Ok(0.0_f32)
 }

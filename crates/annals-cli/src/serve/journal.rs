@@ -1,13 +1,13 @@
 //! The journal over HTTP: append, replay, tail, highest, ids, delete.
 
 use annals::journal::{Append, Appended, Expected, Window};
-use annals::{Annals, IdStream, PersistenceId, SequenceNumber};
+use annals::{Annals, Event, IdStream, PersistenceId, SequenceNumber};
 use futures::{StreamExt, TryStreamExt};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 
 use super::app::App;
-use super::http::{Call, header, parse, tag_number};
+use super::http::{Call, Records, header, parse, tag_number};
 use super::problem::{Answer, Problem};
 use super::{http, sse, tail};
 use crate::bulk::problem;
@@ -91,7 +91,16 @@ fn expected(headers: &HeaderMap, expect: Option<u64>) -> Answer<Expected> {
     Ok(wire::expected(number)?)
 }
 
-/// `GET /v1/journal/{id}/events`: a replay as JSON lines, or a tail as server-sent events.
+const EVENT_LINES: Records<Event> = Records {
+    media: http::LINES,
+    push: wire::push_line,
+};
+const CBOR_EVENTS: Records<Event> = Records {
+    media: http::CBOR_SEQUENCE,
+    push: wire::push_cbor,
+};
+
+/// `GET /v1/journal/{id}/events`: a replay as JSON lines or CBOR, or a tail as server-sent events.
 pub(super) async fn events(call: Call) -> Answer {
     let (id, params) = (call.id()?, call.params(&["from", "to", "max"])?);
     let from = params.number("from")?.unwrap_or(SequenceNumber::FIRST);
@@ -117,14 +126,16 @@ pub(super) async fn events(call: Call) -> Answer {
         .limit(max.unwrap_or(u64::MAX));
     let annals = app.annals().await?;
     let journal = annals.journal();
-    let events = journal.replay(&id, window);
-    let events = events.map_ok(|event| wire::line(&wire::StoredEvent::new(&event)));
-    if let Some(response) = http::some_lines(events).await? {
+    let records = match http::accepts(&call.parts.headers, http::CBOR_SEQUENCE) {
+        true => CBOR_EVENTS,
+        false => EVENT_LINES,
+    };
+    if let Some(response) = records.response(journal.replay(&id, window)).await? {
         return Ok(response);
     }
     // An empty window of an id with events is a response; an id without events is absent.
     match journal.highest(&id).await? {
-        Some(_) => Ok(http::no_lines()),
+        Some(_) => Ok(records.none()),
         None => Err(no_events(&id)),
     }
 }

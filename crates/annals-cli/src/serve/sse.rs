@@ -13,11 +13,11 @@ use annals::{Clock, Error, Result};
 use bytes::Bytes;
 use futures::future::{Either, select};
 use futures::stream::{self, Stream, TryStreamExt};
-use hyper::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::http::header;
 use super::http::{Response, streamed};
+use super::http::{accepts, header};
 use super::problem::{Answer, Problem};
 
 /// The media type of server-sent events.
@@ -31,25 +31,7 @@ pub(super) const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 /// Whether the client accepts server-sent events by name.
 pub(super) fn are_wanted(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter();
-    let accepted = accepted.filter_map(|value| value.to_str().ok());
-    let mut ranges = accepted.flat_map(|value| value.split(','));
-    ranges.any(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let is_it = parts
-            .next()
-            .is_some_and(|media| media.eq_ignore_ascii_case(EVENT_STREAM));
-        is_it && !parts.any(is_zero)
-    })
-}
-
-/// Whether a parameter is a weight of zero: `q=0`, `q=0.000`.
-fn is_zero(parameter: &str) -> bool {
-    let Some((name, value)) = parameter.split_once('=') else {
-        return false;
-    };
-    let is_weight = name.trim().eq_ignore_ascii_case("q");
-    is_weight && value.trim().parse() == Ok(0.0_f32)
+    accepts(headers, EVENT_STREAM)
 }
 
 /// The id of the last event that the client received, where it resumes.
@@ -103,6 +85,8 @@ pub(super) fn response(frames: impl Stream<Item = Result<Bytes>> + Send + 'stati
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::ACCEPT;
+
     use super::*;
     use annals::ManualClock;
     use annals::log::LogPosition;

@@ -2,13 +2,16 @@
 //!
 //! Promises: one type for one thing in both, serialised on one line in the order of its fields; the
 //! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
-//! Events, snapshots and state are here, calls of the store in `items`, everything else in `reports`.
+//! Stored events are in `event`, appends in `append`, snapshots and state here, calls of the store in
+//! `items`, everything else in `reports`.
 
 mod append;
+mod event;
 pub(crate) mod items;
 mod reports;
 
 pub(crate) use append::{Append, Appended, BulkAppend, BulkAppended, expected};
+pub(crate) use event::{StoredEvent, push_cbor, push_line};
 pub(crate) use items::{ItemsCall, ItemsResult, ItemsTable};
 pub(crate) use reports::*;
 
@@ -92,7 +95,7 @@ pub(crate) fn to_wire<'a>(
     let json = text.filter(|_| *codec == Codec::Json);
     let raw = match json.and_then(|text| serde_json::from_str::<&RawValue>(text).ok()) {
         // JSON can have line ends between its tokens only.
-        Some(raw) if raw.get().contains(['\n', '\r']) => {
+        Some(raw) if has_line_ends(raw.get()) => {
             let text = raw.get().replace(['\n', '\r'], " ");
             RawValue::from_string(text).ok().map(Cow::Owned)
         }
@@ -107,6 +110,17 @@ pub(crate) fn to_wire<'a>(
         Some(raw) => (Some(raw), None),
         None => (None, Some(BASE64.encode(bytes))),
     }
+}
+
+/// Whether there are line ends, many bytes at a time: nearly always there are none.
+fn has_line_ends(text: &str) -> bool {
+    let mut pieces = text.as_bytes().chunks(64);
+    pieces.any(|piece| {
+        let found = piece.iter().fold(0, |found, byte| {
+            found | u8::from(*byte == b'\n') | u8::from(*byte == b'\r')
+        });
+        found > 0
+    })
 }
 
 /// Whether the text is JSON, or where it is not.
@@ -328,55 +342,6 @@ fn whole_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<u64>, D::Error> {
     whole(deserializer).map(Some)
-}
-
-/// A stored event.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Event", deny_unknown_fields)]
-pub(crate) struct StoredEvent<'a> {
-    persistence_id: &'a str,
-    sequence_number: Number,
-    time: Count,
-    manifest: &'a str,
-    tags: &'a [String],
-    metadata: &'a BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Version")]
-    schema: Option<Version>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    causation: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    correlation: Option<&'a str>,
-    codec: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Json")]
-    payload: Option<Cow<'a, RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    payload_base64: Option<String>,
-}
-
-impl<'a> StoredEvent<'a> {
-    pub(crate) fn new(event: &'a annals::Event) -> Self {
-        let data = &event.data;
-        let (payload, payload_base64) = to_wire(&data.codec, &data.payload);
-        Self {
-            persistence_id: event.persistence_id.as_str(),
-            sequence_number: event.sequence_number.into(),
-            time: Count(event.time_ms),
-            manifest: &data.manifest,
-            tags: &data.tags,
-            metadata: &data.metadata,
-            schema: Version::new(data.schema),
-            causation: event.causation.as_deref(),
-            correlation: event.correlation.as_deref(),
-            codec: data.codec.to_string(),
-            payload,
-            payload_base64,
-        }
-    }
 }
 
 /// A stored snapshot.

@@ -33,6 +33,7 @@ mod moving;
 mod piped;
 mod run;
 mod serve_bulk;
+mod serve_cbor;
 mod serve_client;
 mod serve_crash;
 mod serve_document;

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{OF_BODIES, Operation, content, etag, in_header, parameter, query, reference};
-use crate::serve::http::LINES;
+use crate::serve::http::{CBOR_SEQUENCE, LINES};
 use crate::wire;
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -86,8 +86,8 @@ pub(in crate::serve) fn replay() -> Operation {
     let last = json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"});
     Operation::new("replay", "Replay the events of an id, or follow it live")
         .lines(
-            "A line for each event (schema Event); with `Accept: text/event-stream`, those and then every new one, as server-sent events whose ids are sequence numbers. A connection that breaks off means that events are missing.",
-            &[EVENT_STREAM],
+            "A line for each event (schema Event); with `Accept: application/cbor-seq`, a CBOR map for each (RFC 8742) with the same members, but `payload` is always there and has the stored bytes as a byte string; with `Accept: text/event-stream`, the lines and then every new one, as server-sent events whose ids are sequence numbers. A connection that breaks off means that events are missing.",
+            &[CBOR_SEQUENCE, EVENT_STREAM],
         )
         .problems(&["404", "409"])
         .parameters([
