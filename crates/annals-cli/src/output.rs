@@ -152,6 +152,13 @@ pub(crate) fn print_note(note: &str) {
     let _ = writeln!(io::stderr().lock(), "{note}");
 }
 
+/// Prints advice for a person; scripts get none.
+pub(crate) fn print_advice(advice: &str) {
+    if io::stderr().is_terminal() {
+        print_note(&format!("annals: {advice}"));
+    }
+}
+
 /// The error on one line, its causes on one each.
 pub(crate) fn print_error(error: &Error) {
     let mut err = io::stderr().lock();

@@ -143,7 +143,7 @@ async fn check_memory() {
     let [short, long] = peaks(&journal).await;
     assert!(long <= BOUND_BYTES, "{long}");
     // Only the replay allocates here.
-    assert!(long <= short + short / 20, "{short}, {long}");
+    assert!(long <= short + short / 10, "{short}, {long}");
     check_count(&journal).await;
 }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Context, Purpose, append_bulk};
 use crate::args::Offered;
+use crate::output::print_advice;
 use crate::{payload, wire};
 
 /// Append events to the journal of an id, all or none; or many times, with --bulk
@@ -122,10 +123,10 @@ impl Append {
         append.idempotency_key = self.idempotency_key.clone();
         let (journal, store) = context.journal(Purpose::Write).await?;
         if self.manifest.is_empty() && is_read_by_manifest(context, &self.codec) {
-            eprintln!(
-                "annals: without --manifest, the name of a class, the JVM cannot read these events and does not recover the entity. id=`{id}`, codec=`{}`",
+            print_advice(&format!(
+                "without --manifest, the name of a class, the JVM cannot read these events and does not recover the entity. id=`{id}`, codec=`{}`",
                 self.codec
-            );
+            ));
         }
         let appended = journal.append(id, expected, append).await?;
         if self.snapshot.is_some() && !appended.has_snapshot {

@@ -215,6 +215,7 @@ async fn a_folder_that_cannot_take_the_copy_is_read_from_a_temporary_one() {
     let folder = root.path().join("data");
     let owner = store(&folder, 5).await;
     owner.flush_index().await.unwrap();
+    drop(owner);
     // As in a folder that cannot be written.
     fs::write(folder.join("readers"), "").unwrap();
     let before = all_files(&folder);

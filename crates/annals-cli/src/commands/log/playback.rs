@@ -19,7 +19,7 @@ use crate::args::Offered;
 use crate::columns::Columns;
 use crate::interrupt::Interrupts;
 use crate::open::Access;
-use crate::output::{Output, counted, print_line, print_note};
+use crate::output::{Output, counted, print_advice, print_line, print_note};
 use crate::{progress, wire};
 
 /// The most lines that are printed at once.
@@ -116,8 +116,8 @@ impl Playback {
         let played = interrupts.or(work).await;
         reported(&slots).end();
         if matches!(played, Ok(Ok(()))) && reported(&slots).events == 0 {
-            print_note(
-                "annals: the log has no events of this span; `annals log pump --journal` copies those of the journal, `annals log sweep` then sorts them into slots",
+            print_advice(
+                "the log has no events of this span; `annals log pump --journal` copies those of the journal, `annals log sweep` then sorts them into slots",
             );
         }
         let code = match played {
