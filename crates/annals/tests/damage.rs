@@ -72,6 +72,16 @@ enum End {
     KilledLater,
 }
 
+/// What a store is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Small,
+    /// Two segments, and files in its index.
+    Large,
+    /// The same, with compressed segments and erased values.
+    Erased,
+}
+
 /// What a store holds: by scan, and by its index.
 #[derive(Debug, PartialEq, Eq)]
 struct Content {
@@ -79,22 +89,38 @@ struct Content {
     even: Vec<Item>,
 }
 
-/// A store of some groups. With `large`, it has two segments, and files in its index.
-async fn make(folder: &Path, end: End, large: bool) -> Content {
+/// A store of some groups.
+async fn make(folder: &Path, end: End, made: Made) -> Content {
     let data = folder.join("data");
     let mut items = open(&data).unwrap();
     items
         .create_table(&table(), Default::default())
         .await
         .unwrap();
-    let bytes = if large { 60_000 } else { 40 };
+    let bytes = if made == Made::Small { 40 } else { 60_000 };
     for n in 0..24 {
         items
             .put(&table(), event(n, bytes), Condition::Absent)
             .await
             .unwrap();
-        if n == 12 && large {
+        if n == 12 && made != Made::Small {
             items.flush_index().await.unwrap();
+        }
+        if n == 20 && made == Made::Erased {
+            for n in [500, 501] {
+                items
+                    .put(&table(), event(n, bytes), Condition::Absent)
+                    .await
+                    .unwrap();
+                let key = Key::new(format!("cart-{}", n % 3)).sorted(n);
+                items
+                    .delete(&table(), key, Condition::Always)
+                    .await
+                    .unwrap();
+            }
+            let again = event(3, bytes).with("body", vec![7; 100]);
+            items.put(&table(), again, Condition::Always).await.unwrap();
+            items.erase_now().await.unwrap();
         }
         if n == 16 && end == End::KilledLater {
             drop(items);
@@ -316,9 +342,9 @@ async fn check(folder: &Path, content: &Content, outcomes: &mut Outcomes, case: 
     assert_eq!(PANICS.load(Ordering::Relaxed), 0, "{case}: a panic");
 }
 
-async fn damage_at_random(end: End, large: bool, cases: u64) {
+async fn damage_at_random(end: End, made: Made, cases: u64) {
     let folder = TempDir::new().unwrap();
-    let content = make(folder.path(), end, large).await;
+    let content = make(folder.path(), end, made).await;
     let whole = folder.path().join("whole");
     let all: Vec<PathBuf> = files(&whole).into_keys().collect();
     let mut outcomes = Outcomes::default();
@@ -331,11 +357,14 @@ async fn damage_at_random(end: End, large: bool, cases: u64) {
         let file = &files[random.below(files.len() as u64) as usize];
         let damage = Damage::draw(&random, &fs::read(file).unwrap(), &files);
         damage.apply(file, &random);
-        let name = format!("{end:?}, case {case}: {damage:?} in {}", file.display());
+        let name = format!(
+            "{end:?}, {made:?}, case {case}: {damage:?} in {}",
+            file.display()
+        );
         check(&damaged, &content, &mut outcomes, &name).await;
         fs::remove_dir_all(&damaged).unwrap();
     }
-    println!("{end:?}, large {large}: {outcomes:?}");
+    println!("{end:?}, {made:?}: {outcomes:?}");
     assert!(outcomes.right > 0 && outcomes.refused > 0, "{outcomes:?}");
 }
 
@@ -345,8 +374,9 @@ async fn damage_is_right_data_or_an_error() {
     count_panics();
     let cases = if is_full() { 1_000 } else { 60 };
     for end in [End::Closed, End::Killed, End::KilledLater] {
-        damage_at_random(end, false, cases).await;
-        damage_at_random(end, true, cases / 2).await;
+        damage_at_random(end, Made::Small, cases).await;
+        damage_at_random(end, Made::Large, cases / 2).await;
+        damage_at_random(end, Made::Erased, cases / 2).await;
     }
     every_byte().await;
 }
@@ -354,7 +384,7 @@ async fn damage_is_right_data_or_an_error() {
 /// One bit of each byte.
 async fn every_byte() {
     let folder = TempDir::new().unwrap();
-    let content = make(folder.path(), End::Killed, false).await;
+    let content = make(folder.path(), End::Killed, Made::Small).await;
     let whole = folder.path().join("whole");
     let step = if is_full() { 1 } else { 29 };
     let mut outcomes = Outcomes::default();

@@ -3,14 +3,15 @@
 use std::future::ready;
 use std::process::ExitCode;
 
+use annals::embedded::Embedded;
 use annals::snapshot::{Criteria, Snapshot};
-use annals::{Annals, ErrorKind, PersistenceId, Result, SequenceNumber};
+use annals::{Annals, Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
 
 use super::Context;
 use crate::open::Access;
 use crate::output::{self, ABSENT};
-use crate::wire;
+use crate::{progress, wire};
 
 /// Delete the events of an id for good: up to a sequence number, and the numbers are never used again;
 /// or, with --purge, every trace of the id
@@ -32,10 +33,20 @@ pub(crate) struct Delete {
     /// Purge without a question, which is asked only at a terminal
     #[arg(long, requires = "purge")]
     yes: bool,
+    /// Return when nothing that was deleted is left in the files of the embedded store, which takes a
+    /// while in a large one; otherwise this happens in the background while a process has it open. Not
+    /// with --server
+    #[arg(long)]
+    erase: bool,
 }
 
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        if self.erase && !context.is_alone() {
+            return Err(Error::invalid(
+                "--erase is for the embedded store on this machine; leave it out. a server erases by itself, after a minute without deletions or within an hour or two",
+            ));
+        }
         let store = context.existing_store(Access::Write).await?;
         let annals = Annals::open(&store, &context.settings.layout()).await?;
         // Opening is not part of the cost.
@@ -49,6 +60,10 @@ impl Delete {
             eprintln!("annals: there are no events to delete. id=`{id}`");
         }
         context.print_cost(&store)?;
+        if self.erase {
+            drop((annals, store));
+            erase(context).await?;
+        }
         Ok(match is_found {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(ABSENT),
@@ -115,6 +130,16 @@ impl Delete {
             "remove {all} of {id} {location} for good, and restart its numbering at 1?"
         ))
     }
+}
+
+/// Erases everything that was deleted from the files of the store.
+async fn erase(context: &Context) -> Result<()> {
+    let settings = &context.settings;
+    let bar = progress::counter("erasing");
+    let items = Embedded::open(&settings.data, &settings.embedded)?;
+    let erased = items.erase_now().await;
+    bar.finish_and_clear();
+    erased
 }
 
 /// A number of snapshots, for people.

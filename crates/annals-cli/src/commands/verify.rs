@@ -1,10 +1,13 @@
 //! `annals verify`: check events, snapshots and values, and find leftovers of large writes.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use annals::embedded::Embedded;
 use annals::verify::{Finding, Remedy, Verify as How};
-use annals::{ErrorKind, PersistenceId, Result};
+use annals::{Error, ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
+use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::findings::Sources;
@@ -23,6 +26,10 @@ pub(crate) struct Verify {
     /// Repair what is safe to repair, and print why the rest is left
     #[arg(long)]
     repair: bool,
+    /// Check every byte of the embedded store's files instead: the log, the index, and that they fit
+    /// each other. Changes nothing; not while a process has the store open
+    #[arg(long, conflicts_with_all = ["persistence_id", "repair"])]
+    deep: bool,
 }
 
 /// Counts of findings.
@@ -59,6 +66,9 @@ impl Tally {
 
 impl Verify {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        if self.deep {
+            return deep(context).await;
+        }
         let (how, purpose) = match self.repair {
             true => (How::Repair, Purpose::Change),
             false => (How::Check, Purpose::Read),
@@ -95,6 +105,62 @@ impl Verify {
             false => exit_code(ErrorKind::Corrupt),
         })
     }
+}
+
+/// Checks the files of the embedded store.
+async fn deep(context: &Context) -> Result<ExitCode> {
+    if context.server.is_some() {
+        return Err(Error::invalid(
+            "--deep reads the files of a store that nobody has open; stop the server and leave out --server, or verify a backup with --data",
+        ));
+    }
+    if !context.is_alone() {
+        return Err(Error::invalid(
+            "--deep reads the files of the embedded store; leave it out",
+        ));
+    }
+    let folder = context.settings.data.clone();
+    let bar = progress::bytes("checked", size_of(&folder));
+    let shown = bar.clone();
+    let checking =
+        tokio::task::spawn_blocking(move || Embedded::check_files(&folder, &mut |n| shown.inc(n)));
+    let checked = checking.await.map_err(|stopped| {
+        Error::unavailable("the check was aborted; repeat it").because(stopped)
+    })?;
+    bar.finish_and_clear();
+    let checked = checked?;
+    for finding in &checked.findings {
+        let object = json!({
+            "of": "file",
+            "problem": "unreadable",
+            "detail": finding.to_string(),
+        });
+        context
+            .output
+            .line(&object, &format!("-  file  unreadable  {finding}"))?;
+    }
+    let (found, frames, tables) = (checked.findings.len(), checked.frames, checked.tables);
+    let read = format!("{frames} frames of the log and {tables} files of the index");
+    context.output.note(&match found {
+        0 => format!("nothing is wrong with {read}"),
+        _ => format!("{found} found in {read}"),
+    });
+    Ok(match found {
+        0 => ExitCode::SUCCESS,
+        _ => exit_code(ErrorKind::Corrupt),
+    })
+}
+
+/// Bytes of the files in a folder, as far as they can be seen: for the progress bar.
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
 }
 
 fn print(output: Output, finding: &Finding) -> Result<()> {

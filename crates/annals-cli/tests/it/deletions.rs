@@ -257,3 +257,43 @@ fn a_purge_over_http_deletes_snapshots() {
         latest.problem(404, "absent");
     });
 }
+
+/// The files in a folder that contain a text.
+fn files_with(folder: &std::path::Path, text: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes.windows(text.len()).any(|it| it == text.as_bytes()) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn erase_returns_when_the_bytes_are_gone() {
+    let annals = Annals::embedded();
+    let text = "secret-8301-7739";
+    annals
+        .run(&["append", "Cart|1", &format!("\"{text}\"")])
+        .ok();
+    annals.run(&["append", "Cart|2", "\"other-5521\""]).ok();
+    let data = annals.folder().join("annals-data");
+    annals.run(&["delete", "Cart|1", "--purge"]).ok();
+    assert!(!files_with(&data, text).is_empty(), "in the background");
+    annals
+        .run(&["delete", "Cart|2", "--to", "1", "--erase"])
+        .ok();
+    assert!(files_with(&data, text).is_empty());
+    assert!(files_with(&data, "other-5521").is_empty());
+    annals.run(&["verify", "--deep"]).ok();
+    let served = Annals::served(&[]);
+    served
+        .run(&["delete", "Cart|1", "--purge", "--erase"])
+        .fails(2, "on this machine");
+}

@@ -289,3 +289,31 @@ fn events_after_an_empty_bucket_are_found() {
     assert_eq!(found.code, Some(5), "{found:?}");
     assert_eq!(found.json()[0]["problem"], "stray", "{found:?}");
 }
+
+#[test]
+fn a_deep_check_reads_the_files_of_a_closed_store() {
+    on_every_store(|annals| {
+        with_five(annals, "annals");
+        let deep = annals.run(&["verify", "--deep"]);
+        if annals.server().is_some() {
+            deep.fails(2, "stop the server");
+            return;
+        }
+        if annals.is_dynamodb() {
+            deep.fails(2, "files of the embedded store");
+            return;
+        }
+        assert_eq!(deep.ok().out, "");
+        let log = annals.folder().join("annals-data/log/0000000000000000.log");
+        let mut bytes = std::fs::read(&log).unwrap();
+        bytes[100] ^= 1;
+        std::fs::write(&log, &bytes).unwrap();
+        let damaged = annals.run(&["verify", "--deep"]);
+        assert_eq!(damaged.code, Some(5), "{damaged:?}");
+        let found = damaged.json();
+        assert_eq!(found[0]["of"], "file");
+        let detail = found[0]["detail"].as_str().unwrap();
+        assert!(detail.contains("0000000000000000.log"), "{detail}");
+        assert!(std::fs::read(&log).unwrap() == bytes, "nothing is changed");
+    });
+}

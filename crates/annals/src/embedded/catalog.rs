@@ -6,6 +6,7 @@
 //! files of the index are merged.
 
 use std::collections::HashMap;
+use std::io;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -15,7 +16,7 @@ use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::codec;
-use super::index::{Kind, Snapshot};
+use super::index::{Erasure, Kind, Snapshot};
 use crate::items::check::{check_spec, missing_table, table_exists};
 use crate::items::{
     IndexSpec, KeyAttribute, KeySchema, KeyType, Projection, Scope, TableName, TableSpec,
@@ -97,6 +98,15 @@ impl Catalog {
         tables.by_name.insert(table.spec.name().clone(), table);
     }
 
+    /// The numbers of the tables that exist.
+    pub(super) fn numbers(&self) -> Numbers {
+        let tables = self.read();
+        Numbers {
+            existing: tables.by_name.values().map(|table| table.number).collect(),
+            next: tables.next_number,
+        }
+    }
+
     /// Hides a table whose record is durably gone.
     pub(super) fn forget(&self, name: &TableName) {
         self.write().by_name.remove(name);
@@ -159,7 +169,10 @@ fn decode_number(bytes: &[u8]) -> Result<u32> {
 }
 
 /// Leaves out the keys of dropped tables when files of the index are merged.
-pub(super) struct WithoutDropped(pub(super) Arc<Catalog>);
+pub(super) struct WithoutDropped {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) erasure: Arc<Erasure>,
+}
 
 /// A lock that a panic poisoned is used all the same.
 impl RefUnwindSafe for WithoutDropped {}
@@ -170,28 +183,43 @@ impl Factory for WithoutDropped {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        let tables = self.0.read();
-        Box::new(Numbers {
-            existing: tables.by_name.values().map(|table| table.number).collect(),
-            next: tables.next_number,
+        Box::new(Filter {
+            numbers: self.catalog.numbers(),
+            erasure: Some(self.erasure.clone()).filter(|erasure| erasure.is_running()),
         })
     }
 }
 
 /// The tables at one point in time. A number below `next` that does not exist was dropped.
-struct Numbers {
+pub(super) struct Numbers {
     existing: Vec<u32>,
     next: u32,
 }
 
-impl CompactionFilter for Numbers {
+impl Numbers {
+    pub(super) fn is_dropped(&self, number: u32) -> bool {
+        number < self.next && !self.existing.contains(&number)
+    }
+}
+
+struct Filter {
+    numbers: Numbers,
+    erasure: Option<Arc<Erasure>>,
+}
+
+impl CompactionFilter for Filter {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
-        Ok(match codec::table_of(item.key()) {
-            Some(number) if number < self.next && !self.existing.contains(&number) => {
-                Verdict::Destroy
-            }
-            _ => Verdict::Keep,
-        })
+        if self.erasure.as_ref().is_some_and(|it| it.is_stopped()) {
+            // An error is the only way to stop. The files that exist stay.
+            return Err(io::Error::from(io::ErrorKind::Interrupted).into());
+        }
+        let table = codec::table_of(item.key());
+        Ok(
+            match table.is_some_and(|number| self.numbers.is_dropped(number)) {
+                true => Verdict::Destroy,
+                false => Verdict::Keep,
+            },
+        )
     }
 }
 

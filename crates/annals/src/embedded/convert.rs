@@ -231,7 +231,7 @@ struct LogWriter<'a> {
 
 impl LogWriter<'_> {
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.frame.push(key, Some(value));
+        self.frame.push(key, Some(value), None);
         match self.frame.len() < FRAME_BYTES {
             true => Ok(()),
             false => self.append(),

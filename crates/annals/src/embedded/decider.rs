@@ -17,9 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Decided, Table};
 use super::codec;
-use super::group::OpenGroup;
-use super::index::{Index, Upkeep};
+use super::group::{DecidedChange, OpenGroup};
+use super::index::{Index, Upkeep, Version};
 use super::log::Position;
+use super::retention::Superseding;
 use super::space::Space;
 use super::syncer::Tally;
 use crate::items::check::missing_table;
@@ -83,10 +84,11 @@ pub(super) struct Decider {
     pub(super) upkeep: Arc<Upkeep>,
     pub(super) space: Space,
     pub(super) tally: Arc<Tally>,
+    pub(super) superseding: Arc<Superseding>,
     /// The position of the next change.
     pub(super) next: Position,
     /// The changes of the current job.
-    pub(super) changes: Vec<(Slice, Option<Slice>)>,
+    pub(super) changes: Vec<DecidedChange>,
 }
 
 impl Decider {
@@ -181,8 +183,9 @@ impl Decider {
             // The caller may no longer wait.
             let _ = answer.send(outcome);
         };
-        for (key, value) in &self.changes {
-            self.index.insert(self.next, key.clone(), value.clone());
+        for change in &self.changes {
+            let (key, value) = (change.key.clone(), change.value.clone());
+            self.index.insert(self.next, key, value);
             self.next = self.next.plus(1);
         }
         self.open.add(&self.changes, Box::new(answer));
@@ -209,7 +212,9 @@ impl Decider {
     fn create(&mut self, spec: TableSpec) -> Result<Arc<Table>> {
         self.space.take(0)?;
         let (table, records) = self.tables.create(spec)?;
-        self.changes.extend(records);
+        for (key, value) in records {
+            self.push_record(key, value);
+        }
         Ok(table)
     }
 
@@ -217,8 +222,35 @@ impl Decider {
         let Some(record) = self.tables.remove(name) else {
             return false;
         };
-        self.changes.push((record, None));
+        self.push_record(record, None);
         true
+    }
+
+    /// Adds a change of a table's record.
+    fn push_record(&mut self, key: Slice, value: Option<Slice>) {
+        // If the index does not read, the old record is not erased from the log. That is all.
+        let latest = self.index.latest(&key).ok().flatten();
+        if let Some(latest) = &latest {
+            let (position, len) = (self.position_after_changes(), latest.value.len());
+            let new_len = value.as_ref().map_or(0, |value| value.len());
+            self.superseding.add(position, len, new_len);
+        }
+        self.push(key, value, latest.map(|latest| latest.position));
+    }
+
+    /// Adds a change of a key that this job has not changed.
+    fn push_latest(&mut self, key: Slice, value: Option<Slice>) -> Result<()> {
+        let latest = self.index.latest(&key)?;
+        self.push(key, value, latest.map(|latest| latest.position));
+        Ok(())
+    }
+
+    fn push(&mut self, key: Slice, value: Option<Slice>, supersedes: Option<Position>) {
+        self.changes.push(DecidedChange {
+            key,
+            value,
+            supersedes,
+        });
     }
 
     fn decide(
@@ -235,12 +267,13 @@ impl Decider {
             Condition::Always => true,
             Condition::Absent => existing.is_none(),
             Condition::Equals(..) => {
-                let item = existing.as_deref().map(codec::decode_item).transpose()?;
+                let item = existing.as_ref().map(|it| codec::decode_item(&it.value));
+                let item = item.transpose()?;
                 condition.holds(item.as_ref())
             }
         };
         if !holds {
-            return Err(refusal(&change, existing)?);
+            return Err(refusal(&change, existing.map(|it| it.value))?);
         }
         let cost = self.apply(table, change, existing)?;
         Ok(cost.in_requests(1))
@@ -253,22 +286,32 @@ impl Decider {
         let requests = Cost::write_requests(changes.len());
         let mut cost = Cost::ZERO;
         // The values of keys that were changed before in this batch.
-        let mut changed: HashMap<Slice, Option<Slice>> = HashMap::new();
+        let mut changed: HashMap<Slice, Option<Version>> = HashMap::new();
         for change in changes {
             let existing = match changed.get(&change.key) {
                 Some(value) => value.clone(),
                 None => self.index.latest(&change.key)?,
             };
+            let key = change.key.clone();
             let new = change.new.as_ref().map(|new| new.bytes.clone());
-            changed.insert(change.key.clone(), new);
             cost += self.apply(table, change, existing)?;
+            // It was added last.
+            let position = Position(self.position_after_changes().0 - 1);
+            changed.insert(key, new.map(|value| Version { position, value }));
         }
         Ok(cost.in_requests(requests))
     }
 
-    /// Adds the change and its index entries to the current job.
-    fn apply(&mut self, table: &Table, change: Change, old: Option<Slice>) -> Result<Cost> {
+    /// The position that the next change of the current job would have.
+    fn position_after_changes(&self) -> Position {
+        self.next.plus(self.changes.len() as u64)
+    }
+
+    /// Adds the index entries of the change to the current job, then the change.
+    fn apply(&mut self, table: &Table, change: Change, old: Option<Version>) -> Result<Cost> {
         let bytes = change.bytes();
+        let replaced = old.as_ref().map(|old| old.position);
+        let old = old.map(|old| old.value);
         let Change { key, new } = change;
         // Deletes free space and are never refused.
         if new.is_some() {
@@ -294,26 +337,54 @@ impl Decider {
         let (stored, added) = new.map(|new| (new.bytes, new.entry_keys)).unzip();
         let removed = decoded.map(|old| entry_keys(table, &key, &old));
         let removed = removed.transpose()?.unwrap_or_default();
-        self.move_entries(&key, &removed, &added.unwrap_or_default());
-        self.changes.push((key, stored));
+        let added = added.unwrap_or_default();
+        let start = self.changes.len();
+        self.move_entries(&key, replaced, (&removed, &added))
+            .inspect_err(|_| self.changes.truncate(start))?;
+        if replaced.is_some() {
+            let (old_len, new_len) = (old.as_ref().map(|it| it.len()), stored.as_ref());
+            let new_len = new_len.map_or(0, |it| it.len());
+            let position = self.position_after_changes();
+            self.superseding
+                .add(position, old_len.unwrap_or(0), new_len);
+        }
+        self.push(key, stored, replaced);
         Ok(cost)
     }
 
-    /// Removes the index entries of the old item and adds those of the new one; entries of the same
-    /// key in an index are left alone.
-    fn move_entries(&mut self, key: &Slice, old: &[Option<Slice>], new: &[Option<Slice>]) {
+    /// Removes the index entries of the old item, which is at `replaced`, and adds those of the new
+    /// one; entries of the same key in an index are left alone.
+    fn move_entries(
+        &mut self,
+        key: &Slice,
+        replaced: Option<Position>,
+        (old, new): (&[Option<Slice>], &[Option<Slice>]),
+    ) -> Result<()> {
+        // An entry is as old as its item, or older.
+        let is_in_job = replaced.is_some_and(|position| position >= self.next);
         for n in 0..old.len().max(new.len()) {
             let (removed, added) = (old.get(n), new.get(n));
             if removed == added {
                 continue;
             }
             if let Some(removed) = removed.cloned().flatten() {
-                self.changes.push((removed, None));
+                let here = is_in_job.then(|| self.position_in_job(&removed)).flatten();
+                match here {
+                    Some(position) => self.push(removed, None, Some(position)),
+                    None => self.push_latest(removed, None)?,
+                }
             }
             if let Some(added) = added.cloned().flatten() {
-                self.changes.push((added, Some(key.clone())));
+                self.push(added, Some(key.clone()), None);
             }
         }
+        Ok(())
+    }
+
+    /// The position of the last change of a key in the current job.
+    fn position_in_job(&self, key: &Slice) -> Option<Position> {
+        let found = self.changes.iter().rposition(|change| change.key == *key)?;
+        Some(self.next.plus(found as u64))
     }
 }
 

@@ -92,6 +92,34 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Locks a store that is only read; it is unlocked when the lock is dropped. Changes nothing.
+    ///
+    /// # Errors
+    /// `Unavailable` if another process has it open; `Invalid` if there is none of today's format.
+    pub(super) fn lock_to_read(path: &Path) -> Result<impl Sized + use<>> {
+        let failed = |cause| errors::on_folder(cause, "open the store", path.display());
+        let text = match fs::read_to_string(path.join(FORMAT_FILE)) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::invalid("there is no store in this folder")
+                    .fact("folder", path.display()));
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidData => String::new(),
+            text => text.map_err(failed)?,
+        };
+        if check_format(&text, path)? != Format::Current {
+            return Err(Error::invalid(
+                "the store was written by an earlier version; open it once with this one",
+            )
+            .fact("folder", path.display()));
+        }
+        match File::open(path.join("LOCK")) {
+            Ok(file) => lock_file(file, path).map(Some),
+            // A copy may lack it.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(failed(cause)),
+        }
+    }
+
     /// Records durably that a store is being created, and removes an earlier attempt.
     fn begin(&self) -> Result<()> {
         let draft = self.path.join(DRAFT_FILE);
@@ -290,7 +318,11 @@ fn lock(path: &Path) -> Result<Lock> {
     let failed = |cause| errors::on_folder(cause, "lock the store", path.display());
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);
-    let mut file = options.open(path.join("LOCK")).map_err(failed)?;
+    lock_file(options.open(path.join("LOCK")).map_err(failed)?, path)
+}
+
+fn lock_file(mut file: File, path: &Path) -> Result<Lock> {
+    let failed = |cause| errors::on_folder(cause, "lock the store", path.display());
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::Error(cause)) => return Err(failed(cause)),

@@ -18,6 +18,15 @@ pub(super) const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Tells a caller the outcome of its change: an error if the change is not durable.
 pub(super) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 
+/// A change that was decided.
+pub(super) struct DecidedChange {
+    pub(super) key: Slice,
+    /// `None`: deleted.
+    pub(super) value: Option<Slice>,
+    /// The change whose value this one replaces or deletes.
+    pub(super) supersedes: Option<Position>,
+}
+
 /// Changes that become durable together, and the callers that wait for them.
 pub(super) struct Group {
     pub(super) frame: Frame,
@@ -64,13 +73,14 @@ impl OpenGroup {
     }
 
     /// Adds changes and the answer to them. Waits while the group is full.
-    pub(super) fn add(&self, changes: &[(Slice, Option<Slice>)], answer: Answer) {
+    pub(super) fn add(&self, changes: &[DecidedChange], answer: Answer) {
         let mut state = self.lock();
         while state.frame.len() >= GROUP_BYTES_MAX || state.answers.len() >= GROUP_MAX {
             state = self.wait(state);
         }
-        for (key, value) in changes {
-            state.frame.push(key, value.as_deref());
+        for change in changes {
+            let value = change.value.as_deref();
+            state.frame.push(&change.key, value, change.supersedes);
         }
         let was_empty = state.answers.is_empty();
         state.answers.push(answer);

@@ -14,6 +14,8 @@
 mod backup;
 mod beside;
 mod catalog;
+mod changes;
+mod check;
 mod codec;
 mod convert;
 mod decider;
@@ -25,6 +27,8 @@ mod log;
 mod opening;
 mod private_folder;
 mod reads;
+mod retention;
+mod scrub;
 mod space;
 mod syncer;
 
@@ -35,18 +39,22 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use lsm_tree::Slice;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::backup::{BackupReport, RestorePoint, Restored, backup, restore};
 use self::beside::Home;
 use self::catalog::{Catalog, Decided, Table};
-use self::decider::{Answer, Change, Decider, Job, NewItem, QUEUE_MAX};
+use self::changes::{changes_of, delete_change, group_len, put_change};
+#[doc(hidden)]
+pub use self::check::CheckedFiles;
+use self::decider::{Answer, Decider, Job, QUEUE_MAX};
 use self::folder::{Folder, Format};
-use self::group::{GROUP_BYTES_MAX, OpenGroup};
+use self::group::OpenGroup;
 use self::index::{Index, Upkeep};
 use self::log::Writer;
 use self::opening::Opening;
+use self::retention::{Retention, Superseding};
+use self::scrub::Scrub;
 use self::space::Space;
 use self::syncer::{Syncer, Tally};
 use crate::items::check::{
@@ -90,6 +98,9 @@ pub fn stored_bytes(item: &Item) -> Vec<u8> {
 /// # }
 /// ```
 pub struct Embedded {
+    scrub: Option<Scrub>,
+    /// `None` in a store that was opened for reading.
+    retention: Option<Retention>,
     /// `None` in a store that was opened for reading, and while the store is being dropped.
     jobs: Option<mpsc::Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
@@ -167,6 +178,7 @@ impl Embedded {
         convert::clean(&folder)?;
         private_folder::remove_dead(&folder.readers(), beside::PREFIX);
         let log = Writer::open(&folder.log(), &recovered)?;
+        let retention = retention::Start::read(&folder.log(), &recovered);
         folder.note_owner();
         let space = Space::new(
             folder.path().to_owned(),
@@ -178,10 +190,27 @@ impl Embedded {
             catalog: catalog.clone(),
             decided,
             space,
+            superseding: retention.superseding.clone(),
         };
         let tally = Arc::new(Tally::default());
-        let (jobs, threads) = parts.start(log, tally.clone())?;
+        let Started {
+            jobs,
+            threads,
+            open,
+        } = parts.start(log, tally.clone())?;
+        let parts = retention::Parts {
+            folder: folder.log(),
+            index: index.clone(),
+            catalog: catalog.clone(),
+            open,
+            jobs: jobs.downgrade(),
+        };
+        let retention = Some(Retention::start(retention, parts)?);
+        let rate = settings.scrub_mib_per_second;
+        let scrub = Scrub::start(folder.log(), index.clone(), rate)?;
         Ok(Self {
+            scrub,
+            retention,
             jobs: Some(jobs),
             threads,
             tally,
@@ -225,6 +254,8 @@ impl Embedded {
     pub fn open_read_only(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
         let opened = beside::open(folder, settings.cache_mib.saturating_mul(MIB))?;
         Ok(Self {
+            scrub: None,
+            retention: None,
             jobs: None,
             threads: Vec::new(),
             tally: Arc::default(),
@@ -251,6 +282,28 @@ impl Embedded {
     #[doc(hidden)]
     pub async fn flush_index(&self) -> Result<()> {
         self.commit(Job::Flush).await
+    }
+
+    /// Erases everything that was deleted or overwritten from the files of the store, as happens by
+    /// itself after a while. Returns when it is gone.
+    #[doc(hidden)]
+    pub async fn erase_now(&self) -> Result<()> {
+        let Some(retention) = &self.retention else {
+            return Err(beside::read_only(self.home.path()));
+        };
+        let outcome = retention.request().await;
+        outcome.unwrap_or_else(|_| Err(Error::unavailable("the store was closed; open it again")))
+    }
+
+    /// Checks every byte of the store in a folder that nobody has open. Changes nothing. Calls `step`
+    /// with the bytes that were read.
+    ///
+    /// # Errors
+    /// `Unavailable` if a process has the store open; `Invalid` if there is none. What is damaged is
+    /// among the findings.
+    #[doc(hidden)]
+    pub fn check_files(folder: &Path, step: &mut dyn FnMut(u64)) -> Result<CheckedFiles> {
+        check::check(folder, step)
     }
 
     /// Sends a job to the decider and waits for its answer.
@@ -330,10 +383,18 @@ impl Drop for InFlight {
 impl Drop for Embedded {
     /// Waits for the threads and the reads, so that the folder is free when this returns.
     fn drop(&mut self) {
+        self.scrub = None;
+        // It uses the other threads.
+        if let Some(retention) = &mut self.retention {
+            retention.stop();
+        }
         self.jobs = None;
         for thread in self.threads.drain(..) {
             // If it panicked, every caller got `Unavailable`.
             let _ = thread.join();
+        }
+        if let Some(retention) = &mut self.retention {
+            retention.close();
         }
         self.reads.wait();
         self.index = None;
@@ -347,15 +408,19 @@ struct Parts {
     catalog: Arc<Catalog>,
     decided: Decided,
     space: Space,
+    superseding: Arc<Superseding>,
+}
+
+/// The threads that take changes.
+struct Started {
+    jobs: mpsc::Sender<Job>,
+    threads: Vec<JoinHandle<()>>,
+    open: Arc<OpenGroup>,
 }
 
 impl Parts {
     /// Starts the decider and the syncer.
-    fn start(
-        self,
-        log: Writer,
-        tally: Arc<Tally>,
-    ) -> Result<(mpsc::Sender<Job>, Vec<JoinHandle<()>>)> {
+    fn start(self, log: Writer, tally: Arc<Tally>) -> Result<Started> {
         let next = log.end().position;
         let open = Arc::new(OpenGroup::at(next));
         let syncer = Syncer {
@@ -364,22 +429,28 @@ impl Parts {
             index: self.index.clone(),
             upkeep: self.upkeep.clone(),
             tally: tally.clone(),
+            superseding: self.superseding.clone(),
         };
         let decider = Decider {
             index: self.index,
             catalog: self.catalog,
             tables: self.decided,
-            open,
+            open: open.clone(),
             upkeep: self.upkeep,
             space: self.space,
             tally,
+            superseding: self.superseding,
             next,
             changes: Vec::new(),
         };
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let syncing = spawn("annals-sync", move || syncer.run())?;
         let deciding = spawn("annals-decide", move || decider.run(queue))?;
-        Ok((jobs, vec![deciding, syncing]))
+        Ok(Started {
+            jobs,
+            threads: vec![deciding, syncing],
+            open,
+        })
     }
 }
 
@@ -397,71 +468,6 @@ impl fmt::Debug for Embedded {
             .field("folder", &folder)
             .finish_non_exhaustive()
     }
-}
-
-fn put_change(table: &Table, item: &Item, checked: &Checked) -> Result<Change> {
-    let key = stored_key(table, &checked.key);
-    let cost = match table.spec.indexes() {
-        [] => Cost::of_sizes(None, Some(checked.size)),
-        _ => Cost::of_write(&table.spec, None, Some(item)),
-    };
-    let new = NewItem {
-        bytes: Slice::from(codec::encode_item(item, checked.size)),
-        size: checked.size,
-        entry_keys: decider::entry_keys(table, &key, item)?,
-        cost,
-    };
-    Ok(Change {
-        key,
-        new: Some(new),
-    })
-}
-
-/// The key in the engine: the table's number, then the key.
-fn stored_key(table: &Table, key: &Key) -> Slice {
-    codec::with_key(codec::items_prefix(table.number), key).into()
-}
-
-fn delete_change(table: &Table, key: &Key) -> Change {
-    Change {
-        key: stored_key(table, key),
-        new: None,
-    }
-}
-
-/// The changes of writes that were checked by `spec`. Puts are checked by the stored spec too, as the
-/// caller's may lack indexes.
-fn changes_of(
-    table: &Table,
-    spec: &TableSpec,
-    writes: &[Write],
-    checked: Vec<Checked>,
-) -> Result<Vec<Change>> {
-    let is_same = table.spec == *spec;
-    let changes = writes
-        .iter()
-        .zip(checked)
-        .map(|(write, checked)| match write {
-            Write::Put(item) => {
-                let checked = match is_same {
-                    true => checked,
-                    false => check_item(&table.spec, item)?,
-                };
-                put_change(table, item, &checked)
-            }
-            Write::Delete(key) => Ok(delete_change(table, key)),
-        });
-    changes.collect()
-}
-
-/// How many of the changes make a group, at least one.
-fn group_len(changes: &[Change]) -> usize {
-    let sizes = changes.iter().scan(0, |bytes, change| {
-        *bytes += change.bytes();
-        Some(*bytes)
-    });
-    let fitting = sizes.take_while(|bytes| *bytes <= GROUP_BYTES_MAX);
-    fitting.count().max(1)
 }
 
 /// Steps of the methods of [`Items`].

@@ -1,7 +1,7 @@
-//! Opens the index of a store, and applies the end of the log to it.
+//! Opens the index of a store: applies the end of the log, or makes the index again from all of it.
 //!
 //! Guarantees: the index holds everything up to the end of the log, and nothing else. One that is
-//! damaged is made again, but only after the log was checked.
+//! damaged is made again, but only after the log was checked. Nothing else is changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use lsm_tree::Slice;
 use super::catalog::{Catalog, WithoutDropped};
 use super::folder;
 use super::index::{Index, Upkeep};
-use super::log::{self, Recovered};
+use super::log::{self, Position, Recovered};
 use crate::{Error, ErrorKind, Result};
 
 /// A store that is being opened: its log was checked.
@@ -46,8 +46,10 @@ impl Opening<'_> {
     }
 
     pub(super) fn open_index(&self) -> Result<(Arc<Index>, Upkeep)> {
-        let filter = Arc::new(WithoutDropped(self.catalog.clone()));
-        let index = Index::open(&self.index_folder, self.cache_bytes, filter)?;
+        let catalog = self.catalog.clone();
+        let index = Index::open(&self.index_folder, self.cache_bytes, |erasure| {
+            Arc::new(WithoutDropped { catalog, erasure })
+        })?;
         let index = Arc::new(index);
         let applied = index.applied()?;
         let end = self.log.end.position;
@@ -62,7 +64,9 @@ impl Opening<'_> {
         let upkeep = Upkeep::start(&index)?;
         index.publish(applied);
         let from = self.log.before(applied);
+        let mut progress = Progress::new(from.position, end);
         log::frames_from(self.log_folder, from, end, |changes, after| {
+            progress.at(after.position);
             for change in changes {
                 if change.position >= applied {
                     let value = change.value.map(Slice::from);
@@ -78,5 +82,35 @@ impl Opening<'_> {
             Ok(())
         })?;
         Ok((index, upkeep))
+    }
+}
+
+/// Reports how far the log is applied, if there is much of it.
+struct Progress {
+    from: Position,
+    end: Position,
+    next: Position,
+}
+
+impl Progress {
+    /// Positions between two reports: some seconds.
+    const STEP: u64 = 500_000;
+
+    fn new(from: Position, end: Position) -> Self {
+        Self {
+            from,
+            end,
+            next: from.plus(Self::STEP),
+        }
+    }
+
+    fn at(&mut self, position: Position) {
+        if position < self.next {
+            return;
+        }
+        self.next = position.plus(Self::STEP);
+        let done = position.0 - self.from.0;
+        let percent = done * 100 / (self.end.0 - self.from.0).max(1);
+        tracing::info!(changes = done, percent, "applying the log to the index");
     }
 }

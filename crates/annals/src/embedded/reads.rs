@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use lsm_tree::Slice;
 
 use super::catalog::Table;
+use super::changes::stored_key;
 use super::codec::{self, KeyRange};
 use super::index::{Index, Snapshot};
-use super::stored_key;
 use crate::items::check::{CheckedQuery, check_cursor, check_query};
 use crate::items::{
     Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder, Query, Scan,

@@ -11,6 +11,7 @@ use super::errors;
 use super::group::{Group, OpenGroup};
 use super::index::{Index, Upkeep};
 use super::log::Writer;
+use super::retention::Superseding;
 use crate::{Error, Result};
 
 /// How many changes were decided, in how many groups.
@@ -26,6 +27,7 @@ pub(super) struct Syncer {
     pub(super) index: Arc<Index>,
     pub(super) upkeep: Arc<Upkeep>,
     pub(super) tally: Arc<Tally>,
+    pub(super) superseding: Arc<Superseding>,
 }
 
 impl Syncer {
@@ -54,6 +56,15 @@ impl Syncer {
         if let Some(place) = self.upkeep.applied() {
             self.log.applied(place);
         }
+        let sealed = match self.superseding.takes_seal() {
+            true => self.log.seal(),
+            false => Ok(()),
+        };
+        if let Err(cause) = sealed {
+            let error = errors::on_commit(&cause).because(cause);
+            let _ = answer_all(group, Err(&error));
+            return Err(errors::after_failure());
+        }
         if !group.frame.is_empty() {
             if let Err(cause) = self.log.append(&mut group.frame) {
                 let error = errors::on_commit(&cause).because(cause);
@@ -71,7 +82,10 @@ impl Syncer {
         if let Some(place) = self.upkeep.applied() {
             log.applied(place);
         }
-        log.close()
+        let end = log.end();
+        log.close()?;
+        self.superseding.closed(end);
+        Ok(())
     }
 }
 

@@ -34,6 +34,9 @@ pub struct EmbeddedSettings {
     /// The engine's block cache. Smaller: more reads go to the disk. Larger: less memory for the
     /// application.
     pub cache_mib: u64,
+    /// Reads all files in the background, so many MiB a second, and again a day later; damage is logged
+    /// and counted. 0: off. Larger: damage is found sooner, and takes more of the disk.
+    pub scrub_mib_per_second: u64,
 }
 
 impl EmbeddedSettings {
@@ -50,6 +53,13 @@ impl EmbeddedSettings {
         self.cache_mib = mib;
         self
     }
+
+    /// Sets [`scrub_mib_per_second`](Self#structfield.scrub_mib_per_second).
+    #[must_use]
+    pub fn scrub_mib_per_second(mut self, mib: u64) -> Self {
+        self.scrub_mib_per_second = mib;
+        self
+    }
 }
 
 impl Default for EmbeddedSettings {
@@ -57,6 +67,7 @@ impl Default for EmbeddedSettings {
         Self {
             reserve_mib: 64,
             cache_mib: 64,
+            scrub_mib_per_second: 0,
         }
     }
 }

@@ -8,15 +8,15 @@
 //! The store keeps its mark. Its history is told by the chain of checksums: a backup of it into a folder
 //! that has later events is refused (`take.rs`).
 //!
-//! A segment that no longer holds changes up to a later position cannot be restored to an earlier one.
-//! [`check_point`] is the place where that is refused.
+//! Erasures remove values from sealed segments. A backup that was taken after one cannot be restored to a
+//! point before the change that superseded such a value (`check_whole`).
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::log::{self, Link, Position, check_segment};
+use super::super::log::{self, Link, Position, check_copy};
 use super::super::private_folder::{PrivateFolder, remove_dead};
 use super::super::{Embedded, errors, folder};
 use super::disk::{Disk, read};
@@ -172,7 +172,7 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
             end: stored.start(),
             time_ms: 0,
         });
-        let checked = check_segment(&path, number, |frame| {
+        let checked = check_copy(&path, number, |frame| {
             is_past |= match point {
                 RestorePoint::End => false,
                 RestorePoint::Position(last) => frame.after.position.0 > last.saturating_add(1),
@@ -198,6 +198,26 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
         return Err(Error::invalid(
             "the backup has nothing before this point; name a later one",
         ));
+    }
+    match point {
+        RestorePoint::End => Ok(stop),
+        _ => check_whole(manifest, from, stop),
+    }
+}
+
+/// Refuses a point at which values were there that are erased from the backup since.
+fn check_whole(manifest: &Manifest, from: &Path, stop: Stop) -> Result<Stop> {
+    for stored in &manifest.segments {
+        if stored.number > stop.segment {
+            break;
+        }
+        let erased = log::erased_in(&from.join(&stored.file), stored.number)?;
+        if let Some(erased) = erased.filter(|erased| *erased >= stop.end.position) {
+            return Err(Error::invalid(
+                "values of this point were deleted or overwritten later, and are erased from the backup; name a later one, or use an older backup",
+            )
+            .fact("earliest position", erased));
+        }
     }
     Ok(stop)
 }

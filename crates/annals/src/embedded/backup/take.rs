@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::errors;
 use super::super::folder;
-use super::super::log::{self, Link, Recovered, Segment, check_segment};
+use super::super::log::{self, Link, Recovered, Segment, check_copy};
 use super::disk::{Disk, read};
 use super::manifest::{Hex, MARKER, Manifest, NAME, Stored};
 use crate::{Clock, Error, ErrorKind, Result, SystemClock};
@@ -230,7 +230,7 @@ fn check_history(
         Some(segment) if segment.end == last.end() || segment.start == last.end() => true,
         Some(segment) => {
             let mut is_found = false;
-            check_segment(&segment.path, segment.number, |frame| {
+            check_copy(&segment.path, segment.number, |frame| {
                 is_found |= frame.after == last.end();
             })?;
             is_found
@@ -305,7 +305,7 @@ impl Copier<'_> {
         let copied = self.disk.copy(&segment.path, &copying, bytes);
         let (copied, checksum) = copied.map_err(failed(self.to))?;
         let mut time_ms = self.time_ms;
-        let checked = check_segment(&copying, segment.number, |frame| time_ms = frame.time_ms);
+        let checked = check_copy(&copying, segment.number, |frame| time_ms = frame.time_ms);
         let damaged = || {
             Error::corrupt(
                 "a segment of the log is damaged, and was not backed up; the backup before is complete",

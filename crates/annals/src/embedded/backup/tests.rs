@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::super::log::{Frame, Writer, create, frames_from, recover};
+use super::super::log::{
+    Erase, Frame, Position, Superseded, Writer, create, frames_from, key_hash, recover, rewrite,
+};
 use super::super::{Embedded, folder};
 use super::disk::Disk;
 use super::restoring::restore_in_steps;
@@ -84,7 +86,7 @@ fn write(store: &Path, groups: u64, salt: u64) -> (Content, Vec<(u64, u64)>) {
             // Of no table.
             let key = format!("\u{2}key {position}").into_bytes();
             let value: Vec<u8> = body.collect();
-            frame.push(&key, Some(&value));
+            frame.push(&key, Some(&value), None);
             content.insert(position, (key, value));
         }
         let time_ms = 1_000_000 + frame.end().0 * 10_000;
@@ -96,6 +98,14 @@ fn write(store: &Path, groups: u64, salt: u64) -> (Content, Vec<(u64, u64)>) {
 }
 
 fn content(store: &Path) -> Content {
+    let content = content_left(store);
+    let end = recover(&store.join("log")).unwrap().end.position.0;
+    assert_eq!(end, content.len() as u64 + 1);
+    content
+}
+
+/// Without what was erased.
+fn content_left(store: &Path) -> Content {
     let log = store.join("log");
     let recovered = recover(&log).unwrap();
     let mut content = Content::new();
@@ -112,7 +122,6 @@ fn content(store: &Path) -> Content {
         },
     )
     .unwrap();
-    assert_eq!(recovered.end.position.0, content.len() as u64 + 1);
     content
 }
 
@@ -169,6 +178,95 @@ fn a_backup_copies_only_what_is_new_and_restores_everything() {
     // Nothing else is left in the folders.
     assert_eq!(files(&written.copy()).len() as u64, 2 + restored.files);
     assert_eq!(fs::read_dir(written.root.path()).unwrap().count(), 3);
+}
+
+impl Written {
+    /// Compresses the first segment, and erases changes from it: position, and what superseded it.
+    fn rewrite(&self, erased: &[(u64, u64)]) {
+        let superseded = erased.iter().map(|(position, by)| Superseded {
+            position: Position(*position),
+            by: Position(*by),
+            key: key_hash(&self.content[position].0),
+        });
+        let superseded: Vec<_> = superseded.collect();
+        let erase = Erase {
+            superseded: &superseded,
+            dropped: None,
+        };
+        rewrite(&self.store().join("log"), 0, &erase, &mut || true).unwrap();
+    }
+
+    /// The ends of groups in the first segment.
+    fn ends_in_first(&self) -> Vec<u64> {
+        let log = self.store().join("log");
+        let next = recover(&log).unwrap().segments(&log)[1].start.position.0;
+        let ends = self.groups.iter().map(|(end, _)| *end);
+        ends.filter(|end| *end < next).collect()
+    }
+
+    fn restored(&self, point: RestorePoint) -> Result<Content> {
+        let to = self.path("restored");
+        let restored = restore(&self.copy(), &to, point);
+        let content = restored.map(|_| content_left(&to));
+        let _ = fs::remove_dir_all(to);
+        content
+    }
+}
+
+#[test]
+fn a_compressed_segment_is_copied_again_and_restored_to_any_group() {
+    let mut written = Written::new();
+    written.write(100);
+    let first = written.backup().unwrap();
+    written.rewrite(&[]);
+    let second = written.backup().unwrap();
+    assert_eq!(
+        (second.files_copied, second.files_reused),
+        (1, first.files_copied - 1)
+    );
+    assert!(second.bytes < first.bytes, "{second:?}");
+    let everything = written.restored(RestorePoint::End).unwrap();
+    assert_eq!(everything, written.content);
+    for end in written.ends_in_first() {
+        let restored = written.restored(RestorePoint::Position(end)).unwrap();
+        assert_eq!(restored, up_to(&written.content, end));
+    }
+}
+
+#[test]
+fn a_point_at_which_erased_values_were_there_is_refused() {
+    let mut written = Written::new();
+    written.write(100);
+    let last = written.groups.last().unwrap().0;
+    let inside = written.ends_in_first();
+    // Superseded after the first segment.
+    let by = *inside.last().unwrap() + 10;
+    written.rewrite(&[(2, by)]);
+    written.backup().unwrap();
+    for point in [inside[0], *inside.last().unwrap(), by - 1] {
+        let error = written.restored(RestorePoint::Position(point)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.message().contains("erased"), "{error}");
+        assert!(!written.path("restored").exists());
+    }
+    let mut left = written.content.clone();
+    left.remove(&2);
+    for point in [RestorePoint::End, RestorePoint::Position(last)] {
+        assert_eq!(written.restored(point).unwrap(), left);
+    }
+}
+
+#[test]
+fn a_point_inside_a_segment_with_erased_values_is_refused() {
+    let mut written = Written::new();
+    written.write(100);
+    let inside = written.ends_in_first();
+    written.rewrite(&[(2, 5)]);
+    written.backup().unwrap();
+    let point = RestorePoint::Position(*inside.last().unwrap() - 4);
+    let error = written.restored(point).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(!written.path("restored").exists());
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //!      3 table's number, index, entry's key   an index entry: the key of its item
 //! ```
 
+pub(super) mod check;
 pub(super) mod integrity;
 mod snapshots;
 mod upkeep;
@@ -22,7 +23,7 @@ mod upkeep;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lsm_tree::compaction::Factory;
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter, Slice};
@@ -60,6 +61,30 @@ pub(super) struct Index {
     /// The position after the last that reads see.
     visible: AtomicU64,
     snapshots: Snapshots,
+    erasure: Arc<Erasure>,
+}
+
+/// Stops an erasing merge of the tree.
+#[derive(Debug, Default)]
+pub(super) struct Erasure {
+    is_running: AtomicBool,
+    is_stopped: AtomicBool,
+}
+
+impl Erasure {
+    /// Ends a merge that is running, soon, and every later one.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether a merge that begins now can be stopped.
+    pub(super) fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
 }
 
 /// A point in time.
@@ -68,24 +93,37 @@ pub(super) struct Snapshot<'a> {
     taken: Taken<'a>,
 }
 
+/// The value of a key, and the position of the change that put it.
+#[derive(Clone)]
+pub(super) struct Version {
+    pub(super) position: Position,
+    pub(super) value: Slice,
+}
+
 fn number(position: Position) -> SeqNo {
     position.0.saturating_mul(STEP)
 }
 
 impl Index {
     /// Opens the tree, or creates it.
-    pub(super) fn open(folder: &Path, cache_bytes: u64, filter: Arc<dyn Factory>) -> Result<Self> {
+    pub(super) fn open(
+        folder: &Path,
+        cache_bytes: u64,
+        filter: impl FnOnce(Arc<Erasure>) -> Arc<dyn Factory>,
+    ) -> Result<Self> {
         integrity::check(folder)?;
         let versions = SequenceNumberCounter::default();
         let config = Config::new(folder, versions.clone(), SequenceNumberCounter::default());
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
-        let config = config.with_compaction_filter_factory(Some(filter));
+        let erasure = Arc::new(Erasure::default());
+        let config = config.with_compaction_filter_factory(Some(filter(erasure.clone())));
         let tree = config.use_cache(cache).open();
         Ok(Self {
             tree: tree.map_err(|error| errors::on_open(error, folder))?,
             versions,
             visible: AtomicU64::new(0),
             snapshots: Snapshots::default(),
+            erasure,
         })
     }
 
@@ -95,7 +133,7 @@ impl Index {
         let Some(found) = found else {
             return Ok(Position::FIRST);
         };
-        let bytes = <[u8; 8]>::try_from(&*found);
+        let bytes = <[u8; 8]>::try_from(&*found.value);
         let bytes = bytes.map_err(|_| Error::corrupt("the index does not know its position"))?;
         Ok(Position(u64::from_be_bytes(bytes)))
     }
@@ -115,8 +153,14 @@ impl Index {
     }
 
     /// The newest value of a key, published or not. Only for the thread that inserts.
-    pub(super) fn latest(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.tree.get(key, SeqNo::MAX).map_err(errors::on_read)
+    pub(super) fn latest(&self, key: &[u8]) -> Result<Option<Version>> {
+        let found = self.tree.get_internal_entry(key, SeqNo::MAX);
+        let found = found.map_err(errors::on_read)?;
+        // Merging keeps the numbers of versions.
+        Ok(found.map(|found| Version {
+            position: Position(found.key.seqno / STEP),
+            value: found.value,
+        }))
     }
 
     /// What is published now.
@@ -127,9 +171,43 @@ impl Index {
         }
     }
 
+    /// The position after everything that is published.
+    pub(super) fn end_position(&self) -> Position {
+        Position(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Bytes of the tree's files.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.tree.disk_space()
+    }
+
+    /// Compares the tree's files with their checksums. Calls `found` with each error.
+    pub(super) fn check_files(
+        &self,
+        step: &mut dyn FnMut(u64) -> bool,
+        found: &mut dyn FnMut(Error),
+    ) {
+        // It keeps its files.
+        let version = self.tree.current_version();
+        for table in version.iter_tables() {
+            let checked = check::check_file(&table.path, table.checksum().into_u128(), step);
+            if let Err(error) = checked {
+                found(error);
+            }
+            if !step(0) {
+                return;
+            }
+        }
+    }
+
+    /// What stops [`Self::erase_before`].
+    pub(super) fn erasure(&self) -> Arc<Erasure> {
+        self.erasure.clone()
+    }
+
     /// The tree's number after everything that is published.
     fn end(&self) -> SeqNo {
-        number(Position(self.visible.load(Ordering::Acquire)))
+        number(self.end_position())
     }
 
     /// Whether the memtable should be sealed.

@@ -9,6 +9,7 @@
 //! after them. A number in the step before `end` is right: reads at `end` or later need nothing that
 //! was dropped, and earlier reads use earlier versions.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -17,11 +18,13 @@ use std::time::Duration;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, SeqNo};
 
-use super::{Index, STEP};
+use super::{Index, STEP, number};
 use crate::embedded::errors;
-use crate::embedded::log::Checkpoint;
+use crate::embedded::log::{Checkpoint, Position};
 use crate::{Error, Result};
 
+/// Bytes of a file of the tree after everything was merged.
+const TABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// How long to wait before a failed flush is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -205,6 +208,38 @@ impl Index {
         let compacted = self.tree.compact(Arc::new(Leveled::default()), oldest);
         compacted.map_err(errors::on_upkeep)?;
         Ok(self.tree.current_version().id() != before)
+    }
+
+    /// Merges all files, so that they hold nothing that was superseded before `end`. The memtables of
+    /// that time are written. Returns false if that has to wait: for a read that uses an older point in
+    /// time, or because it was stopped.
+    pub(in super::super) fn erase_before(&self, end: Position) -> Result<bool> {
+        let now = self.end();
+        let oldest = self.snapshots.oldest(|| self.end());
+        if oldest < number(end) {
+            return Ok(false);
+        }
+        if self.tree.table_count() == 0 {
+            return Ok(true);
+        }
+        self.raise_version(now);
+        if self.versions.get() + STEP / 2 >= now || self.erasure.is_stopped() {
+            return Ok(false);
+        }
+        self.erasure.is_running.store(true, Ordering::Release);
+        let merged = self.tree.major_compact(TABLE_BYTES, oldest);
+        self.erasure.is_running.store(false, Ordering::Release);
+        match merged {
+            Err(_) if self.erasure.is_stopped() => return Ok(false),
+            merged => merged.map_err(errors::on_upkeep)?,
+        }
+        // Files are removed with the last version that has them.
+        let folder = &self.tree.tree_config().path;
+        let mut versions = self.tree.get_version_history_lock();
+        versions
+            .maintenance(folder, oldest)
+            .map_err(errors::on_upkeep)?;
+        Ok(true)
     }
 
     /// Raises the number of the tree's next version to the step before `end`.

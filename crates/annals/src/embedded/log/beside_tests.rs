@@ -12,7 +12,7 @@ use crate::{ErrorKind, Result};
 
 fn append(writer: &mut Writer, bytes: usize) {
     let mut frame = Frame::at(writer.end().position);
-    frame.push(b"key", Some(&vec![7; bytes]));
+    frame.push(b"key", Some(&vec![7; bytes]), None);
     writer.append(&mut frame).unwrap();
 }
 

@@ -6,11 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::compressed::AnyHeader;
 use super::disk::DiskFile;
 use super::reached::{self, Note, Reached};
 use super::reader::{Next, SegmentReader};
 use super::{Place, Position, Recovered, files, segment};
-use crate::Result;
+use crate::{Error, Result};
 
 /// A place in the chain of frames, in whatever file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ impl Recovered {
 
 /// Reads every frame of a segment or of a copy, and calls `each` with it; returns its first and last
 /// link.
-pub(in super::super) fn check_segment(
+pub(in super::super) fn check_copy(
     path: &Path,
     number: u64,
     mut each: impl FnMut(CheckedFrame),
@@ -98,12 +99,22 @@ pub(in super::super) fn check_segment(
             time_ms: header.time_ms,
         });
     }
+    if let AnyHeader::Compressed(header) = reader.header()
+        && header.end_place() != place
+    {
+        return Err(files::damaged("a compressed segment ends too early", path));
+    }
     Ok((start.into(), place.into()))
 }
 
 /// The mark of the store that a segment belongs to.
 pub(in super::super) fn mark_of(path: &Path, number: u64) -> Result<u64> {
-    Ok(SegmentReader::open_copy(path, number)?.header().mark)
+    Ok(SegmentReader::open_copy(path, number)?.header().mark())
+}
+
+/// The highest position that superseded a value which is erased from a segment; `None` if none is.
+pub(in super::super) fn erased_in(path: &Path, number: u64) -> Result<Option<Position>> {
+    Ok(SegmentReader::open_copy(path, number)?.header().erased())
 }
 
 /// The name of a segment's file in a log.
@@ -123,7 +134,7 @@ pub(in super::super) fn write_last(
     log: &Path,
 ) -> Result<LogEnd> {
     let mut reader = SegmentReader::open_copy(from, number)?;
-    let header = *reader.header();
+    let header = reader.header().to_raw();
     let to = log.join(segment::name(number));
     let failed = files::failed("write the log", &to);
     let file = DiskFile::create(&to).map_err(&failed)?;
@@ -133,7 +144,14 @@ pub(in super::super) fn write_last(
         let Next::Frame(frame) = reader.next(place)? else {
             return Err(files::damaged("a segment ends too early", from));
         };
-        let bytes = reader.bytes(place, &frame)?;
+        let bytes = reader.bytes(place.offset, frame.frame_len())?;
+        // Its checksum is that of the values that were erased from it.
+        if !frame.check(bytes, header.mark) {
+            return Err(Error::invalid(
+                "values before this point were erased since, so the store cannot be restored to it; choose a later one",
+            )
+            .fact("position", end.position.0.saturating_sub(1)));
+        }
         file.write_at(bytes, place.offset).map_err(&failed)?;
         place = frame.after(place);
     }

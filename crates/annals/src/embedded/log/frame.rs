@@ -8,11 +8,18 @@
 //! 32  count      u32   changes
 //! 36  length     u32   bytes of the changes
 //! 40  time       u64   when the frame was written: ms since the Unix epoch, by the machine's clock
-//! 48  changes          each: length of the key, length of the value plus one or 0 for a deletion
-//!                      (LEB128), key, value
+//! 48  changes          each: length of the key, length of the value plus one or 0 for a deletion, by
+//!                      how many positions it follows the change that it supersedes or 0 if there is
+//!                      none (LEB128), key, value
 //!     zeros            up to a multiple of 8 bytes
 //! ```
 //! Numbers are little-endian.
+//!
+//! In a compressed segment, the key and the value of a superseded change may be erased: they are zeros
+//! of the same length. No key begins with a zero. The frame keeps its checksum, which the next frame
+//! names; the checksum of the block covers the zeros.
+
+use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -30,6 +37,15 @@ pub(in super::super) struct Change<'a> {
     pub(in super::super) key: &'a [u8],
     /// `None`: deleted.
     pub(in super::super) value: Option<&'a [u8]>,
+    /// The earlier change of the same key, whose value this one replaces or deletes.
+    pub(in super::super) supersedes: Option<Position>,
+}
+
+impl Change<'_> {
+    /// Whether key and value are no longer in the log.
+    pub(super) fn is_erased(&self) -> bool {
+        self.key.first() == Some(&0)
+    }
 }
 
 /// The frame of a group that is being collected.
@@ -64,12 +80,20 @@ impl Frame {
         self.bytes.len() - HEADER
     }
 
-    pub(in super::super) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
+    /// Adds a change, which supersedes an earlier one of its key or none.
+    pub(in super::super) fn push(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        supersedes: Option<Position>,
+    ) {
+        let distance = supersedes.map_or(0, |earlier| self.end().0.saturating_sub(earlier.0));
         push_number(&mut self.bytes, key.len() as u64);
         push_number(
             &mut self.bytes,
             value.map_or(0, |value| value.len() as u64 + 1),
         );
+        push_number(&mut self.bytes, distance);
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
         self.count += 1;
@@ -164,23 +188,68 @@ impl Header {
 
 /// The changes of a frame that was checked; `None` if they do not parse.
 pub(super) fn changes<'a>(header: &Header, frame: &'a [u8]) -> Option<Vec<Change<'a>>> {
-    let mut rest = frame.get(HEADER..HEADER + header.length)?;
+    let spans = spans(header, frame)?;
+    let change = |span: Span| {
+        Some(Change {
+            position: span.position,
+            key: frame.get(span.key)?,
+            value: match span.value {
+                Some(value) => Some(frame.get(value)?),
+                None => None,
+            },
+            supersedes: span.supersedes,
+        })
+    };
+    spans.into_iter().map(change).collect()
+}
+
+/// Whether the frame has erased changes. Then its checksum is not that of its bytes.
+pub(super) fn has_erased(header: &Header, frame: &[u8]) -> bool {
+    let padding = frame.get(HEADER + header.length..).unwrap_or_default();
+    padding.iter().all(|byte| *byte == 0)
+        && changes(header, frame).is_some_and(|changes| changes.iter().any(Change::is_erased))
+}
+
+/// Where a change is in its frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) position: Position,
+    pub(super) key: Range<usize>,
+    pub(super) value: Option<Range<usize>>,
+    pub(super) supersedes: Option<Position>,
+}
+
+/// Where the changes of a frame are; `None` if they do not parse.
+pub(super) fn spans(header: &Header, frame: &[u8]) -> Option<Vec<Span>> {
+    let end = HEADER + header.length;
+    let all = frame.get(..end)?;
+    let mut at = HEADER;
     let mut position = header.first;
-    let mut changes = Vec::with_capacity(header.count as usize);
+    let mut spans = Vec::with_capacity((header.count as usize).min(header.length));
     for _ in 0..header.count {
+        let mut rest = all.get(at..)?;
         let key_len = usize::try_from(take_number(&mut rest)?).ok()?;
         let value_len = usize::try_from(take_number(&mut rest)?).ok()?;
-        let (key, after_key) = rest.split_at_checked(key_len)?;
-        let (value, after_value) = after_key.split_at_checked(value_len.saturating_sub(1))?;
-        changes.push(Change {
+        let distance = take_number(&mut rest)?;
+        let key = end - rest.len()..(end - rest.len()).checked_add(key_len)?;
+        at = key.end.checked_add(value_len.saturating_sub(1))?;
+        let value = key.end..at;
+        if at > end {
+            return None;
+        }
+        let supersedes = match distance {
+            0 => None,
+            _ => Some(Position(position.0.checked_sub(distance)?)),
+        };
+        spans.push(Span {
             position,
             key,
             value: (value_len > 0).then_some(value),
+            supersedes,
         });
         position = position.plus(1);
-        rest = after_value;
     }
-    rest.is_empty().then_some(changes)
+    (at == end).then_some(spans)
 }
 
 /// Reads little-endian numbers one after the other.
@@ -230,9 +299,9 @@ mod tests {
 
     fn sealed() -> Vec<u8> {
         let mut frame = Frame::at(Position(7));
-        frame.push(b"a", Some(b"one"));
-        frame.push(b"b", None);
-        frame.push(&[b'k'; 200], Some(&[]));
+        frame.push(b"a", Some(b"one"), None);
+        frame.push(b"b", None, Some(Position(3)));
+        frame.push(&[b'k'; 200], Some(&[]), Some(Position(8)));
         frame.seal(MARK, 99, 1_700_000_000_123).0.to_vec()
     }
 
@@ -248,14 +317,15 @@ mod tests {
         assert_eq!(header.time_ms, 1_700_000_000_123);
         let long = [b'k'; 200];
         let want = [
-            (7, &b"a"[..], Some(&b"one"[..])),
-            (8, b"b", None),
-            (9, &long, Some(&[])),
+            (7, &b"a"[..], Some(&b"one"[..]), None),
+            (8, b"b", None, Some(3)),
+            (9, &long, Some(&[]), Some(8)),
         ];
-        let want = want.map(|(position, key, value)| Change {
+        let want = want.map(|(position, key, value, supersedes)| Change {
             position: Position(position),
             key,
             value,
+            supersedes: supersedes.map(Position),
         });
         assert_eq!(changes(&header, &bytes).unwrap(), want);
     }

@@ -5,7 +5,12 @@
 //! log/0000000000000001.log   header │ frame │ zeros                  the last segment takes new frames
 //! log/next                   zeros: the segment after it, prepared
 //! log/reached                how far the log is on stable storage
+//! log/rewrite                a segment that is being compressed or erased
+//! log/erased                 up to where deleted and overwritten values are gone
 //! ```
+//!
+//! A segment that no longer takes frames is compressed (`compressed.rs`) and keeps its name. What was
+//! deleted or overwritten is erased from it later (`rewrite.rs`); all places and positions stay.
 //!
 //! A frame holds the changes of one group. It carries the position of its first change, a checksum of
 //! all its bytes, and the checksum of the frame before it. It is written with one call and synced
@@ -28,28 +33,40 @@
 //!
 //! Payloads cannot imitate a frame: each begins with the store's mark, a random number.
 
+mod check;
+mod compressed;
 mod copies;
 mod disk;
+mod erased;
 mod files;
 mod frame;
 mod reached;
 mod reader;
 mod recovery;
+mod rewrite;
 mod segment;
+mod segments;
 mod writer;
 
 #[cfg(test)]
+#[cfg(test)]
 mod beside_tests;
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod power_loss_tests;
 
+pub(super) use self::check::{check, check_segment};
 pub(super) use self::copies::{
-    Link, Segment, check_segment, finish_copy, mark_of, segment_name, write_last,
+    Link, Segment, check_copy, erased_in, finish_copy, mark_of, segment_name, write_last,
 };
+pub(super) use self::erased::Note;
 pub(super) use self::frame::Frame;
 pub(super) use self::reached::Checkpoint;
 pub(super) use self::reader::frames_from;
 pub(super) use self::recovery::{Recovered, recover, recover_beside};
+pub(super) use self::rewrite::{Dropped, Erase, Rewritten, Superseded, clean, key_hash, rewrite};
+pub(super) use self::segments::{disk_bytes, has_segment, is_compressed, last_start, starts};
 pub(super) use self::writer::{Writer, create};
 
 /// The number of a change in the log. The first is 1.

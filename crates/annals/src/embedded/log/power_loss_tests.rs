@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::disk::{Op, recording};
+use super::rewrite::{Erase, Rewritten, Superseded, key_hash, rewrite};
 use super::{Frame, Position, Writer, create, frames_from, recover};
 use crate::Random;
 
@@ -37,6 +38,30 @@ fn change(position: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("key {position}").into_bytes(), body.collect())
 }
 
+/// Whether a change is erased in the end.
+fn is_superseded(position: u64) -> bool {
+    position.is_multiple_of(5) && position < 60
+}
+
+/// Compresses the first segment, or erases from it.
+fn rewrite_first(log: &Path, is_erasing: bool) {
+    let positions = (1..60).filter(|position| is_erasing && is_superseded(*position));
+    let superseded: Vec<Superseded> = positions
+        .map(|position| Superseded {
+            position: Position(position),
+            by: Position(position + 1),
+            key: key_hash(&change(position).0),
+        })
+        .collect();
+    let erase = Erase {
+        superseded: &superseded,
+        dropped: None,
+    };
+    let done = rewrite(log, 0, &erase, &mut || true).unwrap();
+    let want = superseded.len() as u64;
+    assert!(matches!(done, Rewritten::Done { erased, .. } if erased == want));
+}
+
 /// Appends frames of one to three changes; returns how many operations were recorded and the position
 /// reached after each acknowledgement.
 fn write(log: &Path, frames: u64) -> Vec<(usize, Position)> {
@@ -47,11 +72,14 @@ fn write(log: &Path, frames: u64) -> Vec<(usize, Position)> {
         let mut frame = Frame::at(writer.end().position);
         for _ in 0..=n % 3 {
             let (key, value) = change(frame.end().0);
-            frame.push(&key, Some(&value));
+            frame.push(&key, Some(&value), None);
         }
         writer.append(&mut frame).unwrap();
         if n % 10 == 9 {
             writer.applied(writer.end());
+        }
+        if n == 90 || n == 120 {
+            rewrite_first(log, n == 120);
         }
         acknowledged.push((recording::len(log), frame.end()));
     }
@@ -168,6 +196,9 @@ fn check(log: &Path, least: Position, case: &str) -> Position {
     let mut next = Position::FIRST;
     let read = frames_from(log, recovered.first(), end, |changes, _| {
         for found in changes {
+            while found.position > next && is_superseded(next.0) {
+                next = next.plus(1);
+            }
             let (key, value) = change(next.0);
             assert_eq!((found.position, found.key), (next, &*key), "{case}");
             assert_eq!(found.value, Some(&*value), "{case}");

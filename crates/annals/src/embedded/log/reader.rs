@@ -1,18 +1,21 @@
 //! Reads frames in order, and checks each.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, Window};
+use super::compressed::{self, AnyHeader, Blocks};
+use super::files::{self, Source, Window};
 use super::frame::{self, Change};
-use super::{Place, Position, segment};
+use super::segment::{self, Unusable};
+use super::{Place, Position};
 use crate::Result;
 
 /// The frames of one segment.
 pub(super) struct SegmentReader {
     path: PathBuf,
     window: Window,
-    header: segment::Header,
+    header: AnyHeader,
 }
 
 /// What follows a place.
@@ -25,28 +28,44 @@ pub(super) enum Next {
 impl SegmentReader {
     /// Opens a segment of a log and checks its header.
     pub(super) fn open(folder: &Path, number: u64) -> Result<Self> {
-        let reader = Self::open_copy(&folder.join(segment::name(number)), number)?;
-        if reader.header.length != reader.window.len() {
-            return Err(files::damaged("a segment has another length", &reader.path));
+        Self::open_file(&folder.join(segment::name(number)), number)
+    }
+
+    /// Opens the file of a segment, which is as long as its header says.
+    pub(super) fn open_file(path: &Path, number: u64) -> Result<Self> {
+        let (reader, len) = Self::open_any(path, number)?;
+        match reader.header.file_len() == len {
+            true => Ok(reader),
+            false => Err(files::damaged("a segment has another length", path)),
         }
-        Ok(reader)
     }
 
     /// Opens a copy of a segment, which may lack the zeros at its end, and checks its header.
     pub(super) fn open_copy(path: &Path, number: u64) -> Result<Self> {
-        let path = path.to_owned();
-        let mut window = Window::open(&path).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => files::damaged("a segment of the log is missing", &path),
-            _ => files::failed("open the log", &path)(cause),
-        })?;
-        let bytes = window.get(0, segment::HEADER);
-        let bytes = bytes.map_err(files::failed("read the log", &path))?;
-        let header = match segment::Header::decode(bytes) {
-            Ok(header) => header,
-            Err(segment::Unusable::Damaged) => {
-                return Err(files::damaged("the header of a segment is damaged", &path));
+        let (reader, len) = Self::open_any(path, number)?;
+        match reader.header {
+            AnyHeader::Compressed(header) if header.length != len => {
+                Err(files::damaged("a segment has another length", path))
             }
-            Err(segment::Unusable::Newer(version)) => {
+            _ => Ok(reader),
+        }
+    }
+
+    /// Opens the file of a segment and checks its header; returns the length of the file, too.
+    fn open_any(path: &Path, number: u64) -> Result<(Self, u64)> {
+        let file = File::open(path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => files::damaged("a segment of the log is missing", path),
+            _ => files::failed("open the log", path)(cause),
+        })?;
+        let failed = files::failed("read the log", path);
+        let len = file.metadata().map_err(&failed)?.len();
+        let bytes = files::read_up_to(&file, compressed::HEADER, 0).map_err(&failed)?;
+        let header = match AnyHeader::decode(&bytes) {
+            Ok(header) => header,
+            Err(Unusable::Damaged) => {
+                return Err(files::damaged("the header of a segment is damaged", path));
+            }
+            Err(Unusable::Newer(version)) => {
                 return Err(crate::Error::invalid(
                     "the log was written by a newer version; update annals",
                 )
@@ -54,22 +73,34 @@ impl SegmentReader {
                 .fact("file", path.display()));
             }
         };
-        if header.number != number {
-            return Err(files::damaged("a segment has the name of another", &path));
+        if header.number() != number {
+            return Err(files::damaged("a segment has the name of another", path));
         }
-        Ok(Self {
-            path,
-            window,
+        let (source, readable) = match header {
+            AnyHeader::Raw(header) => (Source::Raw(file), header.length.min(len)),
+            AnyHeader::Compressed(header) => {
+                (Source::Compressed(Blocks::new(file, header)), header.end)
+            }
+        };
+        let reader = Self {
+            path: path.to_owned(),
+            window: Window::new(source, readable),
             header,
-        })
+        };
+        Ok((reader, len))
     }
 
-    pub(super) fn header(&self) -> &segment::Header {
+    pub(super) fn header(&self) -> &AnyHeader {
         &self.header
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Bytes of the segment, or fewer if it ends before.
+    pub(super) fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+        self.window.get(offset, len, &self.path)
     }
 
     /// The frame at a place, if it is valid and continues the log.
@@ -89,50 +120,46 @@ impl SegmentReader {
 
     /// The valid frame at an offset.
     fn frame_at(&mut self, offset: u64) -> Result<Option<frame::Header>> {
-        let mark = self.header.mark;
-        let failed = files::failed("read the log", &self.path);
-        let bytes = self.window.get(offset, frame::HEADER).map_err(&failed)?;
-        let Some(header) = frame::Header::parse(bytes, mark) else {
+        let mark = self.header.mark();
+        let len = self.header.len();
+        let Some(header) = frame::Header::parse(self.bytes(offset, frame::HEADER)?, mark) else {
             return Ok(None);
         };
         // A damaged length may be huge.
-        if offset.saturating_add(header.frame_len() as u64) > self.header.length {
+        if offset.saturating_add(header.frame_len() as u64) > len {
             return Ok(None);
         }
-        let bytes = self.window.get(offset, header.frame_len());
-        let bytes = bytes.map_err(&failed)?;
-        Ok(header.check(bytes, mark).then_some(header))
+        let is_compressed = self.window.is_compressed();
+        let bytes = self.bytes(offset, header.frame_len())?;
+        // The block's checksum has been checked.
+        let is_valid =
+            header.check(bytes, mark) || (is_compressed && frame::has_erased(&header, bytes));
+        Ok(is_valid.then_some(header))
     }
 
-    /// The bytes of a frame that [`Self::next`] returned for this place.
-    pub(super) fn bytes(&mut self, place: Place, header: &frame::Header) -> Result<&[u8]> {
-        let bytes = self.window.get(place.offset, header.frame_len());
-        bytes.map_err(files::failed("read the log", &self.path))
-    }
-
-    /// The changes of such a frame.
     pub(super) fn changes(
         &mut self,
         place: Place,
         header: &frame::Header,
     ) -> Result<Vec<Change<'_>>> {
-        let damaged = files::damaged("a frame of the log does not parse", &self.path);
-        let changes = frame::changes(header, self.bytes(place, header)?);
-        changes.ok_or_else(|| damaged.fact("offset", place.offset))
+        let path = self.path.clone();
+        let bytes = self.bytes(place.offset, header.frame_len())?;
+        frame::changes(header, bytes).ok_or_else(|| {
+            files::damaged("a frame of the log does not parse", &path).fact("offset", place.offset)
+        })
     }
 
     /// Searches what follows a place for a frame of this log, and for the last byte that is not zero.
     pub(super) fn search_after(&mut self, place: Place) -> Result<Tail> {
         let mut tail = Tail::default();
         let mut at = place.offset;
-        while at < self.header.length {
-            let failed = files::failed("read the log", &self.path);
-            let bytes = self.window.get(at, Window::READ).map_err(failed)?;
+        while at < self.header.len() {
+            let mark = self.header.mark().to_le_bytes();
+            let bytes = self.bytes(at, Window::READ)?;
             let len = bytes.len() as u64;
             if len == 0 {
                 break;
             }
-            let mark = self.header.mark.to_le_bytes();
             if let Some(used) = used(bytes) {
                 tail.used_to = at + used as u64;
             }
@@ -178,7 +205,7 @@ pub(super) struct Tail {
 }
 
 /// Reads the changes between a place and a position; calls `apply` with each frame's, and the place
-/// after the frame.
+/// after the frame. Erased changes are left out.
 ///
 /// # Errors
 /// `Corrupt` if the log does not reach the position.
@@ -194,7 +221,9 @@ pub(in super::super) fn frames_from(
         match reader.next(place)? {
             Next::Frame(header) => {
                 let after = header.after(place);
-                apply(&reader.changes(place, &header)?, after)?;
+                let mut changes = reader.changes(place, &header)?;
+                changes.retain(|change| !change.is_erased());
+                apply(&changes, after)?;
                 place = after;
             }
             Next::End => {

@@ -8,10 +8,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use super::compressed::AnyHeader;
 use super::files;
 use super::reached::{self, Note};
 use super::reader::{Next, SegmentReader, Tail};
-use super::{Checkpoint, Place, segment};
+use super::{Checkpoint, Place, Position, segment, segments};
 use crate::{Error, Result};
 
 /// A log that was checked.
@@ -51,7 +52,7 @@ impl Recovered {
     }
 
     /// A place at or before a position.
-    pub(in super::super) fn before(&self, position: super::Position) -> Place {
+    pub(in super::super) fn before(&self, position: Position) -> Place {
         let checkpoint = self.checkpoint();
         let starts = self.starts.iter().copied().chain([checkpoint]);
         let before = starts.filter(|place| place.position <= position);
@@ -101,7 +102,7 @@ pub(in super::super) fn recover_beside(folder: &Path) -> Result<Recovered> {
 fn read(folder: &Path) -> Result<(Recovered, SegmentReader)> {
     let reached = &folder.join(reached::NAME);
     let note = reached::read(reached)?;
-    let starts = starts(folder)?;
+    let starts = segments::marked_starts(folder)?;
     let (mark, starts): (Vec<u64>, Vec<Place>) = starts.into_iter().unzip();
     let (Some(&mark), Some(&first)) = (mark.first(), starts.first()) else {
         return Err(files::damaged("the log has no segment", folder));
@@ -122,44 +123,6 @@ fn read(folder: &Path) -> Result<(Recovered, SegmentReader)> {
     recovered.end = recovered.checkpoint();
     let reader = recovered.walk(folder)?;
     Ok((recovered, reader))
-}
-
-/// The mark and first place of every segment; they are numbered without gaps.
-fn starts(folder: &Path) -> Result<Vec<(u64, Place)>> {
-    let failed = files::failed("open the log", folder);
-    let mut numbers = Vec::new();
-    let entries = match std::fs::read_dir(folder) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
-            return Err(files::damaged("the log is missing", folder));
-        }
-        entries => entries.map_err(&failed)?,
-    };
-    for entry in entries {
-        let name = entry.map_err(&failed)?.file_name();
-        numbers.extend(name.to_str().and_then(segment::number));
-    }
-    let count = numbers.iter().max().map_or(0, |last| last + 1);
-    // A missing segment is found when it is opened; a huge number would only come from another hand.
-    let missing = (0..count).find(|number| !numbers.contains(number));
-    if let Some(missing) = missing {
-        let path = folder.join(segment::name(missing));
-        return Err(files::damaged("a segment of the log is missing", &path));
-    }
-    numbers.sort_unstable();
-    let mut starts: Vec<(u64, Place)> = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let reader = SegmentReader::open(folder, number)?;
-        let header = reader.header();
-        let start = header.start();
-        if let Some((mark, before)) = starts.last()
-            && (*mark != header.mark || before.position > start.position)
-        {
-            let path = reader.path();
-            return Err(files::damaged("a segment belongs to another store", path));
-        }
-        starts.push((header.mark, start));
-    }
-    Ok(starts)
 }
 
 impl Recovered {
@@ -187,7 +150,9 @@ impl Recovered {
             }
             has_reached |= self.note.is_some_and(|note| self.is_at(&note));
         }
-        match has_reached {
+        // The segment that takes new frames is never compressed: it is missing.
+        let is_compressed = matches!(reader.header(), AnyHeader::Compressed(_));
+        match has_reached && !is_compressed {
             true => Ok(reader),
             false => Err(self.damage(&reader)),
         }

@@ -10,7 +10,8 @@
 //! 48  previous   u64   the checksum of the last frame before it; the mark in the first segment
 //! 56  length     u64   of the file
 //! ```
-//! Numbers are little-endian.
+//! Numbers are little-endian. A compressed segment has another header (`compressed.rs`), and the same
+//! name.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -105,16 +106,15 @@ pub(super) fn number(name: &str) -> Option<u64> {
     (self::name(number) == name).then_some(number)
 }
 
-/// The length of a new segment: small in a small store, so that a folder of a few events stays small,
-/// then sixty-four MiB.
-pub(super) fn length(number: u64) -> u64 {
-    const MIB: u64 = 1024 * 1024;
-    match number {
-        0 => MIB,
-        1 => 4 * MIB,
-        2 => 16 * MIB,
-        _ => 64 * MIB,
-    }
+const MIB: u64 = 1024 * 1024;
+/// The length of the first segment.
+pub(super) const FIRST_LENGTH: u64 = MIB;
+
+/// The length of the segment after one of which so much is used: small in a small store, so that a
+/// folder of a few events stays small, then sixty-four MiB.
+pub(super) fn length_after(used: u64) -> u64 {
+    let wanted = used.saturating_mul(4).min(64 * MIB);
+    wanted.next_power_of_two().max(FIRST_LENGTH)
 }
 
 #[cfg(test)]
@@ -143,6 +143,15 @@ mod tests {
                 "bit {bit}"
             );
         }
+    }
+
+    #[test]
+    fn segments_grow_with_what_they_hold() {
+        assert_eq!(length_after(100), MIB);
+        assert_eq!(length_after(MIB), 4 * MIB);
+        assert_eq!(length_after(4 * MIB - 1000), 16 * MIB);
+        assert_eq!(length_after(64 * MIB), 64 * MIB);
+        assert_eq!(length_after(u64::MAX / 4), 64 * MIB);
     }
 
     #[test]

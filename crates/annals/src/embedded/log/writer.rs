@@ -21,13 +21,13 @@ const NEXT: &str = "next";
 pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
     let create = || -> io::Result<()> {
         fs::create_dir(folder)?;
-        let mut file = prepare(folder, segment::length(0))?;
+        let mut file = prepare(folder, segment::FIRST_LENGTH)?;
         let header = segment::Header {
             mark,
             number: 0,
             first: Position::FIRST,
             previous: mark,
-            length: segment::length(0),
+            length: segment::FIRST_LENGTH,
         };
         enter(folder, &mut file, header)?;
         let start = header.start();
@@ -152,7 +152,7 @@ impl Writer {
 
     /// Prepares the next segment on another thread.
     fn prepare_next(&mut self) -> io::Result<()> {
-        let (folder, length) = (self.folder.clone(), segment::length(self.end.segment + 1));
+        let (folder, length) = (self.folder.clone(), segment::length_after(self.length));
         let thread = std::thread::Builder::new().name("annals-prepare".to_owned());
         let next = thread.spawn(move || Ok((prepare(&folder, length)?, length)))?;
         self.next = Some(next);
@@ -166,10 +166,10 @@ impl Writer {
             Some(thread) => thread
                 .join()
                 .map_err(|_| io::Error::other("thread panicked"))??,
-            None => (
-                prepare(&self.folder, segment::length(number))?,
-                segment::length(number),
-            ),
+            None => {
+                let length = segment::length_after(self.end.offset);
+                (prepare(&self.folder, length)?, length)
+            }
         };
         let least = needed + segment::HEADER as u64;
         let (mut file, length) = match prepared {
@@ -186,6 +186,14 @@ impl Writer {
         enter(&self.folder, &mut file, header)?;
         (self.file, self.length, self.end) = (file, length, header.start());
         Ok(())
+    }
+
+    /// Begins a new segment, if this one has a frame: the last segment is never rewritten.
+    pub(in super::super) fn seal(&mut self) -> io::Result<()> {
+        match self.end.offset > segment::HEADER as u64 {
+            true => self.begin_segment(0),
+            false => Ok(()),
+        }
     }
 
     /// Notes how far the index has applied the log.
