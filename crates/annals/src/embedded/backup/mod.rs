@@ -18,6 +18,8 @@ mod restoring;
 mod take;
 
 #[cfg(test)]
+mod rewritten_tests;
+#[cfg(test)]
 mod tests;
 
 pub use self::restoring::{RestorePoint, Restored, restore};

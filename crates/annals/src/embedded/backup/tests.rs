@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::super::log::{
-    Erase, Frame, Position, Superseded, Writer, create, frames_from, key_hash, recover, rewrite,
-};
+use super::super::log::{Frame, Writer, create, frames_from, recover};
 use super::super::{Embedded, folder};
 use super::disk::Disk;
 use super::restoring::restore_in_steps;
@@ -20,18 +18,18 @@ use super::{BackupReport, RestorePoint, Restored, backup, restore};
 use crate::{ErrorKind, Random, Result};
 
 /// Changes by position.
-type Content = BTreeMap<u64, (Vec<u8>, Vec<u8>)>;
+pub(super) type Content = BTreeMap<u64, (Vec<u8>, Vec<u8>)>;
 
 /// A store whose log is written directly.
-struct Written {
+pub(super) struct Written {
     root: TempDir,
-    content: Content,
+    pub(super) content: Content,
     /// The position of the last change of each group, and its time.
-    groups: Vec<(u64, u64)>,
+    pub(super) groups: Vec<(u64, u64)>,
 }
 
 impl Written {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let store = root.path().join("store");
         fs::create_dir(&store).unwrap();
@@ -44,26 +42,26 @@ impl Written {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    fn store(&self) -> PathBuf {
+    pub(super) fn store(&self) -> PathBuf {
         self.path("store")
     }
 
-    fn copy(&self) -> PathBuf {
+    pub(super) fn copy(&self) -> PathBuf {
         self.path("copy")
     }
 
     /// Appends groups of one to three changes, ten seconds apart; some fill segments.
-    fn write(&mut self, groups: u64) {
+    pub(super) fn write(&mut self, groups: u64) {
         let content = write(&self.store(), groups, 0);
         self.content.extend(content.0);
         self.groups.extend(content.1);
     }
 
-    fn backup(&self) -> Result<BackupReport> {
+    pub(super) fn backup(&self) -> Result<BackupReport> {
         backup(&self.store(), &self.copy(), false)
     }
 }
@@ -105,7 +103,7 @@ fn content(store: &Path) -> Content {
 }
 
 /// Without what was erased.
-fn content_left(store: &Path) -> Content {
+pub(super) fn content_left(store: &Path) -> Content {
     let log = store.join("log");
     let recovered = recover(&log).unwrap();
     let mut content = Content::new();
@@ -134,7 +132,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.collect()
 }
 
-fn up_to(content: &Content, position: u64) -> Content {
+pub(super) fn up_to(content: &Content, position: u64) -> Content {
     let kept = content.range(..=position);
     kept.map(|(at, change)| (*at, change.clone())).collect()
 }
@@ -178,95 +176,6 @@ fn a_backup_copies_only_what_is_new_and_restores_everything() {
     // Nothing else is left in the folders.
     assert_eq!(files(&written.copy()).len() as u64, 2 + restored.files);
     assert_eq!(fs::read_dir(written.root.path()).unwrap().count(), 3);
-}
-
-impl Written {
-    /// Compresses the first segment, and erases changes from it: position, and what superseded it.
-    fn rewrite(&self, erased: &[(u64, u64)]) {
-        let superseded = erased.iter().map(|(position, by)| Superseded {
-            position: Position(*position),
-            by: Position(*by),
-            key: key_hash(&self.content[position].0),
-        });
-        let superseded: Vec<_> = superseded.collect();
-        let erase = Erase {
-            superseded: &superseded,
-            dropped: None,
-        };
-        rewrite(&self.store().join("log"), 0, &erase, &mut || true).unwrap();
-    }
-
-    /// The ends of groups in the first segment.
-    fn ends_in_first(&self) -> Vec<u64> {
-        let log = self.store().join("log");
-        let next = recover(&log).unwrap().segments(&log)[1].start.position.0;
-        let ends = self.groups.iter().map(|(end, _)| *end);
-        ends.filter(|end| *end < next).collect()
-    }
-
-    fn restored(&self, point: RestorePoint) -> Result<Content> {
-        let to = self.path("restored");
-        let restored = restore(&self.copy(), &to, point);
-        let content = restored.map(|_| content_left(&to));
-        let _ = fs::remove_dir_all(to);
-        content
-    }
-}
-
-#[test]
-fn a_compressed_segment_is_copied_again_and_restored_to_any_group() {
-    let mut written = Written::new();
-    written.write(100);
-    let first = written.backup().unwrap();
-    written.rewrite(&[]);
-    let second = written.backup().unwrap();
-    assert_eq!(
-        (second.files_copied, second.files_reused),
-        (1, first.files_copied - 1)
-    );
-    assert!(second.bytes < first.bytes, "{second:?}");
-    let everything = written.restored(RestorePoint::End).unwrap();
-    assert_eq!(everything, written.content);
-    for end in written.ends_in_first() {
-        let restored = written.restored(RestorePoint::Position(end)).unwrap();
-        assert_eq!(restored, up_to(&written.content, end));
-    }
-}
-
-#[test]
-fn a_point_at_which_erased_values_were_there_is_refused() {
-    let mut written = Written::new();
-    written.write(100);
-    let last = written.groups.last().unwrap().0;
-    let inside = written.ends_in_first();
-    // Superseded after the first segment.
-    let by = *inside.last().unwrap() + 10;
-    written.rewrite(&[(2, by)]);
-    written.backup().unwrap();
-    for point in [inside[0], *inside.last().unwrap(), by - 1] {
-        let error = written.restored(RestorePoint::Position(point)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.message().contains("erased"), "{error}");
-        assert!(!written.path("restored").exists());
-    }
-    let mut left = written.content.clone();
-    left.remove(&2);
-    for point in [RestorePoint::End, RestorePoint::Position(last)] {
-        assert_eq!(written.restored(point).unwrap(), left);
-    }
-}
-
-#[test]
-fn a_point_inside_a_segment_with_erased_values_is_refused() {
-    let mut written = Written::new();
-    written.write(100);
-    let inside = written.ends_in_first();
-    written.rewrite(&[(2, 5)]);
-    written.backup().unwrap();
-    let point = RestorePoint::Position(*inside.last().unwrap() - 4);
-    let error = written.restored(point).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    assert!(!written.path("restored").exists());
 }
 
 #[test]

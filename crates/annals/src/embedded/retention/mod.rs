@@ -33,7 +33,7 @@ use crate::{Clock, Error, Result, SystemClock};
 /// How often the thread looks for work.
 const TICK: Duration = Duration::from_secs(5);
 /// After each block, so that the thread takes a small part of a core and of the disk.
-const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the threads of the store tell this one.
 #[derive(Debug)]

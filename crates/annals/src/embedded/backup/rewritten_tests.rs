@@ -1,0 +1,97 @@
+//! Backups of segments that were compressed, and from which values were erased.
+
+use std::fs;
+
+use super::super::log::{Erase, Position, Superseded, key_hash, recover, rewrite};
+use super::tests::{Content, Written, content_left, up_to};
+use super::{RestorePoint, restore};
+use crate::{ErrorKind, Result};
+
+impl Written {
+    /// Compresses the first segment, and erases changes from it: position, and what superseded it.
+    fn rewrite(&self, erased: &[(u64, u64)]) {
+        let superseded = erased.iter().map(|(position, by)| Superseded {
+            position: Position(*position),
+            by: Position(*by),
+            key: key_hash(&self.content[position].0),
+        });
+        let superseded: Vec<_> = superseded.collect();
+        let erase = Erase {
+            superseded: &superseded,
+            dropped: None,
+        };
+        rewrite(&self.store().join("log"), 0, &erase, &mut || true).unwrap();
+    }
+
+    /// The ends of groups in the first segment.
+    fn ends_in_first(&self) -> Vec<u64> {
+        let log = self.store().join("log");
+        let next = recover(&log).unwrap().segments(&log)[1].start.position.0;
+        let ends = self.groups.iter().map(|(end, _)| *end);
+        ends.filter(|end| *end < next).collect()
+    }
+
+    fn restored(&self, point: RestorePoint) -> Result<Content> {
+        let to = self.path("restored");
+        let restored = restore(&self.copy(), &to, point);
+        let content = restored.map(|_| content_left(&to));
+        let _ = fs::remove_dir_all(to);
+        content
+    }
+}
+
+#[test]
+fn a_compressed_segment_is_copied_again_and_restored_to_any_group() {
+    let mut written = Written::new();
+    written.write(100);
+    let first = written.backup().unwrap();
+    written.rewrite(&[]);
+    let second = written.backup().unwrap();
+    assert_eq!(
+        (second.files_copied, second.files_reused),
+        (1, first.files_copied - 1)
+    );
+    assert!(second.bytes < first.bytes, "{second:?}");
+    let everything = written.restored(RestorePoint::End).unwrap();
+    assert_eq!(everything, written.content);
+    for end in written.ends_in_first() {
+        let restored = written.restored(RestorePoint::Position(end)).unwrap();
+        assert_eq!(restored, up_to(&written.content, end));
+    }
+}
+
+#[test]
+fn a_point_at_which_erased_values_were_there_is_refused() {
+    let mut written = Written::new();
+    written.write(100);
+    let last = written.groups.last().unwrap().0;
+    let inside = written.ends_in_first();
+    // Superseded after the first segment.
+    let by = *inside.last().unwrap() + 10;
+    written.rewrite(&[(2, by)]);
+    written.backup().unwrap();
+    for point in [inside[0], *inside.last().unwrap(), by - 1] {
+        let error = written.restored(RestorePoint::Position(point)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.message().contains("erased"), "{error}");
+        assert!(!written.path("restored").exists());
+    }
+    let mut left = written.content.clone();
+    left.remove(&2);
+    for point in [RestorePoint::End, RestorePoint::Position(last)] {
+        assert_eq!(written.restored(point).unwrap(), left);
+    }
+}
+
+#[test]
+fn a_point_inside_a_segment_with_erased_values_is_refused() {
+    let mut written = Written::new();
+    written.write(100);
+    let inside = written.ends_in_first();
+    written.rewrite(&[(2, 5)]);
+    written.backup().unwrap();
+    let point = RestorePoint::Position(*inside.last().unwrap() - 4);
+    let error = written.restored(point).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(!written.path("restored").exists());
+}
