@@ -28,8 +28,12 @@ const CELLS: [(usize, u64, usize); 8] = [
 /// Ids of a writer, used in turn.
 const IDS: u64 = 16;
 
-pub(crate) async fn run(folder: &Path, seconds: u64, rounds: u64) -> Result<()> {
+/// Measures all cells, or the one of this number.
+pub(crate) async fn run(folder: &Path, seconds: u64, rounds: u64, only: Option<u64>) -> Result<()> {
     for (cell, (bytes, events, writers)) in CELLS.into_iter().enumerate() {
+        if only.is_some_and(|only| only != cell as u64) {
+            continue;
+        }
         let folder = folder.join(cell.to_string());
         std::fs::create_dir(&folder)?;
         let contenders: Vec<Arc<dyn Writer>> = vec![

@@ -1,10 +1,10 @@
 //! `annals-peers`: the embedded store next to a raw log and SQLite, on the same disk in the same run.
 //!
 //! ```text
-//! annals-peers FOLDER appends [SECONDS [ROUNDS]]   durable appends, with an expected version each
-//! annals-peers FOLDER reads [EVENTS [ROUNDS]]      recovery of ids, and a scan of everything
-//! annals-peers FOLDER flush [SECONDS]              latency of appends while the index flushes
-//! annals-peers FOLDER growth [EVENTS]              disk, memory and open time as the store grows
+//! annals-peers FOLDER appends [SECONDS [ROUNDS [CELL]]]   durable appends, with an expected version each
+//! annals-peers FOLDER reads [EVENTS [ROUNDS]]             recovery of ids, and a scan of everything
+//! annals-peers FOLDER flush [SECONDS]                     latency of appends while the index flushes
+//! annals-peers FOLDER growth [EVENTS]                     disk, memory and open time as the store grows
 //! ```
 //!
 //! Every contender acknowledges an append only after a sync, and shares a sync among concurrent
@@ -25,10 +25,13 @@ mod writer;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-const USAGE: &str = "usage: annals-peers FOLDER appends|reads|flush|growth [SIZE [ROUNDS]]";
+const USAGE: &str = "usage: annals-peers FOLDER appends|reads|flush|growth [SIZE [ROUNDS [CELL]]]";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -55,7 +58,10 @@ async fn run(args: &[String]) -> Result<()> {
     let folder = Path::new(folder);
     std::fs::create_dir(folder).map_err(|cause| format!("{}: {cause}", folder.display()))?;
     let outcome = match what.as_str() {
-        "appends" => appends::run(folder, number(0, 2)?, number(1, 3)?).await,
+        "appends" => {
+            let cell = rest.get(2).map(|_| number(2, 0)).transpose()?;
+            appends::run(folder, number(0, 2)?, number(1, 3)?, cell).await
+        }
         "reads" => reads::run(folder, number(0, 1_000_000)?, number(1, 3)?).await,
         "flush" => latency::run(folder, number(0, 10)?).await,
         "growth" => growth::run(folder, number(0, 10_000_000)?).await,
