@@ -193,17 +193,16 @@ pub(crate) async fn store(settings: &Settings, absent: Absent, access: Access) -
         StoreKind::Embedded if absent == Absent::Empty && has_no_store(&settings.data) => {
             Arc::new(Memory::new())
         }
-        StoreKind::Embedded if absent == Absent::Refuse && has_no_store(&settings.data) => {
-            let no_store = "there is no store in this folder; check --data, or create one with `annals tables create`";
-            return Err(Error::invalid(no_store).fact("data", settings.data.display()));
-        }
         StoreKind::Embedded => {
+            if absent == Absent::Refuse {
+                refuse_no_store(&settings.data)?;
+            }
             let is_new = has_no_store(&settings.data);
             let opened = match Embedded::open(&settings.data, &settings.embedded) {
                 Err(error) if access == Access::Read && owner(&error).is_some() => {
                     read_beside(settings, owner(&error).unwrap_or_default())?
                 }
-                opened => opened.map_err(suggest_server)?,
+                opened => opened?,
             };
             // For people, who may have mistyped the folder.
             if is_new && std::io::stdout().is_terminal() {
@@ -236,8 +235,9 @@ fn read_beside(settings: &Settings, owner: &str) -> Result<Embedded> {
     Ok(opened)
 }
 
-/// Adds the option for a store that `annals serve` has open: only this program has it.
-fn suggest_server(error: Error) -> Error {
+/// Adds the option for a store that `annals serve` has open: only this program has it, and of its
+/// commands all but `serve`.
+pub(crate) fn suggest_server(error: Error) -> Error {
     if owner(&error).is_none() {
         return error;
     }
@@ -250,6 +250,17 @@ fn suggest_server(error: Error) -> Error {
     facts.fold(hinted, |hinted, (name, value)| {
         hinted.fact(name.to_owned(), value)
     })
+}
+
+/// Refuses a folder without an embedded store, which is most likely mistyped.
+pub(crate) fn refuse_no_store(folder: &Path) -> Result<()> {
+    match has_no_store(folder) {
+        false => Ok(()),
+        true => Err(Error::invalid(
+            "there is no store in this folder; check --data, or create one with `annals tables create`",
+        )
+        .fact("data", folder.display())),
+    }
 }
 
 /// The file FORMAT is written last when a store is created. If it cannot be read, opening fails.

@@ -8,6 +8,7 @@ use annals::{Error, Result};
 use serde_json::json;
 
 use super::Context;
+use crate::open;
 use crate::output::counted;
 use crate::payload::time_text;
 use crate::settings::StoreKind;
@@ -29,6 +30,7 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let data = context.folder("backup")?;
+        open::refuse_no_store(&data)?;
         let work = move || embedded::backup(&data, &self.to, self.verify);
         let report = run_blocking(work).await?;
         let (position, copied, reused) =
@@ -70,9 +72,7 @@ impl Context {
     /// The folder of the embedded store, for a command that works on its files.
     pub(super) fn folder(&self, command: &str) -> Result<PathBuf> {
         let advice = match (&self.server, self.settings.store) {
-            (Some(_), _) => {
-                "run it where the folder is, with --data and without --server; the server may keep running"
-            }
+            (Some(_), _) => "run it where the folder is, with --data and without --server",
             (None, StoreKind::DynamoDb) => "on DynamoDB use its own backups, or `annals export`",
             (None, StoreKind::Embedded) => return Ok(self.settings.data.clone()),
         };

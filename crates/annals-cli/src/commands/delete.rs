@@ -10,7 +10,7 @@ use futures::StreamExt;
 
 use super::Context;
 use crate::open::Access;
-use crate::output::{self, ABSENT};
+use crate::output::{self, ABSENT, counted};
 use crate::{progress, wire};
 
 /// Delete the events of an id for good: up to a sequence number, and the numbers are never used again;
@@ -53,6 +53,10 @@ impl Delete {
         store.take_counts();
         let is_found = match self.to {
             Some(to) => self.delete_to(context, &annals, to).await?,
+            None if !self.is_confirmed(context, &annals).await? => {
+                eprintln!("nothing purged");
+                return Ok(ExitCode::SUCCESS);
+            }
             None => self.purge(context, &annals).await?,
         };
         if !is_found {
@@ -90,10 +94,6 @@ impl Delete {
 
     /// Removes everything; returns whether there was anything.
     async fn purge(&self, context: &Context, annals: &Annals) -> Result<bool> {
-        if !self.is_confirmed(context, annals).await? {
-            eprintln!("nothing purged");
-            return Ok(true);
-        }
         let id = &self.persistence_id;
         let purged = annals.purge(id).await?;
         if purged.is_empty() {
@@ -101,7 +101,7 @@ impl Delete {
         }
         let snapshots = match purged.snapshots {
             0 => String::new(),
-            count => format!(" with {}", snapshots(count)),
+            count => format!(" with {}", counted(count, "snapshot")),
         };
         let text = format!("{id} is purged{snapshots}; its numbering restarts at 1");
         let object = wire::Purged::new(id, purged.snapshots);
@@ -124,7 +124,7 @@ impl Delete {
         let count = found.filter(|found| ready(is_there(found))).count().await;
         let all = match count as u64 {
             0 => "every event".to_owned(),
-            count => format!("every event and {}", snapshots(count)),
+            count => format!("every event and {}", counted(count, "snapshot")),
         };
         output::ask(&format!(
             "remove {all} of {id} {location} for good, and restart its numbering at 1?"
@@ -140,10 +140,4 @@ async fn erase(context: &Context) -> Result<()> {
     let erased = items.erase_now().await;
     bar.finish_and_clear();
     erased
-}
-
-/// A number of snapshots, for people.
-fn snapshots(count: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} snapshot{plural}")
 }

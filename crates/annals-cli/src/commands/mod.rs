@@ -73,7 +73,10 @@ impl Context {
     pub(crate) async fn open(&self, absent: Absent, access: Access) -> Result<Store> {
         match &self.server {
             Some(server) => Ok(Store::from_items(server.clone())),
-            None => open::store(&self.settings, absent, access).await,
+            None => {
+                let opened = open::store(&self.settings, absent, access).await;
+                opened.map_err(open::suggest_server)
+            }
         }
     }
 

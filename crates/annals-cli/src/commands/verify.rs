@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{Context, Purpose};
 use crate::findings::Sources;
+use crate::open;
 use crate::output::{ABSENT, Output, exit_code};
 use crate::{progress, wire};
 
@@ -120,6 +121,7 @@ async fn deep(context: &Context) -> Result<ExitCode> {
         ));
     }
     let folder = context.settings.data.clone();
+    open::refuse_no_store(&folder)?;
     let bar = progress::bytes("checked", size_of(&folder));
     let shown = bar.clone();
     let checking =

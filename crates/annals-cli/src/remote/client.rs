@@ -206,12 +206,15 @@ impl Client {
             Failure::Final(self.about(Error::invalid("cannot send a request").because(cause)))
         })?;
         let response = self.http.request(request).await.map_err(|cause| {
-            let error = match cause.is_connect() {
-                true => Error::unavailable(
-                    "no server answers; start one with `annals serve`, or check --server",
-                ),
-                false => Error::unavailable("the connection to the server broke; try again"),
-            };
+            let error = Error::unavailable(match (cause.is_connect(), &self.http) {
+                (true, Http::Plain(_)) => {
+                    "no server answers; start one with `annals serve`, or check --server"
+                }
+                (true, Http::Tls(_)) => {
+                    "no server answers with TLS; `annals serve` has none, so use http, or the address of its proxy"
+                }
+                (false, _) => "the connection to the server broke; try again",
+            });
             Failure::Transient(self.about(error.because(cause)))
         })?;
         self.has_connected.store(true, Ordering::Relaxed);

@@ -78,7 +78,7 @@ impl App {
     /// Opens the store of the settings. The embedded store and its tables are created if missing.
     ///
     /// # Errors
-    /// As the store fails to open. DynamoDB gets no request yet.
+    /// As the store fails to open. DynamoDB gets no request yet, so a server starts without it, too.
     pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
         // The store's own metrics need the recorder when the store is opened.
         let metrics = metrics::recorder()?;

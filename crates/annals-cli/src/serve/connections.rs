@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::Limits;
 use super::app::App;
+use super::health;
 use super::metrics::{self, Held, REFUSED};
 use super::problem::{PROBLEM_JSON, Problem};
 use super::router::Router;
@@ -49,6 +50,7 @@ pub(crate) async fn run(
     let graceful = GracefulShutdown::new();
     let router = Arc::new(Router::new(app.clone())?);
     let upkeep = tokio::spawn(upkeep(app.clone()));
+    let checking = tokio::spawn(health::report(app.clone()));
     let sweeping = app.limits().sweep_every.map(|every| {
         let sweeping = sweeper::sweep(app.clone(), every);
         tokio::spawn(sweeping)
@@ -70,6 +72,7 @@ pub(crate) async fn run(
     };
     let finished = SystemClock::within(app.limits().grace, finish).await;
     upkeep.abort();
+    checking.abort();
     if let Some(sweeping) = sweeping {
         sweeping.abort();
     }

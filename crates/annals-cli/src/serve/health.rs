@@ -1,5 +1,6 @@
 //! Liveness, readiness and metrics.
 
+use super::app::App;
 use super::http;
 use super::http::Call;
 use super::problem::{Answer, Problem};
@@ -22,21 +23,40 @@ pub(super) async fn ready(Call { app, .. }: Call) -> Answer {
     if app.closing().is_cancelled() {
         return Err(Problem::unavailable("the server is stopping"));
     }
-    let mut wanted = tables::check_all(&app, Which::Layout).await?;
-    let log = tables::check_all(&app, Which::Log).await?;
-    let has_log = !log.iter().all(Checked::is_missing);
-    wanted.extend(log.into_iter().filter(|_| has_log));
-    if !wanted.iter().all(Checked::is_ok) {
-        let detail = "tables are missing or differ; see `annals tables check --log`";
-        let tables = wanted.iter().map(Checked::table).collect();
-        return Err(Problem::unavailable(detail).with(|it| it.tables = tables));
-    }
-    app.annals().await?;
+    let has_log = check(&app).await?;
     let status = wire::Status {
         status: "ready",
         log: Some(has_log),
     };
     Ok(http::json(&status))
+}
+
+/// Logs why a server that has just started is not ready: nobody may ask it.
+pub(super) async fn report(app: App) {
+    if let Err(problem) = check(&app).await {
+        let why = &problem.wire().detail;
+        tracing::warn!(why, "not ready; requests fail until this is fixed");
+    }
+}
+
+/// Checks the store and its tables; returns whether it has those of the log.
+async fn check(app: &App) -> Answer<bool> {
+    let mut wanted = tables::check_all(app, Which::Layout).await?;
+    let log = tables::check_all(app, Which::Log).await?;
+    let has_log = !log.iter().all(Checked::is_missing);
+    wanted.extend(log.into_iter().filter(|_| has_log));
+    let wrong = wanted.iter().filter(|table| !table.is_ok());
+    let wrong: Vec<&str> = wrong.map(Checked::name).collect();
+    if !wrong.is_empty() {
+        let detail = format!(
+            "tables are missing or differ; see `annals tables check --log`. tables=`{}`",
+            wrong.join(", ")
+        );
+        let tables = wanted.iter().map(Checked::table).collect();
+        return Err(Problem::unavailable(detail).with(|it| it.tables = tables));
+    }
+    app.annals().await?;
+    Ok(has_log)
 }
 
 /// `GET /metrics`

@@ -69,13 +69,17 @@ impl Checked {
         compare(&self.spec, self.found.as_ref()).0 == "ok"
     }
 
+    pub(super) fn name(&self) -> &str {
+        self.spec.name().as_str()
+    }
+
     pub(super) fn is_missing(&self) -> bool {
         self.found.is_none()
     }
 
     pub(super) fn table(&self) -> wire::Table {
         let (status, differences) = compare(&self.spec, self.found.as_ref());
-        wire::Table::new(self.spec.name().as_str(), status, differences)
+        wire::Table::new(self.name(), status, differences)
     }
 }
 

@@ -300,7 +300,6 @@ fn commands_read_beside_a_server_and_write_through_it() {
         &["log", "playback", "--start", "0", "--follow"],
         &["import", "annals-journal"],
         &["copy", "--from", "data=other", "--to", "annals"],
-        &["serve"],
     ] {
         annals.run(args).fails(4, &process);
     }
@@ -363,7 +362,10 @@ fn a_backup_and_a_restore_at_the_command_line() {
         .fails(2, "there is no complete backup");
     annals
         .run(&["backup", "copy", "--data", "nowhere"])
-        .fails(2, "there is no store in this folder");
+        .fails(2, "there is no store in this folder; check --data");
+    annals
+        .run(&["verify", "--deep", "--data", "nowhere"])
+        .fails(2, "there is no store in this folder; check --data");
     assert!(!annals.folder().join("x").exists());
     let served = Annals::served(&[]);
     for command in ["backup", "restore"] {

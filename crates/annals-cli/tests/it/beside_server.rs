@@ -39,6 +39,10 @@ fn a_folder_that_is_in_use_is_reported() {
         4,
         "stop it, or use another folder, or add --server URL if it is `annals serve`. process=`",
     );
+    // A second server cannot use the first one.
+    let second = annals.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(!second.err.contains("--server"), "{second:?}");
+    second.fails(4, "stop it, or use another folder. process=`");
     let folder = annals.folder().join("annals-data");
     let error = annals::embedded::Embedded::open(&folder, &Default::default()).unwrap_err();
     let error = error.to_string();
@@ -209,6 +213,9 @@ fn wrong_servers_are_reported() {
     annals
         .run(&["--server", &nobody, "ids"])
         .fails(4, "no server answers");
+    annals
+        .run(&["--server", &nobody.replace("http", "https"), "ids"])
+        .fails(4, "`annals serve` has none, so use http");
     annals
         .run(&["--server", "127.0.0.1:7070", "ids"])
         .fails(2, "--server takes the URL of a running server");

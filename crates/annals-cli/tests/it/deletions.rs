@@ -276,6 +276,25 @@ fn files_with(folder: &std::path::Path, text: &str) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn a_purge_that_is_declined_changes_nothing() {
+    let annals = Annals::embedded();
+    let text = "secret-9217-4418";
+    let event = format!("\"{text}\"");
+    annals.run(&["append", "a", &event, "2"]).ok();
+    annals.run(&["delete", "a", "--to", "1"]).ok();
+    let declined = annals.run_at_terminal(&["delete", "a", "--purge", "--erase"], "n\n");
+    assert_eq!(declined.code, Some(0), "{declined:?}");
+    assert!(declined.out.contains("nothing purged"), "{declined:?}");
+    assert_eq!(annals.run(&["replay", "a"]).ok().json().len(), 1);
+    let data = annals.folder().join("annals-data");
+    assert!(!files_with(&data, text).is_empty(), "nothing is erased");
+}
+
+#[test]
 fn erase_returns_when_the_bytes_are_gone() {
     let annals = Annals::embedded();
     let text = "secret-8301-7739";

@@ -6,17 +6,19 @@ use crate::run::{Annals, Outcome, dynamodb, finish};
 
 const PAGE: &str = include_str!("../../../../docs/moving-from-akka.md");
 
-/// A configuration of the plugin with other table names than the defaults.
+/// A configuration as in the plugin's documentation, with other table names than the defaults.
 const CONFIGURATION: &str = "
+akka.persistence.journal.plugin = \"my-dynamodb-journal\"
+akka.persistence.snapshot-store.plugin = \"my-dynamodb-snapshot-store\"
+
 my-dynamodb-journal = ${dynamodb-journal}
 my-dynamodb-journal {
   journal-table = \"old\"
   journal-name = \"journal\"
 }
-dynamodb-journal {
-  journal-table = \"old\"
-}
-dynamodb-snapshot-store {
+
+my-dynamodb-snapshot-store = ${dynamodb-snapshot-store}
+my-dynamodb-snapshot-store {
   snapshot-table = \"old-snapshot\"
 }
 ";

@@ -89,6 +89,7 @@ impl Document {
         let options = ParseOptions::defaults().with_resolve_substitutions(false);
         let own = hocon::parse_string_with_options(&text, options.clone().with_base_dir(folder))
             .map_err(fault)?;
+        let own = own.with_fallback(&substitution().map_err(fault)?);
         // Other sections may refer to values that only the JVM has.
         let lenient = || ResolveOptions::defaults().with_allow_unresolved(true);
         let flavour = Flavour::of(&own.resolve(lenient()).map_err(fault)?);
@@ -192,6 +193,15 @@ fn reference(flavour: Flavour) -> String {
         add("dynamodb-read-journal", row, row.default);
     }
     text
+}
+
+/// A substitution that resolves to nothing. The parser resolves a configuration only if one of its values
+/// is a substitution. In `mine = ${dynamodb-journal}` and then `mine { … }`, as the plugin's documentation
+/// has it, none is: the first value is kept beside the second one, and would be lost.
+fn substitution() -> std::result::Result<Config, HoconError> {
+    let [nothing, nowhere] = MARKS;
+    let options = ParseOptions::defaults().with_resolve_substitutions(false);
+    hocon::parse_string_with_options(&format!("\"{nothing}\" = ${{?\"{nowhere}\"}}"), options)
 }
 
 fn flatten(path: Vec<String>, value: &HoconValue, leaves: &mut Vec<Leaf>) {

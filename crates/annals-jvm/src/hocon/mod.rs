@@ -5,6 +5,8 @@
 //! same. Credentials, and values that are not settings, are never printed.
 
 mod bounds;
+#[cfg(test)]
+mod copied_section_tests;
 mod document;
 mod j5ik2o;
 mod keys;

@@ -38,6 +38,13 @@ const OTHER_PLUGINS: &[(&str, &str)] = &[(
 
 pub(super) const FOREIGN: &str = "not applicable: not a setting of the plugin";
 
+/// Then the imported tables may not be those of the application.
+pub(super) const OTHER_JOURNAL: &str =
+    "contradicts the imported section: names another journal; choose it with --section";
+
+pub(super) const OTHER_SECTION: &str =
+    "not applicable: names another section than the imported one";
+
 /// The section that all others inherit from.
 pub(super) fn standard_journal() -> Vec<String> {
     vec!["dynamodb-journal".to_owned()]
@@ -133,17 +140,16 @@ impl Sections {
         if let Some(key) = key.strip_prefix("snapshot-store-plugin-fallback.") {
             return Place::SnapshotsFallback(key.to_owned());
         }
-        let used = match key {
-            "journal.plugin" => Some(&self.journal),
-            "snapshot-store.plugin" => self.snapshots.as_ref(),
+        let (used, other) = match key {
+            "journal.plugin" => (Some(&self.journal), OTHER_JOURNAL),
+            "snapshot-store.plugin" => (self.snapshots.as_ref(), OTHER_SECTION),
             _ => return Place::Core(key.to_owned()),
         };
         let is_used = match (&leaf.value, used) {
             (Value::Scalar(text), Some(used)) => path(text) == *used,
             _ => false,
         };
-        let other = "not applicable: chooses what is not imported".to_owned();
-        Place::Elsewhere((!is_used).then_some(other))
+        Place::Elsewhere((!is_used).then(|| other.to_owned()))
     }
 
     /// Why a value outside of the sections is not imported.

@@ -342,7 +342,8 @@ fn the_section_can_be_chosen() {
             .unwrap()
             .contains("--section")
     );
-    assert!(reason(&imported, "pekko.persistence.journal.plugin").is_some());
+    let why = reason(&imported, "pekko.persistence.journal.plugin").unwrap();
+    assert!(why.starts_with("contradicts the imported"), "{why}");
     let imported = import(&file, None, check).unwrap();
     assert_eq!(settings(&imported).layout.journal_name, "a");
     let why = reason(&imported, "other.journal-name").unwrap();

@@ -4,7 +4,7 @@
 //! a fixed path, as in the plugin.
 
 use super::super::document::{Document, Leaf, Value};
-use super::super::sections::FOREIGN;
+use super::super::sections::{FOREIGN, OTHER_JOURNAL, OTHER_SECTION};
 
 /// The plugin's sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,10 @@ impl Sections {
                     Value::Scalar(text) => path(text) == self.of(which),
                     _ => false,
                 };
-                let other = "not applicable: chooses what is not imported";
+                let other = match which {
+                    Which::Journal => OTHER_JOURNAL,
+                    _ => OTHER_SECTION,
+                };
                 return Place::Elsewhere((!is_used).then_some(other));
             }
         }
