@@ -22,7 +22,7 @@ use super::index::{Index, Upkeep, Version};
 use super::log::Position;
 use super::retention::Superseding;
 use super::space::Space;
-use super::syncer::Tally;
+use super::syncer::{self, Tally};
 use crate::items::check::missing_table;
 use crate::items::{Condition, Cost, Item, TableName, TableSpec, WriteError};
 use crate::{Error, Result};
@@ -81,6 +81,9 @@ pub(super) struct Decider {
     pub(super) catalog: Arc<Catalog>,
     pub(super) tables: Decided,
     pub(super) open: Arc<OpenGroup>,
+    pub(super) syncer: syncer::Shared,
+    /// Whether jobs come one at a time, so that nothing is gained by another thread.
+    pub(super) has_lone_caller: bool,
     pub(super) upkeep: Arc<Upkeep>,
     pub(super) space: Space,
     pub(super) tally: Arc<Tally>,
@@ -95,7 +98,10 @@ impl Decider {
     /// Runs until the queue is closed.
     pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut queued = Vec::with_capacity(QUEUE_MAX);
+        let mut before = 0;
         while jobs.blocking_recv_many(&mut queued, QUEUE_MAX) > 0 {
+            self.has_lone_caller = (before, queued.len()) == (1, 1);
+            before = queued.len();
             for job in queued.drain(..) {
                 let ready = self.open.failed().map_or_else(|| self.make_room(), Err);
                 match ready {
@@ -103,12 +109,14 @@ impl Decider {
                     Err(error) => refuse(job, error),
                 }
             }
+            if self.has_lone_caller {
+                self.syncer.commit_now();
+            }
         }
         if self.index.is_worth_flushing() {
             // Otherwise the next open reads the changes from the log.
             let _ = self.seal();
         }
-        self.open.close();
     }
 
     fn take(&mut self, job: Job) {
@@ -188,7 +196,8 @@ impl Decider {
             self.index.insert(self.next, key, value);
             self.next = self.next.plus(1);
         }
-        self.open.add(&self.changes, Box::new(answer));
+        let wakes = !self.has_lone_caller;
+        self.open.add(&self.changes, Box::new(answer), wakes);
         self.changes.clear();
     }
 
@@ -385,6 +394,13 @@ impl Decider {
     fn position_in_job(&self, key: &Slice) -> Option<Position> {
         let found = self.changes.iter().rposition(|change| change.key == *key)?;
         Some(self.next.plus(found as u64))
+    }
+}
+
+impl Drop for Decider {
+    /// Also after a panic, or the syncer would wait forever.
+    fn drop(&mut self) {
+        self.open.close();
     }
 }
 

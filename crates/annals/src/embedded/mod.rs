@@ -422,20 +422,22 @@ impl Parts {
     /// Starts the decider and the syncer.
     fn start(self, log: Writer, tally: Arc<Tally>) -> Result<Started> {
         let next = log.end().position;
-        let open = Arc::new(OpenGroup::at(next));
-        let syncer = Syncer {
+        let open = Arc::new(OpenGroup::at(log.end()));
+        let syncer = syncer::Shared::new(Syncer {
             log,
             open: open.clone(),
             index: self.index.clone(),
             upkeep: self.upkeep.clone(),
             tally: tally.clone(),
             superseding: self.superseding.clone(),
-        };
+        });
         let decider = Decider {
             index: self.index,
             catalog: self.catalog,
             tables: self.decided,
             open: open.clone(),
+            syncer: syncer.clone(),
+            has_lone_caller: false,
             upkeep: self.upkeep,
             space: self.space,
             tally,

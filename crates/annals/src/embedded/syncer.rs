@@ -1,11 +1,12 @@
-//! The syncer: a thread that writes groups to the log and answers their callers.
+//! The syncer: writes groups to the log and answers their callers, on a thread of its own. The decider
+//! writes a group itself if it has only one caller, who would otherwise wait for another thread to wake.
 //!
 //! Guarantees: a change is on stable storage before it is acknowledged and before anybody can read it.
 //! If a write or a sync fails, nothing is acknowledged any more until the store is opened again.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::errors;
 use super::group::{Group, OpenGroup};
@@ -21,6 +22,7 @@ pub(super) struct Tally {
     pub(super) groups: AtomicU64,
 }
 
+/// Writes groups that were taken from the open group.
 pub(super) struct Syncer {
     pub(super) log: Writer,
     pub(super) open: Arc<OpenGroup>,
@@ -30,27 +32,71 @@ pub(super) struct Syncer {
     pub(super) superseding: Arc<Superseding>,
 }
 
-impl Syncer {
-    /// Runs until the open group is closed.
-    pub(super) fn run(mut self) {
-        let mut failed = None;
-        while let Some(group) = self.open.take(self.log.end()) {
-            let outcome = match &failed {
-                None => self.commit(group),
-                Some(error) => answer_all(group, Err(error)),
-            };
-            if let Err(error) = outcome {
-                self.open.fail(error.clone());
-                failed = Some(error);
-            }
+/// The syncer, which whoever has taken a group uses: its thread, or the decider.
+#[derive(Clone)]
+pub(super) struct Shared {
+    open: Arc<OpenGroup>,
+    /// `None` when the log is closed. Locked only by the one who has taken a group.
+    syncer: Arc<Mutex<Option<Syncer>>>,
+}
+
+impl Shared {
+    pub(super) fn new(syncer: Syncer) -> Self {
+        Self {
+            open: syncer.open.clone(),
+            syncer: Arc::new(Mutex::new(Some(syncer))),
         }
-        if failed.is_none()
-            && let Err(cause) = self.finish()
+    }
+
+    /// Runs until the open group is closed.
+    pub(super) fn run(&self) {
+        while let Some(group) = self.open.take() {
+            self.commit(group);
+        }
+        let syncer = self.lock().take();
+        if self.open.failed().is_none()
+            && let Some(syncer) = syncer
+            && let Err(cause) = syncer.finish()
         {
             tracing::warn!(error = %cause, "cannot note that the store was closed");
         }
     }
 
+    /// Writes the open group on this thread, unless one is being written.
+    pub(super) fn commit_now(&self) {
+        if let Some(group) = self.open.take_now() {
+            self.commit(group);
+        }
+    }
+
+    fn commit(&self, group: Group) {
+        let unfinished = Unfinished(&self.open);
+        let outcome = match &mut *self.lock() {
+            Some(syncer) => syncer.commit(group).map(|()| syncer.log.end()),
+            None => Err(errors::after_failure()),
+        };
+        std::mem::forget(unfinished);
+        match outcome {
+            Ok(end) => self.open.written(end),
+            Err(error) => self.open.fail(error),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Syncer>> {
+        self.syncer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A group that is being written. Dropped by a panic: nobody may wait forever.
+struct Unfinished<'a>(&'a OpenGroup);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.fail(errors::after_failure());
+    }
+}
+
+impl Syncer {
     /// Writes a group, then answers its callers; returns why the log takes no more, if so.
     fn commit(&mut self, mut group: Group) -> Result<()> {
         if let Some(place) = self.upkeep.applied() {
@@ -62,19 +108,20 @@ impl Syncer {
         };
         if let Err(cause) = sealed {
             let error = errors::on_commit(&cause).because(cause);
-            let _ = answer_all(group, Err(&error));
+            answer_all(group, Err(&error));
             return Err(errors::after_failure());
         }
         if !group.frame.is_empty() {
             if let Err(cause) = self.log.append(&mut group.frame) {
                 let error = errors::on_commit(&cause).because(cause);
-                let _ = answer_all(group, Err(&error));
+                answer_all(group, Err(&error));
                 return Err(errors::after_failure());
             }
             self.index.publish(group.frame.end());
         }
         self.tally.groups.fetch_add(1, Ordering::Relaxed);
-        answer_all(group, Ok(()))
+        answer_all(group, Ok(()));
+        Ok(())
     }
 
     fn finish(self) -> io::Result<()> {
@@ -89,9 +136,8 @@ impl Syncer {
     }
 }
 
-fn answer_all(group: Group, outcome: Result<(), &Error>) -> Result<()> {
+fn answer_all(group: Group, outcome: Result<(), &Error>) {
     for answer in group.answers {
         answer(outcome.map_err(Error::clone));
     }
-    Ok(())
 }

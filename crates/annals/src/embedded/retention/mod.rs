@@ -345,7 +345,7 @@ impl Worker {
         }
         let (send, receive) = channel();
         let answer = Box::new(move |outcome| drop(send.send(outcome)));
-        self.parts.open.add(&[], answer);
+        self.parts.open.add(&[], answer, true);
         loop {
             match receive.recv_timeout(TICK) {
                 Ok(outcome) => return outcome,
