@@ -16,7 +16,8 @@
 //! *The log.* It is read after the index was copied, so it holds everything that the index does. The
 //! owner acknowledges a frame after it has written it, so every frame acknowledged before is found. The
 //! last one may not be synced yet: then it is synced here before anybody sees it. A frame that is being
-//! written is invalid, and is after the point in time.
+//! written is invalid, and is after the point in time. If the owner has erased a value since that it
+//! superseded only after the point in time, another point is taken.
 
 use std::fs;
 use std::io;
@@ -51,13 +52,20 @@ pub(super) struct PointInTime {
 /// # Errors
 /// `Invalid` if there is no store of this format; `Corrupt` if it is damaged.
 pub(super) fn open(store: &Path, cache_bytes: u64) -> Result<PointInTime> {
+    open_in_steps(store, cache_bytes, &|| ())
+}
+
+/// Opens the store and calls `step` when the point in time was taken, before the log is read.
+fn open_in_steps(store: &Path, cache_bytes: u64, step: &dyn Fn()) -> Result<PointInTime> {
     let log = folder::log_beside(store)?;
     let current = store.join("index").join("current");
     let mut damaged = 0;
     for _ in 0..TRIES_MAX {
         let before = fs::read(&current).ok();
         let is_last = damaged + 1 >= DAMAGED_MAX;
-        match attempt(store, &log, cache_bytes, is_last) {
+        match attempt(store, &log, (cache_bytes, is_last), step) {
+            Ok(None) => {}
+            Ok(Some(opened)) => return Ok(opened),
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let is_unchanged = fs::read(&current).ok() == before;
                 if is_unchanged && is_last {
@@ -65,7 +73,7 @@ pub(super) fn open(store: &Path, cache_bytes: u64) -> Result<PointInTime> {
                 }
                 damaged = if is_unchanged { damaged + 1 } else { 0 };
             }
-            other => return other,
+            Err(error) => return Err(error),
         }
     }
     Err(Error::unavailable(
@@ -74,13 +82,20 @@ pub(super) fn open(store: &Path, cache_bytes: u64) -> Result<PointInTime> {
     .fact("folder", store.display()))
 }
 
-fn attempt(store: &Path, log: &Path, cache_bytes: u64, can_rebuild: bool) -> Result<PointInTime> {
+/// `None`: the owner erased values of this point in time.
+fn attempt(
+    store: &Path,
+    log: &Path,
+    (cache_bytes, can_rebuild): (u64, bool),
+    step: &dyn Fn(),
+) -> Result<Option<PointInTime>> {
     let failed = |cause| errors::on_folder(cause, "read the store", store.display());
     let copy = private_folder(store).map_err(failed)?;
     let index = copy.path().join("index");
     copy_index(&store.join("index"), &index).map_err(failed)?;
     let recovered = log::recover_beside(log)?;
     recovered.sync_end(log).map_err(failed)?;
+    step();
     let opening = Opening {
         folder: store,
         log_folder: log,
@@ -95,12 +110,15 @@ fn attempt(store: &Path, log: &Path, cache_bytes: u64, can_rebuild: bool) -> Res
     };
     // Everything is inserted.
     drop(upkeep);
+    if recovered.has_lost_values(log)? {
+        return Ok(None);
+    }
     opening.catalog.load(&index.snapshot())?;
-    Ok(PointInTime {
+    Ok(Some(PointInTime {
         index,
         catalog: opening.catalog,
         copy,
-    })
+    }))
 }
 
 /// A folder for the copy: in the store, where files can be linked, or a temporary one.
@@ -184,5 +202,48 @@ impl Home {
             Self::Owner(folder) => folder.path(),
             Self::Reader { store, .. } => store,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::embedded::{Embedded, reads};
+    use crate::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, TableSpec};
+
+    #[test]
+    fn a_value_that_is_erased_while_the_store_is_opened_is_not_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("data");
+        let table = TableSpec::new(
+            "notes".parse().unwrap(),
+            KeySchema::new(KeyAttribute::text("id")),
+        );
+        let table = table.unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let owner = Embedded::open(&store, &Default::default()).unwrap();
+        let put = |n: i64| {
+            let item = Item::new().with("id", "a").with("n", n);
+            let put = owner.put(&table, item, Condition::Always);
+            runtime.block_on(put).unwrap();
+        };
+        runtime
+            .block_on(owner.create_table(&table, Default::default()))
+            .unwrap();
+        put(1);
+        let is_first = Cell::new(true);
+        let opened = open_in_steps(&store, 0, &|| {
+            if is_first.replace(false) {
+                put(2);
+                runtime.block_on(owner.erase_now()).unwrap();
+            }
+        });
+        let opened = opened.unwrap();
+        let stored = opened.catalog.table(&table).unwrap();
+        let got = reads::get(&opened.index, &stored, &[Key::new("a")]).unwrap();
+        let want = Item::new().with("id", "a").with("n", 2_i64);
+        assert_eq!(got.items, [Some(want)]);
     }
 }

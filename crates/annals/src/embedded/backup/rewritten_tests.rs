@@ -1,15 +1,22 @@
 //! Backups of segments that were compressed, and from which values were erased.
 
+use std::cell::Cell;
 use std::fs;
 
 use super::super::log::{Erase, Position, Superseded, key_hash, recover, rewrite};
+use super::disk::Disk;
+use super::take::backup_in_steps;
 use super::tests::{Content, Written, content_left, up_to};
 use super::{RestorePoint, restore};
 use crate::{ErrorKind, Result};
 
 impl Written {
-    /// Compresses the first segment, and erases changes from it: position, and what superseded it.
+    /// Compresses a segment, and erases changes from it: position, and what superseded it.
     fn rewrite(&self, erased: &[(u64, u64)]) {
+        self.rewrite_segment(0, erased);
+    }
+
+    fn rewrite_segment(&self, number: u64, erased: &[(u64, u64)]) {
         let superseded = erased.iter().map(|(position, by)| Superseded {
             position: Position(*position),
             by: Position(*by),
@@ -20,7 +27,7 @@ impl Written {
             superseded: &superseded,
             dropped: None,
         };
-        rewrite(&self.store().join("log"), 0, &erase, &mut || true).unwrap();
+        rewrite(&self.store().join("log"), number, &erase, &mut || true).unwrap();
     }
 
     /// The ends of groups in the first segment.
@@ -94,4 +101,32 @@ fn a_point_inside_a_segment_with_erased_values_is_refused() {
     let error = written.restored(point).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(!written.path("restored").exists());
+}
+
+#[test]
+fn a_value_that_is_erased_while_a_backup_is_taken_is_not_missing_from_it() {
+    let mut written = Written::new();
+    written.write(100);
+    let log = written.store().join("log");
+    let second = recover(&log).unwrap().segments(&log)[1].start.position.0;
+    let by = written.groups.last().unwrap().0 + 1;
+    // While the first segment is copied, the owner supersedes and erases a value of the second.
+    let steps = Cell::new(0);
+    let step = || {
+        steps.set(steps.get() + 1);
+        if steps.get() == 4 {
+            written.append_and_leave();
+            written.rewrite_segment(1, &[(second, by)]);
+        }
+    };
+    backup_in_steps(
+        &written.store(),
+        &written.copy(),
+        false,
+        &Disk { step: &step },
+    )
+    .unwrap();
+    let restored = written.restored(RestorePoint::End).unwrap();
+    assert!(restored.contains_key(&by), "the backup ends too early");
+    assert!(!restored.contains_key(&second), "it was erased before");
 }

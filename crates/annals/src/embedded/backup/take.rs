@@ -25,7 +25,7 @@ use crate::{Clock, Error, ErrorKind, Result, SystemClock};
 /// The name of a copy that is not complete.
 const COPYING: &str = "copying";
 const NEW_MANIFEST: &str = "MANIFEST.new";
-/// How often to begin again, as the owner may just have replaced a segment.
+/// How often to begin, as the owner may just have replaced a segment.
 const TRIES_MAX: usize = 3;
 
 /// What [`backup`] did. See there for an example.
@@ -96,9 +96,18 @@ pub(super) fn backup_in_steps(
     let mut tries = 1;
     let report = loop {
         match take(&log, to, (verify, taken_ms), disk) {
-            Err(error) if error.kind() == ErrorKind::Corrupt && tries < TRIES_MAX => tries += 1,
-            other => break other,
+            Err(error) if error.kind() == ErrorKind::Corrupt && tries < TRIES_MAX => {}
+            Ok(None) if tries < TRIES_MAX => {}
+            Ok(None) => {
+                break Err(Error::unavailable(
+                    "the owner of the store erases values faster than they can be copied; try again",
+                )
+                .fact("folder", folder.display()));
+            }
+            Ok(Some(report)) => break Ok(report),
+            Err(error) => break Err(error),
         }
+        tries += 1;
     };
     let _ = lock.unlock();
     report
@@ -160,12 +169,13 @@ fn refuse_foreign_files(to: &Path) -> Result<()> {
     )
 }
 
+/// `None`: the owner erased values meanwhile that are current at the end of this backup.
 fn take(
     log: &Path,
     to: &Path,
     (verify, taken_ms): (bool, u64),
     disk: &Disk<'_>,
-) -> Result<BackupReport> {
+) -> Result<Option<BackupReport>> {
     let recovered = log::recover_beside(log)?;
     recovered.sync_end(log).map_err(failed(to))?;
     let segments = recovered.segments(log);
@@ -195,6 +205,9 @@ fn take(
         let known = known.iter().find(|it| it.number == segment.number);
         stored.push(copier.segment(segment, known)?);
     }
+    if recovered.has_lost_values(log)? {
+        return Ok(None);
+    }
     let (mut report, time_ms) = (copier.report, copier.time_ms);
     report.time_ms = (report.position > 0).then_some(time_ms);
     let manifest = Manifest {
@@ -205,7 +218,7 @@ fn take(
         segments: stored,
     };
     replace(&manifest, to, disk)?;
-    Ok(report)
+    Ok(Some(report))
 }
 
 /// Refuses a folder of another store, and one whose backup has events that this store does not have.

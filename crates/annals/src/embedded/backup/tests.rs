@@ -61,6 +61,11 @@ impl Written {
         self.groups.extend(content.1);
     }
 
+    /// Appends another group, as an owner does meanwhile.
+    pub(super) fn append_and_leave(&self) {
+        write(&self.store(), 1, 0);
+    }
+
     pub(super) fn backup(&self) -> Result<BackupReport> {
         backup(&self.store(), &self.copy(), false)
     }

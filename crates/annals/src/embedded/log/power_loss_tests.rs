@@ -266,3 +266,73 @@ fn a_loss_of_power_loses_nothing_that_was_acknowledged() {
         ops.len()
     );
 }
+
+impl Simulated {
+    /// The folder as the next process finds it after a kill: everything that was written is there, and
+    /// is as durable as before.
+    fn after_kill(&self, to: &Path) -> Self {
+        let moved = |names: &BTreeMap<PathBuf, usize>| {
+            let name = |path: &PathBuf| to.join(path.file_name().unwrap());
+            names.iter().map(|(path, at)| (name(path), *at)).collect()
+        };
+        let killed = Self {
+            files: self.files.clone(),
+            durable_names: moved(&self.durable_names),
+            names: moved(&self.names),
+        };
+        for (path, number) in &killed.names {
+            let Disk { durable, pending } = &killed.files[number];
+            let mut bytes = durable.clone();
+            for (offset, written) in pending {
+                Disk::write(&mut bytes, *offset, written);
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        killed
+    }
+}
+
+#[test]
+fn what_is_acknowledged_after_a_kill_survives_a_loss_of_power() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    create(&log, 77).unwrap();
+    let mut simulated = Simulated::of(&log);
+    recording::begin(&log);
+    write(&log, 60);
+    let ops = recording::end(&log);
+    let random = Random::seeded(1);
+    let renames = ops.iter().zip(0..).filter_map(|(op, at)| match op {
+        Op::Rename(..) => Some(at),
+        _ => None,
+    });
+    let mut points: Vec<usize> = renames.flat_map(|at: usize| at - 2..at + 4).collect();
+    points.extend((0..10).map(|_| random.below(ops.len() as u64) as usize));
+    points.sort_unstable();
+    let mut done = 0;
+    for point in points {
+        for op in &ops[done..point] {
+            simulated.apply(op);
+        }
+        done = point;
+        let killed = folder.path().join("killed");
+        fs::create_dir(&killed).unwrap();
+        let mut next = simulated.after_kill(&killed);
+        recording::begin(&killed);
+        let acknowledged = write(&killed, 2);
+        // Only as far as the second acknowledgement.
+        let (len, least) = acknowledged[1];
+        for op in &recording::end(&killed)[..len] {
+            next.apply(op);
+        }
+        for image in 0..4 {
+            let lost = folder.path().join("lost");
+            fs::create_dir(&lost).unwrap();
+            next.lose_power(&random, &lost);
+            let case = format!("image {image}, killed after {point} operations");
+            check(&lost, least, &case);
+            fs::remove_dir_all(&lost).unwrap();
+        }
+        fs::remove_dir_all(&killed).unwrap();
+    }
+}

@@ -42,8 +42,17 @@ impl Recovered {
         if self.note.is_some_and(is_synced) {
             return Ok(());
         }
-        // Segments before it were synced when it was begun.
-        File::open(folder.join(segment::name(self.end.segment)))?.sync_data()
+        // Segments before it were synced when it was begun; its name may not be.
+        File::open(folder.join(segment::name(self.end.segment)))?.sync_data()?;
+        File::open(folder)?.sync_all()
+    }
+
+    /// Whether a value that is current at the end may have been erased from the log since it was
+    /// recovered: the owner went on.
+    pub(in super::super) fn has_lost_values(&self, folder: &Path) -> Result<bool> {
+        let headers = segments::headers(folder)?;
+        let erased = headers.iter().filter_map(AnyHeader::erased).max();
+        Ok(erased.is_some_and(|erased| erased >= self.end.position))
     }
 
     /// Where the log begins.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use super::disk::DiskFile;
+use super::disk::{self, DiskFile};
 use super::frame::{self, Frame};
 use super::reached::{self, Note, Reached};
 use super::{Checkpoint, Place, Position, Recovered, files, segment};
@@ -80,10 +80,11 @@ impl Writer {
             if log.torn_to > log.end.offset {
                 file.write_zeros(log.end.offset, log.torn_to)?;
             }
-            // A frame that was written but not synced by a killed process is kept: sync it before it
-            // is relied on.
+            // A frame that was written but not synced by a killed process is kept, and so is the name
+            // of a segment that it was just beginning: sync both before they are relied on.
             file.sync()?;
             let path = folder.join(reached::NAME);
+            disk::sync_folder_of(&path)?;
             let reached = match log.note {
                 Some(note) => {
                     let mut reached = Reached::open(&path, note)?;
