@@ -106,7 +106,7 @@ fn attempt(
     };
     let (index, upkeep) = match can_rebuild {
         true => opening.index()?,
-        false => opening.open_index()?,
+        false => opening.intact_index()?,
     };
     // Everything is inserted.
     drop(upkeep);

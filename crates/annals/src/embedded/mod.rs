@@ -184,9 +184,10 @@ impl Embedded {
             folder.path().to_owned(),
             settings.reserve_mib.saturating_mul(MIB),
         );
+        let upkeep = Arc::new(upkeep);
         let parts = Parts {
             index: index.clone(),
-            upkeep: Arc::new(upkeep),
+            upkeep: upkeep.clone(),
             catalog: catalog.clone(),
             decided,
             space,
@@ -201,6 +202,7 @@ impl Embedded {
         let parts = retention::Parts {
             folder: folder.log(),
             index: index.clone(),
+            upkeep,
             catalog: catalog.clone(),
             open,
             jobs: jobs.downgrade(),
@@ -281,7 +283,15 @@ impl Embedded {
     /// Writes the index's recent changes to its files, as happens by itself when there are many.
     #[doc(hidden)]
     pub async fn flush_index(&self) -> Result<()> {
-        self.commit(Job::Flush).await
+        self.commit(Job::Flush).await?;
+        let Some((index, retention)) = self.index.clone().zip(self.retention.as_ref()) else {
+            return Err(beside::read_only(self.home.path()));
+        };
+        let upkeep = retention.upkeep();
+        let flushed = tokio::task::spawn_blocking(move || upkeep.wait_until_flushed(&index));
+        flushed
+            .await
+            .unwrap_or_else(|_| Err(errors::after_failure()))
     }
 
     /// Erases everything that was deleted or overwritten from the files of the store, as happens by
@@ -393,7 +403,7 @@ impl Drop for Embedded {
             // If it panicked, every caller got `Unavailable`.
             let _ = thread.join();
         }
-        if let Some(retention) = &mut self.retention {
+        if let Some(retention) = self.retention.take() {
             retention.close();
         }
         self.reads.wait();

@@ -27,8 +27,11 @@ pub(super) struct Opening<'a> {
 
 impl Opening<'_> {
     /// Opens the index and applies the end of the log. If the index is damaged, makes it again.
+    ///
+    /// # Errors
+    /// `Corrupt` if the log is damaged, or has lost its end: then the index is the only copy of that.
     pub(super) fn index(&self) -> Result<(Arc<Index>, Upkeep)> {
-        match self.open_index() {
+        let files = match self.files() {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 tracing::warn!(%error, "the index is damaged, and is made again from the log");
                 // Removed only if the log can replace it.
@@ -39,19 +42,29 @@ impl Opening<'_> {
                     |_, _| Ok(()),
                 )?;
                 folder::remove_part(&self.index_folder)?;
-                self.open_index()
+                self.files()
             }
-            other => other,
-        }
+            files => files,
+        };
+        self.apply_log(files?)
     }
 
-    pub(super) fn open_index(&self) -> Result<(Arc<Index>, Upkeep)> {
+    /// The same, but a damaged index is an error.
+    pub(super) fn intact_index(&self) -> Result<(Arc<Index>, Upkeep)> {
+        self.apply_log(self.files()?)
+    }
+
+    /// Opens the files of the index; returns up to where they hold the log.
+    fn files(&self) -> Result<(Arc<Index>, Position)> {
         let catalog = self.catalog.clone();
         let index = Index::open(&self.index_folder, self.cache_bytes, |erasure| {
             Arc::new(WithoutDropped { catalog, erasure })
         })?;
-        let index = Arc::new(index);
         let applied = index.applied()?;
+        Ok((Arc::new(index), applied))
+    }
+
+    fn apply_log(&self, (index, applied): (Arc<Index>, Position)) -> Result<(Arc<Index>, Upkeep)> {
         let end = self.log.end.position;
         if applied > end {
             return Err(Error::corrupt(

@@ -102,14 +102,16 @@ impl Syncer {
         if let Some(place) = self.upkeep.applied() {
             self.log.applied(place);
         }
-        let sealed = match self.superseding.takes_seal() {
-            true => self.log.seal(),
-            false => Ok(()),
-        };
-        if let Err(cause) = sealed {
-            let error = errors::on_commit(&cause).because(cause);
-            answer_all(group, Err(&error));
-            return Err(errors::after_failure());
+        if self.superseding.wants_seal() {
+            match self.log.seal() {
+                Ok(true) => self.superseding.sealed(),
+                Ok(false) => {}
+                Err(cause) => {
+                    let error = errors::on_commit(&cause).because(cause);
+                    answer_all(group, Err(&error));
+                    return Err(errors::after_failure());
+                }
+            }
         }
         if !group.frame.is_empty() {
             if let Err(cause) = self.log.append(&mut group.frame) {

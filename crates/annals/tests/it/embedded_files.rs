@@ -128,6 +128,21 @@ async fn a_log_that_ends_before_its_index_is_a_finding() {
     assert_eq!(checked.findings.len(), 1, "{:?}", checked.findings);
     let found = checked.findings[0].to_string();
     assert!(found.contains("the end of the log is lost"), "{found}");
+    // The index has the only copy of that.
+    let before = files(folder.path());
+    let refused = [
+        Embedded::open(folder.path(), &EmbeddedSettings::default()),
+        Embedded::open_read_only(folder.path(), &EmbeddedSettings::default()),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(
+            error.to_string().contains("the end of the log is lost"),
+            "{error}"
+        );
+    }
+    assert!(files(folder.path()) == before);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use annals::embedded::Embedded;
+use annals::embedded::{Embedded, RestorePoint, backup, restore};
 use annals::items::{
     Condition, IndexSpec, Item, Items, Key, KeyAttribute, KeySchema, Query, Scan, TableSpec, Write,
 };
@@ -201,6 +201,43 @@ async fn a_deletion_before_a_crash_is_erased_after_it() {
         items.erase_now().await.unwrap();
         assert_eq!(files_with(folder, &needle(1)), [""; 0]);
         assert_eq!(all(&items, &spec).await, [item(2, body(2, 5000))]);
+    }
+}
+
+#[tokio::test]
+async fn a_store_in_which_nothing_follows_an_erasure_is_read_and_backed_up() {
+    let folder = TempDir::new().unwrap();
+    let [data, copied] = ["data", "copy"].map(|name| folder.path().join(name));
+    let (kept, dropped) = (table("kept"), table("dropped"));
+    let items = open(&data);
+    for spec in [&kept, &dropped] {
+        items.create_table(spec, Default::default()).await.unwrap();
+        put(&items, spec, item(1, body(1, 5000))).await;
+    }
+    put(&items, &kept, item(2, body(2, 5000))).await;
+    for last in ["a deletion", "a dropped table"] {
+        match last {
+            "a deletion" => delete(&items, &kept, 1).await,
+            _ => assert!(items.drop_table(dropped.name()).await.unwrap()),
+        }
+        items.erase_now().await.unwrap();
+        let want = all(&items, &kept).await;
+        let reader = Embedded::open_read_only(&data, &EmbeddedSettings::default()).unwrap();
+        assert_eq!(all(&reader, &kept).await, want, "{last}");
+        let report = backup(&data, &copied, false).unwrap();
+        let points = [RestorePoint::End, RestorePoint::Position(report.position)];
+        for point in points {
+            let restored = folder.path().join("restored");
+            let done = restore(&copied, &restored, point).unwrap();
+            assert_eq!(done.position, report.position, "{last}");
+            let restored_items = open(&restored);
+            assert_eq!(all(&restored_items, &kept).await, want, "{last}");
+            drop(restored_items);
+            fs::remove_dir_all(restored).unwrap();
+        }
+        let earlier = RestorePoint::Position(report.position - 1);
+        let error = restore(&copied, &folder.path().join("restored"), earlier).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{last}: {error}");
     }
 }
 

@@ -166,12 +166,15 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
             return Err(damaged());
         }
         check_file(stored, &path)?;
-        // A store may end where a segment begins, but not before anything else was decided.
-        stop.get_or_insert(Stop {
-            segment: number,
-            end: stored.start(),
-            time_ms: 0,
-        });
+        // A store may end where a segment begins. The segment before it may be compressed, and have
+        // erased values: it is copied as it is.
+        if !is_past {
+            stop = Some(Stop {
+                segment: number,
+                end: stored.start(),
+                time_ms: stop.map_or(0, |stop| stop.time_ms),
+            });
+        }
         let checked = check_copy(&path, number, |frame| {
             is_past |= match point {
                 RestorePoint::End => false,

@@ -29,7 +29,7 @@ const NEW_MANIFEST: &str = "MANIFEST.new";
 const TRIES_MAX: usize = 3;
 
 /// What [`backup`] did. See there for an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
     /// The position of the last change in the backup; 0 if the store has none.
@@ -93,9 +93,18 @@ pub(super) fn backup_in_steps(
     let taken_ms = SystemClock::new().now_ms();
     let log = folder::log_beside(folder)?;
     let lock = prepare(folder, to, disk)?;
+    let mut copier = Copier {
+        to,
+        disk,
+        verify,
+        copied: Vec::new(),
+        bytes_copied: 0,
+        time_ms: 0,
+        report: BackupReport::default(),
+    };
     let mut tries = 1;
     let report = loop {
-        match take(&log, to, (verify, taken_ms), disk) {
+        match take(&log, taken_ms, &mut copier) {
             Err(error) if error.kind() == ErrorKind::Corrupt && tries < TRIES_MAX => {}
             Ok(None) if tries < TRIES_MAX => {}
             Ok(None) => {
@@ -169,13 +178,10 @@ fn refuse_foreign_files(to: &Path) -> Result<()> {
     )
 }
 
-/// `None`: the owner erased values meanwhile that are current at the end of this backup.
-fn take(
-    log: &Path,
-    to: &Path,
-    (verify, taken_ms): (bool, u64),
-    disk: &Disk<'_>,
-) -> Result<Option<BackupReport>> {
+/// `None`: the copies lack values that are current at the end of this backup, because the owner erased
+/// them meanwhile.
+fn take(log: &Path, taken_ms: u64, copier: &mut Copier<'_>) -> Result<Option<BackupReport>> {
+    let (to, disk) = (copier.to, copier.disk);
     let recovered = log::recover_beside(log)?;
     recovered.sync_end(log).map_err(failed(to))?;
     let segments = recovered.segments(log);
@@ -184,31 +190,27 @@ fn take(
         check_history(before, &recovered, &segments, to)?;
     }
     let known = before.map(|before| before.segments).unwrap_or_default();
-    let mut copier = Copier {
-        to,
-        disk,
-        verify,
-        time_ms: 0,
-        report: BackupReport {
-            position: segments
-                .last()
-                .map_or(0, |last| last.end.position.0.saturating_sub(1)),
-            time_ms: None,
-            files_copied: 0,
-            files_reused: 0,
-            bytes_copied: 0,
-            bytes: 0,
-        },
+    let position = segments
+        .last()
+        .map_or(0, |last| last.end.position.0.saturating_sub(1));
+    copier.time_ms = 0;
+    copier.report = BackupReport {
+        position,
+        ..BackupReport::default()
     };
     let mut stored = Vec::with_capacity(segments.len());
     for segment in &segments {
         let known = known.iter().find(|it| it.number == segment.number);
         stored.push(copier.segment(segment, known)?);
     }
-    if recovered.has_lost_values(log)? {
-        return Ok(None);
+    for copy in &stored {
+        let erased = log::erased_in(&to.join(&copy.file), copy.number)?;
+        if erased.is_some_and(|erased| erased >= recovered.end.position) {
+            return Ok(None);
+        }
     }
     let (mut report, time_ms) = (copier.report, copier.time_ms);
+    report.bytes_copied = copier.bytes_copied;
     report.time_ms = (report.position > 0).then_some(time_ms);
     let manifest = Manifest {
         mark: recovered.mark().into(),
@@ -264,6 +266,9 @@ struct Copier<'a> {
     to: &'a Path,
     disk: &'a Disk<'a>,
     verify: bool,
+    /// What was copied, also by attempts that came to nothing: the next one need not copy it again.
+    copied: Vec<Stored>,
+    bytes_copied: u64,
     /// When the last group so far was written.
     time_ms: u64,
     report: BackupReport,
@@ -283,19 +288,26 @@ impl Copier<'_> {
             .saturating_mul(1_000_000_000)
             .saturating_add(source.mtime_nsec() as u64);
         let is_same = |it: &&Stored| {
-            (it.bytes, it.modified_ns) == (bytes, modified_ns)
+            (it.number, it.bytes, it.modified_ns) == (segment.number, bytes, modified_ns)
                 && (it.start(), it.end()) == (segment.start, segment.end)
         };
+        let copied = self.copied.iter().find(is_same).cloned();
         let reused = known.filter(is_same).filter(|it| self.is_intact(it));
-        let stored = match reused {
-            Some(stored) => {
+        let stored = match (copied, reused) {
+            (None, Some(stored)) => {
                 self.report.files_reused += 1;
                 stored.clone()
             }
-            None => {
+            (Some(stored), _) => {
                 self.report.files_copied += 1;
-                self.report.bytes_copied += bytes;
-                self.copy(segment, bytes, modified_ns)?
+                stored
+            }
+            (None, None) => {
+                self.report.files_copied += 1;
+                let stored = self.copy(segment, bytes, modified_ns)?;
+                self.copied.push(stored.clone());
+                self.bytes_copied += bytes;
+                stored
             }
         };
         self.time_ms = stored.time_ms;

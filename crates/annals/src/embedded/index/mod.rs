@@ -200,7 +200,7 @@ impl Index {
         }
     }
 
-    /// What stops [`Self::erase_before`].
+    /// What stops [`Self::merge_all`].
     pub(super) fn erasure(&self) -> Arc<Erasure> {
         self.erasure.clone()
     }

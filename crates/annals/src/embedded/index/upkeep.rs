@@ -184,6 +184,10 @@ fn compact_all(index: &Index, progress: &Progress, flushed: &Receiver<()>) {
     }
 }
 
+/// A number above that of the version that merging has made.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Merged(SeqNo);
+
 impl Index {
     /// Writes the sealed memtables to files.
     fn flush(&self) -> Result<()> {
@@ -210,36 +214,44 @@ impl Index {
         Ok(self.tree.current_version().id() != before)
     }
 
-    /// Merges all files, so that they hold nothing that was superseded before `end`. The memtables of
-    /// that time are written. Returns false if that has to wait: for a read that uses an older point in
-    /// time, or because it was stopped.
-    pub(in super::super) fn erase_before(&self, end: Position) -> Result<bool> {
+    /// Merges all files into new ones that hold nothing that was superseded before `end`. The memtables
+    /// of that time are written. Returns what [`Self::remove_before`] needs to remove the old files;
+    /// `None` if merging has to wait: for a read that uses an older point in time, or because it was
+    /// stopped.
+    pub(in super::super) fn merge_all(&self, end: Position) -> Result<Option<Merged>> {
         let now = self.end();
         let oldest = self.snapshots.oldest(|| self.end());
         if oldest < number(end) {
-            return Ok(false);
+            return Ok(None);
         }
         if self.tree.table_count() == 0 {
-            return Ok(true);
+            return Ok(Some(Merged(self.versions.get())));
         }
         self.raise_version(now);
         if self.versions.get() + STEP / 2 >= now || self.erasure.is_stopped() {
-            return Ok(false);
+            return Ok(None);
         }
         self.erasure.is_running.store(true, Ordering::Release);
         let merged = self.tree.major_compact(TABLE_BYTES, oldest);
         self.erasure.is_running.store(false, Ordering::Release);
         match merged {
-            Err(_) if self.erasure.is_stopped() => return Ok(false),
+            Err(_) if self.erasure.is_stopped() => return Ok(None),
             merged => merged.map_err(errors::on_upkeep)?,
         }
+        Ok(Some(Merged(self.versions.get())))
+    }
+
+    /// Removes the files of before a merge. Returns false if a read still uses them.
+    pub(in super::super) fn remove_before(&self, Merged(merged): Merged) -> Result<bool> {
+        let oldest = self.snapshots.oldest(|| self.end());
         // Files are removed with the last version that has them.
         let folder = &self.tree.tree_config().path;
         let mut versions = self.tree.get_version_history_lock();
         versions
             .maintenance(folder, oldest)
             .map_err(errors::on_upkeep)?;
-        Ok(true)
+        // The merged version has a number below `merged`: then reads use it or a later one.
+        Ok(oldest >= merged || versions.free_list_len() == 0)
     }
 
     /// Raises the number of the tree's next version to the step before `end`.

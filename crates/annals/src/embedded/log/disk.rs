@@ -37,6 +37,11 @@ impl DiskFile {
         Ok(self.file.metadata()?.len())
     }
 
+    /// Fills a buffer.
+    pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset)
+    }
+
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         record(&self.path, || {
             Op::Write(self.path.clone(), offset, bytes.to_vec())

@@ -5,7 +5,7 @@
 //!  8  mark        u64   the store's
 //! 16  from        a place: everything that changes before it superseded is erased from the log;
 //!                 segment, offset, position, checksum of the frame before, u64 each
-//! 48  superseded  u64   the last position before `from` that superseded something
+//! 48  superseded  u64   the last position that superseded something and was read by a pass
 //! 56  index       u64   everything that changes before this position superseded is gone from the
 //!                       files of the index
 //! ```

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::rewrite::{Erase, Superseded, key_hash, rewrite};
+use super::writer::seal;
 use super::{Frame, Place, Position, Writer, create, frames_from, recover, segment};
 
 type Read = (u64, String, Option<String>, Option<u64>);
@@ -39,7 +40,7 @@ fn bless() {
         }
         writer.append(&mut frame).unwrap();
     }
-    writer.seal().unwrap();
+    seal(&mut writer);
     writer.close().unwrap();
     let segment = log.join(segment::name(0));
     let keep = |name: &str| {

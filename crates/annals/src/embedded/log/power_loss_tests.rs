@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::check::check as log_check;
 use super::disk::{Op, recording};
 use super::rewrite::{Erase, Rewritten, Superseded, key_hash, rewrite};
-use super::{Frame, Position, Writer, create, frames_from, recover};
+use super::{Frame, Position, Writer, create, frames_from, recover, segment};
 use crate::Random;
 
 const BLOCK: usize = 512;
@@ -269,13 +271,13 @@ fn a_loss_of_power_loses_nothing_that_was_acknowledged() {
 
 impl Simulated {
     /// The folder as the next process finds it after a kill: everything that was written is there, and
-    /// is as durable as before.
-    fn after_kill(&self, to: &Path) -> Self {
+    /// is as durable as before. After a failed sync, the system forgets what is not.
+    fn after_kill(&self, to: &Path, is_sync_failed: bool) -> Self {
         let moved = |names: &BTreeMap<PathBuf, usize>| {
             let name = |path: &PathBuf| to.join(path.file_name().unwrap());
             names.iter().map(|(path, at)| (name(path), *at)).collect()
         };
-        let killed = Self {
+        let mut killed = Self {
             files: self.files.clone(),
             durable_names: moved(&self.durable_names),
             names: moved(&self.names),
@@ -287,6 +289,11 @@ impl Simulated {
                 Disk::write(&mut bytes, *offset, written);
             }
             fs::write(path, bytes).unwrap();
+        }
+        if is_sync_failed {
+            for file in killed.files.values_mut() {
+                file.pending.clear();
+            }
         }
         killed
     }
@@ -310,14 +317,14 @@ fn what_is_acknowledged_after_a_kill_survives_a_loss_of_power() {
     points.extend((0..10).map(|_| random.below(ops.len() as u64) as usize));
     points.sort_unstable();
     let mut done = 0;
-    for point in points {
+    for (point, is_sync_failed) in points.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         for op in &ops[done..point] {
             simulated.apply(op);
         }
         done = point;
         let killed = folder.path().join("killed");
         fs::create_dir(&killed).unwrap();
-        let mut next = simulated.after_kill(&killed);
+        let mut next = simulated.after_kill(&killed, is_sync_failed);
         recording::begin(&killed);
         let acknowledged = write(&killed, 2);
         // Only as far as the second acknowledgement.
@@ -329,10 +336,31 @@ fn what_is_acknowledged_after_a_kill_survives_a_loss_of_power() {
             let lost = folder.path().join("lost");
             fs::create_dir(&lost).unwrap();
             next.lose_power(&random, &lost);
-            let case = format!("image {image}, killed after {point} operations");
+            let case =
+                format!("image {image}, ended after {point} operations, failed: {is_sync_failed}");
             check(&lost, least, &case);
             fs::remove_dir_all(&lost).unwrap();
         }
         fs::remove_dir_all(&killed).unwrap();
     }
+}
+
+#[test]
+fn a_torn_first_frame_after_a_closed_end_is_removed() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    create(&log, 77).unwrap();
+    let closed = write(&log, 5).last().unwrap().1;
+    let end = recover(&log).unwrap().end;
+    drop(Writer::open(&log, &recover(&log).unwrap()).unwrap());
+    // Half of a frame, as a loss of power leaves it.
+    let path = log.join(segment::name(end.segment));
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[7; 300], end.offset + 20).unwrap();
+    let recovered = recover(&log).unwrap();
+    assert!(recovered.torn_to > end.offset, "{recovered:?}");
+    write(&log, 1);
+    check(&log, closed.plus(1), "after the torn frame");
+    let (findings, _, _) = log_check(&log, &mut |_| true);
+    assert_eq!(findings.len(), 0, "{findings:?}");
 }

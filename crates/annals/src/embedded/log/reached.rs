@@ -147,6 +147,10 @@ impl Reached {
         self.note.applied = place;
     }
 
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
     /// Notes durably that the store is closed.
     pub(super) fn close(&mut self) -> io::Result<()> {
         self.note.is_closed = true;

@@ -43,7 +43,7 @@ pub(in super::super) fn key_hash(key: &[u8]) -> u64 {
 /// The changes of dropped tables.
 pub(in super::super) struct Dropped<'a> {
     pub(in super::super) is_dropped: &'a dyn Fn(&[u8]) -> bool,
-    /// A position after they were dropped.
+    /// The position at which the last of them was dropped, or a later one.
     pub(in super::super) by: Position,
 }
 

@@ -1,6 +1,7 @@
 //! Rewritten segments read like the old ones, without what was erased.
 
 use super::*;
+use crate::embedded::log::writer::seal;
 use crate::embedded::log::{Frame, Writer, create, frames_from, is_compressed, recover};
 use crate::{ErrorKind, Random};
 
@@ -36,7 +37,7 @@ fn log(folder: &Path) -> u64 {
             }
         }
         if n == 17 {
-            writer.seal().unwrap();
+            seal(&mut writer);
         }
         writer.append(&mut frame).unwrap();
     }

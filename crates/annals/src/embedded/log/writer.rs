@@ -17,6 +17,9 @@ use crate::{Clock, Result, SystemClock};
 /// The prepared segment: zeros.
 const NEXT: &str = "next";
 
+/// Bytes that are read and written at once when the end of a log is written again.
+const REWRITE_BLOCK: u64 = 1024 * 1024;
+
 /// Creates an empty log, durably except for the folder's own name.
 pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
     let create = || -> io::Result<()> {
@@ -59,6 +62,22 @@ fn enter(folder: &Path, file: &mut DiskFile, header: segment::Header) -> io::Res
     file.rename(&folder.join(segment::name(header.number)))
 }
 
+/// Writes what may not be on stable storage again: the open segment after what `reached` names.
+fn rewrite(file: &DiskFile, log: &Recovered) -> io::Result<()> {
+    let reached = log.note.map(|note| note.reached);
+    let reached = reached.filter(|place| place.segment == log.end.segment);
+    let mut offset = reached.map_or(0, |place| place.offset);
+    let mut block = vec![0; REWRITE_BLOCK.min(log.end.offset.saturating_sub(offset)) as usize];
+    while offset < log.end.offset {
+        let len = (log.end.offset - offset).min(REWRITE_BLOCK) as usize;
+        block.truncate(len);
+        file.read_at(&mut block, offset)?;
+        file.write_at(&block, offset)?;
+        offset += len as u64;
+    }
+    Ok(())
+}
+
 /// The end of the log.
 #[derive(Debug)]
 pub(in super::super) struct Writer {
@@ -80,17 +99,21 @@ impl Writer {
             if log.torn_to > log.end.offset {
                 file.write_zeros(log.end.offset, log.torn_to)?;
             }
-            // A frame that was written but not synced by a killed process is kept, and so is the name
-            // of a segment that it was just beginning: sync both before they are relied on.
+            // A frame that was written but not synced is kept, and so is the name of a segment that was
+            // just begun: sync both before they are relied on. After a failed sync, the system may
+            // take pages for written that are only in memory, so they are written again.
+            rewrite(&file, log)?;
             file.sync()?;
             let path = folder.join(reached::NAME);
             disk::sync_folder_of(&path)?;
             let reached = match log.note {
                 Some(note) => {
                     let mut reached = Reached::open(&path, note)?;
-                    // After a loss of power it may be older than the log.
-                    if note.reached.position != log.end.position {
+                    // After a loss of power it may be older than the log. That nothing follows the end
+                    // is over, also if the first frame is lost with the power.
+                    if note.is_closed || note.reached.position != log.end.position {
                         reached.reach(log.end)?;
+                        reached.sync()?;
                     }
                     reached
                 }
@@ -146,14 +169,14 @@ impl Writer {
         self.end.previous = checksum;
         self.reached.reach(self.end)?;
         if self.next.is_none() && self.end.offset > self.length / 2 {
-            self.prepare_next()?;
+            self.prepare_next(segment::length_after(self.length))?;
         }
         Ok(())
     }
 
     /// Prepares the next segment on another thread.
-    fn prepare_next(&mut self) -> io::Result<()> {
-        let (folder, length) = (self.folder.clone(), segment::length_after(self.length));
+    fn prepare_next(&mut self, length: u64) -> io::Result<()> {
+        let folder = self.folder.clone();
         let thread = std::thread::Builder::new().name("annals-prepare".to_owned());
         let next = thread.spawn(move || Ok((prepare(&folder, length)?, length)))?;
         self.next = Some(next);
@@ -189,12 +212,21 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins a new segment, if this one has a frame: the last segment is never rewritten.
-    pub(in super::super) fn seal(&mut self) -> io::Result<()> {
-        match self.end.offset > segment::HEADER as u64 {
-            true => self.begin_segment(0),
-            false => Ok(()),
+    /// Begins a new segment, if this one has a frame: the last segment is never rewritten. Returns
+    /// whether that is done. It is not while the new segment is being prepared: nobody waits for that.
+    pub(in super::super) fn seal(&mut self) -> io::Result<bool> {
+        if self.end.offset <= segment::HEADER as u64 {
+            return Ok(true);
         }
+        match &self.next {
+            None => self.prepare_next(segment::length_after(self.end.offset))?,
+            Some(next) if next.is_finished() => {
+                self.begin_segment(0)?;
+                return Ok(true);
+            }
+            Some(_) => {}
+        }
+        Ok(false)
     }
 
     /// Notes how far the index has applied the log.
@@ -204,10 +236,29 @@ impl Writer {
 
     /// Notes durably that nothing follows.
     pub(in super::super) fn close(mut self) -> io::Result<()> {
+        self.end_preparation();
+        self.reached.close()
+    }
+
+    fn end_preparation(&mut self) {
         if let Some(thread) = self.next.take() {
             let _ = thread.join();
             let _ = fs::remove_file(self.folder.join(NEXT));
         }
-        self.reached.close()
+    }
+}
+
+/// Seals the open segment, as the syncer does with some group.
+#[cfg(test)]
+pub(super) fn seal(writer: &mut Writer) {
+    while !writer.seal().unwrap() {
+        std::thread::yield_now();
+    }
+}
+
+impl Drop for Writer {
+    /// Also after an error: whoever opens the log next prepares a segment of the same name.
+    fn drop(&mut self) {
+        self.end_preparation();
     }
 }

@@ -26,7 +26,7 @@ use self::pass::{Done, Pass};
 use super::catalog::Catalog;
 use super::decider::Job;
 use super::group::OpenGroup;
-use super::index::{Erasure, Index};
+use super::index::{Erasure, Index, Upkeep};
 use super::log::{self, Erase, Note, Place, Position, Rewritten};
 use crate::{Clock, Error, Result, SystemClock};
 
@@ -64,9 +64,14 @@ impl Superseding {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 
-    /// Whether the syncer should begin a new segment, once.
-    pub(super) fn takes_seal(&self) -> bool {
-        self.seal.load(Ordering::Relaxed) && self.seal.swap(false, Ordering::AcqRel)
+    /// Whether the syncer should begin a new segment.
+    pub(super) fn wants_seal(&self) -> bool {
+        self.seal.load(Ordering::Acquire)
+    }
+
+    /// The syncer has begun it.
+    pub(super) fn sealed(&self) {
+        self.seal.store(false, Ordering::Release);
     }
 }
 
@@ -77,6 +82,7 @@ pub(super) struct Retention {
     superseding: Arc<Superseding>,
     shared: Arc<Shared>,
     erasure: Arc<Erasure>,
+    upkeep: Arc<Upkeep>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -129,6 +135,7 @@ impl Shared {
 pub(super) struct Parts {
     pub(super) folder: PathBuf,
     pub(super) index: Arc<Index>,
+    pub(super) upkeep: Arc<Upkeep>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) open: Arc<OpenGroup>,
     pub(super) jobs: mpsc::WeakSender<Job>,
@@ -169,7 +176,7 @@ impl Retention {
         let shared = Arc::new(Shared::default());
         let folder = parts.folder.clone();
         let superseding = start.superseding;
-        let erasure = parts.index.erasure();
+        let (erasure, upkeep) = (parts.index.erasure(), parts.upkeep.clone());
         if let Err(cause) = log::clean(&folder) {
             tracing::warn!(error = %cause, "cannot remove what an interrupted rewrite left");
         }
@@ -189,6 +196,7 @@ impl Retention {
             superseding,
             shared,
             erasure,
+            upkeep,
             thread: Some(thread),
         })
     }
@@ -199,6 +207,11 @@ impl Retention {
         self.shared.state().requests.push(answer);
         self.shared.changed.notify_all();
         outcome
+    }
+
+    /// The threads of the index.
+    pub(super) fn upkeep(&self) -> Arc<Upkeep> {
+        self.upkeep.clone()
     }
 
     /// Ends the thread. Call it while the other threads run.
@@ -313,13 +326,14 @@ impl Worker {
     fn pass(&mut self, situation: &Situation, everything: bool) -> Result<()> {
         let (shared, superseding) = (self.shared.clone(), self.superseding.clone());
         let barrier = |seal| self.barrier(seal);
-        let tables = self.parts.catalog.clone();
+        let (tables, index) = (self.parts.catalog.clone(), self.parts.index.clone());
         let mut note = self.note;
         let pass = Pass {
             folder: &self.parts.folder,
             step: &mut || step(&shared, everything),
             barrier: &barrier,
             tables: &tables,
+            visible: &|| index.end_position(),
             may_seal: everything || self.due.may_seal(situation.now),
         };
         let done = pass.run(&mut note, self.parts.index.end_position());
@@ -338,11 +352,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits until the answers to everything decided so far were given.
+    /// Waits until the answers to everything decided so far were given, and, if `seal`, until a new
+    /// segment is begun.
     fn barrier(&self, seal: bool) -> Result<()> {
-        if seal {
-            self.superseding.seal.store(true, Ordering::Release);
+        self.superseding.seal.store(seal, Ordering::Release);
+        loop {
+            self.answered()?;
+            if !self.superseding.wants_seal() {
+                return Ok(());
+            }
+            // The syncer prepares the segment.
+            self.shared.pause(PAUSE);
         }
+    }
+
+    /// Waits until the answers to everything decided so far were given.
+    fn answered(&self) -> Result<()> {
         let (send, receive) = channel();
         let answer = Box::new(move |outcome| drop(send.send(outcome)));
         self.parts.open.add(&[], answer, true);
@@ -391,9 +416,16 @@ impl Worker {
             Ok(outcome) => outcome?,
             Err(_) => return Ok(()),
         }
+        self.parts.upkeep.wait_until_flushed(&self.parts.index)?;
         let mut waited = Duration::ZERO;
+        let mut merged = None;
         loop {
-            if self.parts.index.erase_before(end)? {
+            if merged.is_none() {
+                merged = self.parts.index.merge_all(end)?;
+            }
+            if let Some(merged) = merged
+                && self.parts.index.remove_before(merged)?
+            {
                 break;
             }
             // A read uses an older point in time.

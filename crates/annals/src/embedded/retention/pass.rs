@@ -27,6 +27,8 @@ pub(super) struct Pass<'a> {
     /// Waits until what was answered is visible everywhere, and begins a new segment if told to.
     pub(super) barrier: &'a dyn Fn(bool) -> Result<()>,
     pub(super) tables: &'a Catalog,
+    /// The position after everything that is visible.
+    pub(super) visible: &'a dyn Fn() -> Position,
     /// Whether the open segment may be sealed early.
     pub(super) may_seal: bool,
 }
@@ -123,8 +125,9 @@ impl Pass<'_> {
     }
 
     fn erase(&mut self, found: &Found, starts: &[Place], done: &mut Done) -> Result<()> {
-        let by = found.after.position;
         let numbers = self.tables.numbers();
+        // Read after the numbers: all of these tables were dropped at or before it.
+        let by = Position((self.visible)().0.saturating_sub(1));
         let is_dropped = |key: &[u8]| {
             let table = codec::table_of(key);
             table.is_some_and(|number| numbers.is_dropped(number))
