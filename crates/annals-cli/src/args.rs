@@ -3,10 +3,12 @@
 //! Guarantees: an empty option or variable counts as not given; errors are one line.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use annals::items::TableName;
+use annals::{Error, Result};
 use annals_jvm::LayoutName;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextValue, ErrorKind};
@@ -143,14 +145,11 @@ pub(crate) fn given<T: Clone>(value: &Option<Given<T>>) -> Option<T> {
 #[derive(Clone)]
 pub(crate) struct Offered<T> {
     values: &'static [&'static str],
-    parse: fn(&str) -> annals::Result<T>,
+    parse: fn(&str) -> Result<T>,
 }
 
 impl<T> Offered<T> {
-    pub(crate) fn new(
-        values: &'static [&'static str],
-        parse: fn(&str) -> annals::Result<T>,
-    ) -> Self {
+    pub(crate) fn new(values: &'static [&'static str], parse: fn(&str) -> Result<T>) -> Self {
         Self { values, parse }
     }
 }
@@ -170,6 +169,12 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Offered<T> {
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(self.values.iter().map(PossibleValue::new)))
     }
+}
+
+/// Parses a whole number from 0 to `max`.
+pub(crate) fn whole_number<T: FromStr + PartialOrd + Display>(text: &str, max: T) -> Result<T> {
+    let number = text.parse().ok().filter(|number| *number <= max);
+    number.ok_or_else(|| Error::invalid(format!("it must be a whole number from 0 to {max}")))
 }
 
 const LAYOUTS: &[&str] = &["annals", "akka", "j5ik2o"];

@@ -2,7 +2,11 @@
 //! `annals append --bulk` reads and prints.
 //!
 //! Promises: a line has the members of a single append, and its id and key; a result has what a single
-//! append answers. A line that is not an append is refused by itself.
+//! append answers, and an error the number of its line. A line that is not an append is refused by
+//! itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals::journal::{AppendError, Appended, BulkAppend, Expected};
 use annals::{Error, ErrorKind, PersistenceId, Result};
@@ -21,6 +25,26 @@ pub(crate) fn parse(line: &[u8]) -> Result<BulkAppend> {
         .because(cause)
     })?;
     sent.bulk_append()
+}
+
+/// The numbers of the lines that were read and have no result yet: results have the order of lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineNumbers(Arc<Mutex<VecDeque<u64>>>);
+
+impl LineNumbers {
+    /// Adds the line that is read next.
+    pub(crate) fn push(&self, number: u64) {
+        self.lock().push_back(number);
+    }
+
+    /// The line of the next result.
+    pub(crate) fn pop(&self) -> Option<u64> {
+        self.lock().pop_front()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The result of a line.
@@ -46,6 +70,14 @@ impl Outcome {
             }
             Self::Appended(id, appended) => format!("{id} {}-{}", appended.first, appended.last),
             Self::Refused(problem) => format!("{}: {}", problem.wire().kind, problem.wire().detail),
+        }
+    }
+
+    /// Adds the number of the line to its error, if there is one.
+    pub(crate) fn at_line(self, number: Option<u64>) -> Self {
+        match (self, number) {
+            (Self::Refused(problem), Some(number)) => Self::Refused(problem.fact("line", number)),
+            (outcome, _) => outcome,
         }
     }
 

@@ -49,11 +49,12 @@ pub(crate) fn settings(global: &Global) -> Result<Settings> {
     Ok(settings)
 }
 
-/// The server to use, if there is one: `--server`, or its variable unless a store is named.
+/// The server to use, if there is one: `--server`, or its variable unless a store is named. A command
+/// that calls AWS itself has its region.
 ///
 /// # Errors
 /// `Invalid` if another store is named beside `--server`.
-pub(crate) fn server(global: &Global) -> Result<Option<Client>> {
+pub(crate) fn server(global: &Global, calls_aws: bool) -> Result<Option<Client>> {
     let Some(address) = given(&global.server) else {
         // The command would change a store on this machine instead.
         return match global.server_is_typed {
@@ -69,11 +70,15 @@ pub(crate) fn server(global: &Global) -> Result<Option<Client>> {
         (global.endpoint_is_typed, "--endpoint"),
         (global.config_is_typed, "--config"),
     ];
-    match store.into_iter().find(|(is_given, _)| *is_given) {
-        Some((_, flag)) if global.server_is_typed => Err(Error::invalid(format!(
+    let refused = |flag| {
+        Err(Error::invalid(format!(
             "--server uses the store and the settings of the server; leave out {flag}"
-        ))),
+        )))
+    };
+    match store.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, flag)) if global.server_is_typed => refused(flag),
         Some(_) => Ok(None),
+        None if global.region_is_typed && !calls_aws => refused("--region"),
         None => Client::new(&address, token(global)?.as_deref()).map(Some),
     }
 }
@@ -254,13 +259,21 @@ pub(crate) fn suggest_server(error: Error) -> Error {
 
 /// Refuses a folder without an embedded store, which is most likely mistyped.
 pub(crate) fn refuse_no_store(folder: &Path) -> Result<()> {
-    match has_no_store(folder) {
-        false => Ok(()),
-        true => Err(Error::invalid(
-            "there is no store in this folder; check --data, or create one with `annals tables create`",
-        )
-        .fact("data", folder.display())),
-    }
+    let problem = match has_no_store(folder) {
+        false => return Ok(()),
+        true if is_backup(folder) => "this is a backup; restore it first with `annals restore`",
+        true => {
+            "there is no store in this folder; check --data, or create one with `annals tables create`"
+        }
+    };
+    Err(Error::invalid(problem).fact("data", folder.display()))
+}
+
+/// `annals backup` marks its folder before it writes anything else.
+fn is_backup(folder: &Path) -> bool {
+    ["BACKUP", "MANIFEST"]
+        .iter()
+        .any(|name| folder.join(name).is_file())
 }
 
 /// The file FORMAT is written last when a store is created. If it cannot be read, opening fails.

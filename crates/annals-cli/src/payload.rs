@@ -3,8 +3,10 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 
-use annals::{Codec, Error, Result, Scalar};
+use annals::log::Time;
+use annals::{Codec, Error, Result};
 
+use crate::columns::escaped;
 use crate::wire;
 
 /// A payload for people, on one line: base64 has its codec before it, such as `protobuf:AAEC`.
@@ -15,13 +17,17 @@ pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
     }
 }
 
-/// A payload for people on lines of its own, indented; JSON keeps its numbers as they are stored.
+/// A payload for people on lines of its own, indented; JSON keeps its numbers as they are stored, and
+/// text its lines.
 pub(crate) fn to_indented_text(codec: &Codec, bytes: &[u8]) -> String {
-    let text = match wire::to_wire(codec, bytes) {
-        (Some(raw), _) => indented(raw.get()),
-        (None, base64) => base64.unwrap_or_default(),
+    let plain = std::str::from_utf8(bytes).ok();
+    let text = match (plain, wire::to_wire(codec, bytes)) {
+        (Some(plain), _) if *codec == Codec::Text => plain.to_owned(),
+        (_, (Some(raw), _)) => indented(raw.get()),
+        (_, (None, base64)) => base64.unwrap_or_default(),
     };
-    let lines = text.lines().map(|line| format!("    {line}"));
+    // Stored data must not control the terminal.
+    let lines = text.lines().map(|line| format!("    {}", escaped(line)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -118,25 +124,6 @@ pub(crate) const CODECS: &[&str] = &[
     "json", "text", "long", "int", "boolean", "bytes", "cbor", "protobuf",
 ];
 
-/// A codec as it is typed. Codecs are open, so a typo would be stored as another codec: one that we do
-/// not know needs the prefix `other:`.
-pub(crate) fn parse_codec(text: &str) -> Result<Codec> {
-    if let Some(name) = text.strip_prefix("other:").filter(|name| !name.is_empty()) {
-        return Ok(Codec::Other(name.to_owned()));
-    }
-    let number = text.strip_prefix("akka:");
-    let is_serializer = number.is_some_and(|number| number.parse::<i32>().is_ok());
-    match text.parse() {
-        Ok(Codec::Other(_)) if Scalar::named(text).is_none() && !is_serializer => {
-            Err(Error::invalid(
-                "unknown codec; use json, text, long, int, boolean, bytes, cbor, protobuf or akka:N, or other:NAME for a codec of your own",
-            )
-            .fact("codec", text))
-        }
-        Ok(codec) => Ok(codec),
-    }
-}
-
 /// A time for people.
 pub(crate) fn time_text(time_ms: u64) -> String {
     if time_ms == 0 {
@@ -159,9 +146,22 @@ pub(crate) fn parse_time(text: &str) -> Result<u64> {
     })
 }
 
+/// A time of the log as it is typed.
+pub(crate) fn parse_log_time(text: &str) -> Result<Time> {
+    Time::from_ms(parse_time(text)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_indented_line_by_line_without_control_characters() {
+        let text = "one\n  two \"quoted\"\u{1b}[2J\n\nü";
+        let want = "    one\n      two \"quoted\"\\u{1b}[2J\n    \n    ü";
+        assert_eq!(to_indented_text(&Codec::Text, text.as_bytes()), want);
+        assert_eq!(to_indented_text(&Codec::Text, b"\xff"), "    /w==");
+    }
 
     #[test]
     fn indented_json_is_the_same_json() {

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals::journal::{Append as Appending, IdempotencyKey};
+use annals::journal::{Append as Appending, AppendError, IdempotencyKey, Journal};
 use annals::{Codec, Error, NewEvent, Payload, PersistenceId, Result, SequenceNumber};
 use annals_jvm::LayoutName;
 use serde::Serialize;
 
 use super::{Context, Purpose, append_bulk};
-use crate::args::Offered;
+use crate::args::{Offered, whole_number};
 use crate::output::print_advice;
 use crate::{payload, wire};
 
@@ -18,7 +18,7 @@ use crate::{payload, wire};
 #[command(after_help = "\
 Each line of --bulk is an object: {\"persistence_id\":\"…\",\"events\":[{\"payload\":…}]}, with
 expect, idempotency_key, causation, correlation and snapshot if wanted. An event may also have
-codec, manifest, tags, metadata and schema.")]
+codec (as with --codec: one of your own is other:NAME), manifest, tags, metadata and schema.")]
 pub(crate) struct Append {
     /// The persistence id; not with --bulk
     #[arg(required_unless_present = "bulk", conflicts_with = "bulk")]
@@ -32,12 +32,16 @@ pub(crate) struct Append {
         long,
         value_name = "C",
         default_value = "json",
-        value_parser = Offered::new(payload::CODECS, payload::parse_codec),
+        value_parser = Offered::new(payload::CODECS, wire::parse_codec),
         hide_possible_values = true
     )]
     codec: Codec,
     /// Fail unless the last sequence number is N (0: no events yet)
-    #[arg(long, value_name = "N")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = |text: &str| whole_number(text, SequenceNumber::LAST.get())
+    )]
     expect: Option<u64>,
     /// A key for this append: repeated with the same key, it is stored once
     #[arg(long, value_name = "K")]
@@ -49,7 +53,12 @@ pub(crate) struct Append {
     #[arg(long = "tag", value_name = "T")]
     tags: Vec<String>,
     /// The version of the events' shape
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        value_parser = |text: &str| whole_number(text, u32::MAX)
+    )]
     schema: u32,
     /// Metadata on each event; repeatable
     #[arg(long = "metadata", value_name = "KEY=VALUE", value_parser = pair)]
@@ -128,7 +137,10 @@ impl Append {
                 self.codec
             ));
         }
-        let appended = journal.append(id, expected, append).await?;
+        let appended = match journal.append(id, expected, append).await {
+            Ok(appended) => appended,
+            Err(error) => return Err(with_last(&journal, id, error).await),
+        };
         if self.snapshot.is_some() && !appended.has_snapshot {
             eprintln!(
                 "annals: the state does not fit with the events; save it with `annals snapshot save`. id=`{id}`"
@@ -162,6 +174,20 @@ impl Append {
         event.tags = self.tags.clone();
         event.metadata = self.metadata.iter().cloned().collect();
         Ok(event)
+    }
+}
+
+/// The error; a conflict with the last sequence number, if it can be read. The events that the
+/// conflict found are the next ones, not necessarily all.
+async fn with_last(journal: &Journal, id: &PersistenceId, error: AppendError) -> Error {
+    let is_conflict = matches!(error, AppendError::Conflict(_));
+    let error = Error::from(error);
+    if !is_conflict {
+        return error;
+    }
+    match journal.highest(id).await {
+        Ok(Some(last)) => error.fact("last", last),
+        _ => error,
     }
 }
 

@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 use tokio::io::AsyncRead;
 
 use super::{Context, Purpose};
-use crate::bulk::{self, Outcome};
+use crate::bulk::{self, LineNumbers, Outcome};
 use crate::lines::Lines;
 use crate::output::exit_code;
 use crate::progress;
@@ -41,7 +41,9 @@ pub(super) async fn run(context: &Context, files: &[PathBuf]) -> Result<ExitCode
     }
     let (journal, store) = context.journal(Purpose::Write).await?;
     let bar = progress::counter("lines appended");
-    let mut results = in_order(appends(inputs), move |one: BulkAppend| {
+    let numbers = LineNumbers::default();
+    let appends = appends(inputs, numbers.clone());
+    let mut results = in_order(appends, move |one: BulkAppend| {
         let journal = journal.clone();
         async move {
             let (id, expected) = (one.persistence_id, one.expected);
@@ -61,6 +63,7 @@ pub(super) async fn run(context: &Context, files: &[PathBuf]) -> Result<ExitCode
                 break;
             }
         };
+        let outcome = outcome.at_line(numbers.pop());
         worst = worse(worst, outcome.error_kind());
         bar.suspend(|| context.output.line(&outcome, &outcome.text()))?;
         bar.inc(1);
@@ -87,24 +90,31 @@ async fn open(file: &Path) -> Result<Input> {
 }
 
 /// The appends of all lines, empty ones left out.
-fn appends(inputs: VecDeque<Input>) -> impl Stream<Item = Result<BulkAppend, NoAppend>> + Send {
+fn appends(
+    inputs: VecDeque<Input>,
+    numbers: LineNumbers,
+) -> impl Stream<Item = Result<BulkAppend, NoAppend>> + Send {
     let lines = |input| Lines::within(LINE_BYTES_MAX, input, ProgressBar::hidden());
     let lines = inputs.into_iter().map(lines).collect::<VecDeque<_>>();
-    stream::unfold(lines, |mut inputs| async move {
+    stream::unfold((lines, numbers), |(mut inputs, numbers)| async move {
         loop {
-            let line = match inputs.front_mut()?.next().await {
+            let input = inputs.front_mut()?;
+            let line = match input.next().await {
                 Ok(None) => {
                     inputs.pop_front();
                     continue;
                 }
                 Ok(Some(line)) if line.trim_ascii().is_empty() => continue,
-                Ok(Some(line)) => bulk::parse(&line).map_err(NoAppend::Line),
+                Ok(Some(line)) => {
+                    numbers.push(input.number());
+                    bulk::parse(&line).map_err(NoAppend::Line)
+                }
                 Err(error) => {
                     inputs.clear();
                     Err(NoAppend::Input(error))
                 }
             };
-            return Some((line, inputs));
+            return Some((line, (inputs, numbers)));
         }
     })
 }

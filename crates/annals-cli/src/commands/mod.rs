@@ -70,6 +70,15 @@ impl Context {
         self.open(Absent::Empty, access).await
     }
 
+    /// Refuses a folder without a store, which is most likely mistyped: for commands that write, but
+    /// find nothing to do in a new store.
+    pub(crate) fn refuse_no_store(&self) -> Result<()> {
+        match self.is_alone() {
+            true => open::refuse_no_store(&self.settings.data),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) async fn open(&self, absent: Absent, access: Access) -> Result<Store> {
         match &self.server {
             Some(server) => Ok(Store::from_items(server.clone())),
@@ -219,7 +228,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let (settings, server) = match &args.command {
         Command::Config(command) if !command.needs_settings() => (Settings::default(), None),
         Command::Completions(_) | Command::Man(_) => (Settings::default(), None),
-        command => match open::server(&args.global)? {
+        command => match open::server(&args.global, calls_aws(command))? {
             Some(_) if matches!(command, Command::Serve(_) | Command::Bench(_)) => {
                 return Err(Error::invalid(
                     "this command needs a store of its own; leave out --server",
@@ -244,6 +253,15 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         true => error,
         false => context.with_region(error),
     })
+}
+
+/// Whether a command calls AWS itself also with the store of a server: for a copy, or for Kinesis.
+fn calls_aws(command: &Command) -> bool {
+    match command {
+        Command::Copy(_) => true,
+        Command::Log(command) => command.uses_kinesis(),
+        _ => false,
+    }
 }
 
 async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {

@@ -7,6 +7,7 @@ use annals::{Codec, Event, NewEvent, PersistenceId, Result, SequenceNumber};
 use futures::{StreamExt, TryStreamExt};
 
 use super::{Context, Purpose};
+use crate::args::whole_number;
 use crate::columns::{self, Columns};
 use crate::output::{ABSENT, Output, print_lines, print_note};
 use crate::{payload, progress, wire};
@@ -26,7 +27,12 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     to: Option<SequenceNumber>,
     /// At most so many
-    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "follow",
+        value_parser = |text: &str| whole_number(text, u64::MAX)
+    )]
     max: Option<u64>,
     /// Then every new event, until interrupted. With --server or --dynamodb: nobody else can append
     /// to an embedded store that this command has open

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals::Result;
 use annals::embedded::{self, RestorePoint};
+use annals::{Error, Result};
 use serde_json::json;
 
 use super::Context;
 use super::backup::{run_blocking, written_at};
+use crate::args::whole_number;
 use crate::output::counted;
-use crate::payload::parse_time;
+use crate::payload::{parse_time, time_text};
 
 /// Restore a backup into the folder of the embedded store (--data), which must be missing or empty
 ///
@@ -22,9 +23,14 @@ pub(crate) struct Restore {
     #[arg(value_name = "DIR")]
     from: PathBuf,
     /// Up to this position, as `annals backup` prints it
-    #[arg(long, value_name = "P", conflicts_with = "to_time")]
+    #[arg(
+        long,
+        value_name = "P",
+        conflicts_with = "to_time",
+        value_parser = |text: &str| whole_number(text, u64::MAX)
+    )]
     to_position: Option<u64>,
-    /// Up to what was written by this time: milliseconds since 1970 or RFC 3339
+    /// Up to what was written by this time: milliseconds since 1970, or like 2026-01-31T12:00:00Z
     #[arg(long, value_name = "T", value_parser = parse_time)]
     to_time: Option<u64>,
 }
@@ -38,7 +44,8 @@ impl Restore {
             (None, None) => RestorePoint::End,
         };
         let from = self.from;
-        let restored = run_blocking(move || embedded::restore(&from, &data, point)).await?;
+        let restored = run_blocking(move || embedded::restore(&from, &data, point)).await;
+        let restored = restored.map_err(with_times)?;
         let position = restored.position;
         let object = json!({
             "position": position,
@@ -55,4 +62,20 @@ impl Restore {
         context.output.line(&object, &text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The error with the time of the backup as people write it.
+fn with_times(error: Error) -> Error {
+    const TAKEN: &str = "taken at";
+    // Only the error about a point outside the backup has it, and that has no cause.
+    let Some(taken) = error.fact_value(TAKEN).and_then(|taken| taken.parse().ok()) else {
+        return error;
+    };
+    let shown = Error::new(error.kind(), error.message());
+    error
+        .facts()
+        .fold(shown, |shown, (name, value)| match name {
+            TAKEN => shown.fact(TAKEN, time_text(taken)),
+            _ => shown.fact(name.to_owned(), value),
+        })
 }

@@ -36,7 +36,7 @@ pub(crate) enum Snapshot {
             long,
             value_name = "C",
             default_value = "json",
-            value_parser = Offered::new(payload::CODECS, payload::parse_codec),
+            value_parser = Offered::new(payload::CODECS, wire::parse_codec),
             hide_possible_values = true
         )]
         codec: Codec,

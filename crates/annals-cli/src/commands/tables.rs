@@ -124,6 +124,7 @@ impl Tables {
                 print_template(&template, format)
             }
             Self::Drop { yes, .. } => {
+                context.refuse_no_store()?;
                 if yes || is_confirmed(context, &specs)? {
                     return drop_all(context, &specs).await;
                 }
@@ -297,7 +298,8 @@ async fn check(context: &Context, specs: &[&TableSpec], log: bool) -> Result<Exi
     }
     let option = if log { " --log" } else { "" };
     eprintln!(
-        "annals: tables are missing; create them with `annals tables create{option}`. tables=`{}`",
+        "annals: tables are missing {}; create them with `annals tables create{option}`. tables=`{}`",
+        context.location(),
         missing.join(", ")
     );
     Ok(ExitCode::from(ABSENT))
@@ -361,7 +363,7 @@ fn is_confirmed(context: &Context, specs: &[&TableSpec]) -> Result<bool> {
 }
 
 async fn drop_all(context: &Context, specs: &[&TableSpec]) -> Result<ExitCode> {
-    let store = context.store_or_empty(Access::Write).await?;
+    let store = context.existing_store(Access::Write).await?;
     let mut rows = Statuses::new(context, specs);
     for spec in specs {
         let existed = store.drop_table(spec.name()).await?;

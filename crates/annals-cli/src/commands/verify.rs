@@ -112,7 +112,7 @@ impl Verify {
 async fn deep(context: &Context) -> Result<ExitCode> {
     if context.server.is_some() {
         return Err(Error::invalid(
-            "--deep reads the files of a store that nobody has open; stop the server and leave out --server, or verify a backup with --data",
+            "--deep reads the files of a store that nobody has open; stop the server and leave out --server, or restore a backup with `annals restore DIR --data copy` and check that",
         ));
     }
     if !context.is_alone() {

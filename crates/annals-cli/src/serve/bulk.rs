@@ -19,7 +19,7 @@ use super::app::App;
 use super::http::{self, Call, LINES};
 use super::journal;
 use super::problem::{Answer, Kind, Problem};
-use crate::bulk::{Outcome, parse};
+use crate::bulk::{LineNumbers, Outcome, parse};
 
 /// A body of at most so many lines is answered whole, a larger one as results come.
 const WHOLE_LINES: usize = 256;
@@ -31,7 +31,7 @@ pub(super) async fn append(call: Call) -> Answer {
     call.no_params()?;
     let (app, _, (_, body)) = call.read(&[LINES]).await?;
     let annals = app.annals().await?;
-    let lines = Lines(body);
+    let lines = Lines { body, number: 0 };
     if lines.clone().nth(WHOLE_LINES).is_some() {
         return Ok(streamed(&app, annals, lines));
     }
@@ -114,12 +114,17 @@ fn frames(
 }
 
 /// Appends the lines; the results, in order.
-fn results<S: Stream<Item = Bytes> + Send + 'static>(
+fn results<S: Stream<Item = (u64, Bytes)> + Send + 'static>(
     app: &App,
     annals: Arc<Annals>,
     lines: S,
 ) -> impl Stream<Item = Outcome> + Send + Unpin + use<S> {
-    let appends = lines.map(|line| parse(&line));
+    let numbers = LineNumbers::default();
+    let read = numbers.clone();
+    let appends = lines.map(move |(number, line)| {
+        read.push(number);
+        parse(&line)
+    });
     let writer = app.clone();
     let appended = in_order(appends, move |one| {
         let (app, annals) = (writer.clone(), annals.clone());
@@ -131,6 +136,7 @@ fn results<S: Stream<Item = Bytes> + Send + 'static>(
     });
     let conflicts = app.conflicts().clone();
     appended.map(move |result| {
+        let number = numbers.pop();
         let refused = match result {
             Ok(Ok(outcome)) => return outcome,
             Ok(Err(problem)) => problem,
@@ -139,23 +145,30 @@ fn results<S: Stream<Item = Bytes> + Send + 'static>(
         if refused.kind() == Kind::Conflict {
             conflicts.increment(1);
         }
-        Outcome::Refused(refused)
+        Outcome::Refused(refused).at_line(number)
     })
 }
 
-/// The lines of a body; empty ones are left out.
+/// The lines of a body with their numbers, from 1; empty ones are left out.
 #[derive(Clone)]
-struct Lines(Bytes);
+struct Lines {
+    body: Bytes,
+    /// The number of the last line.
+    number: u64,
+}
 
 impl Iterator for Lines {
-    type Item = Bytes;
+    type Item = (u64, Bytes);
 
-    fn next(&mut self) -> Option<Bytes> {
-        while !self.0.is_empty() {
-            let end = self.0.iter().position(|byte| *byte == b'\n');
-            let line = self.0.split_to(end.map_or(self.0.len(), |end| end + 1));
+    fn next(&mut self) -> Option<(u64, Bytes)> {
+        while !self.body.is_empty() {
+            let end = self.body.iter().position(|byte| *byte == b'\n');
+            let line = self
+                .body
+                .split_to(end.map_or(self.body.len(), |end| end + 1));
+            self.number += 1;
             if !line.trim_ascii().is_empty() {
-                return Some(line);
+                return Some((self.number, line));
             }
         }
         None
@@ -169,12 +182,17 @@ mod tests {
     #[test]
     fn empty_lines_are_left_out() {
         let lines = |body: &'static str| {
-            let lines = Lines(Bytes::from_static(body.as_bytes()));
-            let lines = lines.map(|line| String::from_utf8(line.to_vec()).unwrap());
+            let lines = Lines {
+                body: Bytes::from_static(body.as_bytes()),
+                number: 0,
+            };
+            let text = |line: Bytes| String::from_utf8(line.to_vec()).unwrap();
+            let lines = lines.map(|(number, line)| (number, text(line)));
             lines.collect::<Vec<_>>()
         };
-        assert_eq!(lines("a\n\n \r\nb"), ["a\n", "b"]);
-        assert_eq!(lines("a\n"), ["a\n"]);
+        let line = |number, text: &str| (number, text.to_owned());
+        assert_eq!(lines("a\n\n \r\nb"), [line(1, "a\n"), line(4, "b")]);
+        assert_eq!(lines("a\n"), [line(1, "a\n")]);
         assert!(lines("").is_empty() && lines("\n\n").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Liveness, readiness and metrics.
+//! Liveness, readiness and metrics, and what this server is.
 
 use super::app::App;
 use super::http;
@@ -7,6 +7,23 @@ use super::problem::{Answer, Problem};
 use super::sweeper::report_lag;
 use super::tables::{self, Checked, Which};
 use crate::wire;
+
+/// For people: `annals serve` prints the address `/` when it starts.
+const ABOUT: &str = concat!(
+    "annals serve ",
+    env!("CARGO_PKG_VERSION"),
+    "\n\n",
+    "/openapi.json  paths, parameters, bodies and responses\n",
+    "/healthz       liveness\n",
+    "/metrics       metrics for Prometheus\n",
+    "/v1/journal    persistence ids\n",
+);
+
+/// `GET /`
+pub(super) async fn about(call: Call) -> Answer {
+    call.no_params()?;
+    Ok(http::bytes("text/plain; charset=utf-8", ABOUT))
+}
 
 /// `GET /healthz`: the process answers.
 pub(super) async fn live(_: Call) -> Answer {

@@ -9,6 +9,7 @@
 //! Never: shows a caller the causes of a failure that is not theirs; those go to the traces alone.
 
 use std::error::Error as _;
+use std::fmt::Display;
 
 use annals::{Error, ErrorKind};
 use hyper::StatusCode;
@@ -118,6 +119,16 @@ impl Problem {
     pub(crate) fn with(mut self, add: impl FnOnce(&mut wire::Problem)) -> Self {
         add(&mut self.0.body);
         self
+    }
+
+    /// With a fact more, at the end of the detail, too.
+    pub(crate) fn fact(self, name: &str, value: impl Display) -> Self {
+        let value = value.to_string();
+        self.with(|it| {
+            let gap = if it.detail.ends_with('`') { ", " } else { ". " };
+            it.detail.push_str(&format!("{gap}{name}=`{value}`"));
+            it.facts.insert(name.to_owned(), value.into());
+        })
     }
 
     pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {

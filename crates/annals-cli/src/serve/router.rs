@@ -74,6 +74,7 @@ macro_rules! routes {
 }
 
 routes! {
+    GET "/" health::about, doc::about;
     GET "/healthz" health::live, doc::live;
     GET "/readyz" health::ready, doc::ready;
     GET "/metrics" health::metrics, doc::metrics;

@@ -2,13 +2,14 @@
 //!
 //! Promises: one type for one thing in both, serialised on one line in the order of its fields; the
 //! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
-//! Stored events are in `event`, appends in `append`, snapshots and state here, calls of the store in
-//! `items`, everything else in `reports`.
+//! Stored events are in `event`, appends in `append`, snapshots and state here, schemas of payloads in
+//! `shapes`, calls of the store in `items`, everything else in `reports`.
 
 mod append;
 mod event;
 pub(crate) mod items;
 mod reports;
+mod shapes;
 
 pub(crate) use append::{Append, Appended, BulkAppend, BulkAppended, expected};
 pub(crate) use event::{StoredEvent, push_cbor, push_line};
@@ -17,6 +18,7 @@ pub(crate) use reports::*;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt::Display;
 
 use annals::{
@@ -174,7 +176,10 @@ fn from_wire(
 ) -> Result<Vec<u8>> {
     let text = match (payload, base64) {
         (Some(payload), None) => payload.get(),
-        (None, Some(base64)) => return from_typed(&Codec::Bytes, base64, what),
+        (None, Some(base64)) => {
+            let bytes = from_typed(&Codec::Bytes, base64, &what)?;
+            return check_bytes(codec, bytes, what);
+        }
         _ => {
             return Err(Error::invalid(format!(
                 "{what} has either payload or payload_base64; nothing was written"
@@ -207,6 +212,21 @@ fn from_wire(
     }
 }
 
+/// The bytes, unless their codec has values and they are none of them.
+fn check_bytes(codec: &Codec, bytes: Vec<u8>, what: impl Display) -> Result<Vec<u8>> {
+    let is_value = match codec {
+        Codec::Json => std::str::from_utf8(&bytes).is_ok_and(|text| is_json(text).is_ok()),
+        codec => !codec.has_values() || codec.to_json(&bytes).is_some(),
+    };
+    match is_value {
+        true => Ok(bytes),
+        false => Err(Error::invalid(format!(
+            "{what} has bytes that its codec cannot read; fix them, or name another codec. nothing was written"
+        ))
+        .fact("codec", codec)),
+    }
+}
+
 /// A JSON number as an integer, written as `7` or as `7.0`.
 pub(crate) fn integer(number: &JsonNumber) -> Option<i128> {
     /// Up to here floating-point numbers are exact.
@@ -228,7 +248,7 @@ macro_rules! payload_body {
         $(#[$doc])*
         #[derive(Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
-        #[schemars(transform = reports::payload_shapes)]
+        #[schemars(transform = shapes::payload_shapes)]
         pub(crate) struct $name<'a> {
             #[serde(borrow, default, deserialize_with = "present")]
             payload: Option<&'a RawValue>,
@@ -248,7 +268,7 @@ macro_rules! payload_body {
         impl $name<'_> {
             /// The codec and the bytes.
             fn bytes(&self, what: impl std::fmt::Display) -> Result<(Codec, Vec<u8>)> {
-                let codec = codec(self.codec.as_deref(), self.payload.is_some());
+                let codec = codec(self.codec.as_deref(), self.payload.is_some())?;
                 let base64 = self.payload_base64.as_deref();
                 let bytes = from_wire(&codec, self.payload, base64, what)?;
                 Ok((codec, bytes))
@@ -281,12 +301,29 @@ payload_body!(
 );
 
 /// The codec that is named; otherwise JSON for values, and bytes for base64.
-fn codec(name: Option<&str>, is_value: bool) -> Codec {
-    match name.map(str::parse) {
-        Some(Ok(codec)) => codec,
-        Some(Err(never)) => match never {},
-        None if is_value => Codec::Json,
-        None => Codec::Bytes,
+fn codec(name: Option<&str>, is_value: bool) -> Result<Codec> {
+    match name {
+        Some(name) => parse_codec(name),
+        None if is_value => Ok(Codec::Json),
+        None => Ok(Codec::Bytes),
+    }
+}
+
+/// A codec as it is typed and sent. Codecs are open, so a typo would be stored as another codec: one
+/// that we do not know needs the prefix `other:`.
+pub(crate) fn parse_codec(text: &str) -> Result<Codec> {
+    let own = text.strip_prefix("other:").filter(|name| !name.is_empty());
+    let number = text.strip_prefix("akka:");
+    let is_serializer = number.is_some_and(|number| number.parse::<i32>().is_ok());
+    let parsed: Result<Codec, Infallible> = own.unwrap_or(text).parse();
+    match parsed {
+        Ok(Codec::Other(_)) if own.is_none() && Scalar::named(text).is_none() && !is_serializer => {
+            Err(Error::invalid(
+                "unknown codec; use json, text, long, int, boolean, bytes, cbor, protobuf or akka:N, or other:NAME for a codec of your own",
+            )
+            .fact("codec", text))
+        }
+        Ok(codec) => Ok(codec),
     }
 }
 

@@ -18,57 +18,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 
 use super::{Count, Number, StoredEvent, Yes};
 
-/// Base64 as it is accepted: padded, without bits that mean nothing.
-const BASE64_PATTERN: &str =
-    "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 /// A time of the log: milliseconds since 1970, or RFC 3339.
 const LOG_TIME_PATTERN: &str = "^([0-9]{1,13}|(19[7-9][0-9]|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z)$";
-
-/// The schema of a body with a payload: one shape for each codec that has values, and one for
-/// base64.
-pub(super) fn payload_shapes(schema: &mut Schema) {
-    let Some(Json::Object(properties)) = schema.remove("properties") else {
-        return;
-    };
-    let description = schema.remove("description");
-    let range = |min: i64, max: i64| json!({"type": "integer", "minimum": min, "maximum": max});
-    let values = [
-        ("json", json!(true)),
-        ("text", json!({"type": "string"})),
-        ("long", range(i64::MIN, i64::MAX)),
-        ("int", range(i32::MIN.into(), i32::MAX.into())),
-        ("boolean", json!({"type": "boolean"})),
-    ];
-    let shape = |members: [(&str, Json); 2], required: &[&str]| {
-        let mut properties = properties.clone();
-        properties.retain(|name, _| !["payload", "payload_base64", "codec"].contains(&&**name));
-        properties.extend(members.map(|(name, value)| (name.to_owned(), value)));
-        json!({"type": "object", "required": required, "properties": properties, "additionalProperties": false})
-    };
-    let mut shapes: Vec<Json> = values
-        .into_iter()
-        .map(|(codec, payload)| {
-            let named = json!({"type": "string", "enum": [codec]});
-            let required: &[&str] = match codec {
-                "json" => &["payload"],
-                _ => &["payload", "codec"],
-            };
-            shape([("payload", payload), ("codec", named)], required)
-        })
-        .collect();
-    let base64 = json!({"type": "string", "pattern": BASE64_PATTERN});
-    let codec = json!({"type": "string", "description": "bytes if left out"});
-    let base64 = [("payload_base64", base64), ("codec", codec)];
-    shapes.push(shape(base64, &["payload_base64"]));
-    *schema = json_schema!({"anyOf": shapes});
-    if let Some(description) = description {
-        schema.insert("description".to_owned(), description);
-    }
-}
 
 /// A persistence id.
 #[derive(Serialize, JsonSchema)]
@@ -571,7 +526,7 @@ pub(crate) struct Problem {
     pub(crate) facts: Map<String, Json>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) causes: Vec<String>,
-    /// Of a conflict: events known to be appended since
+    /// Of a conflict: the next events after the expected one, not necessarily all of them
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<StoredEvent<'static>>")]
     pub(crate) found: Option<Vec<Box<RawValue>>>,

@@ -57,6 +57,23 @@ fn the_exit_code_is_that_of_the_worst_line() {
 }
 
 #[test]
+fn errors_name_their_line() {
+    let good = r#"{"persistence_id":"Cart|1","events":[{"payload":9}]}"#;
+    let text = [good, "", "no JSON", good, CONFLICT, good].join("\n");
+    on_every_store_with(&[], |annals| {
+        annals.run(&["tables", "create"]).ok();
+        let results = annals.run_with(&["append", "--bulk"], &text).json();
+        assert_eq!(results.len(), 5, "one for each line that is not empty");
+        let lines: Vec<_> = results.iter().map(|it| &it["facts"]["line"]).collect();
+        let none = &Json::Null;
+        assert_eq!(lines, [none, &json!("3"), none, &json!("5"), none]);
+        let detail = |at: usize| results[at]["detail"].as_str().unwrap().to_owned();
+        assert!(detail(1).ends_with(". line=`3`"), "{}", detail(1));
+        assert!(detail(3).ends_with(", line=`5`"), "{}", detail(3));
+    });
+}
+
+#[test]
 fn files_are_read_in_order() {
     let annals = Annals::embedded();
     let line = |n: u64| {

@@ -98,6 +98,48 @@ fn an_error_about_a_value_names_the_help_of_its_command() {
 }
 
 #[test]
+fn a_number_or_a_time_that_does_not_parse_is_explained() {
+    let annals = Annals::embedded();
+    let number = |max: &str| format!("it must be a whole number from 0 to {max}; see");
+    let (signed, unsigned) = (
+        number("9223372036854775807"),
+        number("18446744073709551615"),
+    );
+    let version = number("4294967295");
+    let time = "or like 2026-01-31T12:00:00Z".to_owned();
+    let cases: [(&[&str], &String); 11] = [
+        (&["append", "a", "1", "--expect", "-1"], &signed),
+        (&["append", "a", "1", "--expect", "abc"], &signed),
+        (
+            &["append", "a", "1", "--expect", "9223372036854775808"],
+            &signed,
+        ),
+        (&["append", "a", "1", "--schema", "x"], &version),
+        (&["append", "a", "1", "--schema", "4294967296"], &version),
+        (&["replay", "a", "--max", "many"], &unsigned),
+        (&["restore", "x", "--to-position", "abc"], &unsigned),
+        (&["restore", "x", "--to-time", "2026-11-18"], &time),
+        (&["log", "playback", "--start", "2026-11-18"], &time),
+        (&["log", "link", "--end", "2026-11-18"], &time),
+        (&["log", "horizon", "--set-back", "2026-11-18"], &time),
+    ];
+    for (args, says) in cases {
+        annals.run(args).fails(2, says);
+    }
+    let far = ["log", "playback", "--start", "3001-01-01T00:00:00Z"];
+    annals.run(&far).fails(2, "in the years 1970 to 2999");
+}
+
+#[test]
+fn a_pump_names_both_of_its_sources() {
+    let annals = Annals::embedded();
+    let pump = annals.run(&["log", "pump"]);
+    pump.fails(2, "<--journal|--kinesis <STREAM>>");
+    let both = ["log", "pump", "--journal", "--kinesis", "stream"];
+    annals.run(&both).fails(2, "cannot be used with");
+}
+
+#[test]
 fn help_is_an_error_only_without_a_command() {
     let annals = Annals::embedded();
     for args in [

@@ -16,8 +16,9 @@ fn item(n: u64, bytes: usize) -> String {
 #[track_caller]
 fn check(annals: &Annals, bad: impl AsRef<[u8]>, because: &str) {
     for how in [&[][..], &["--replace"]] {
-        annals.run(&["tables", "drop", "--yes"]).ok();
-        annals.run(&["tables", "create"]).ok();
+        for tables in [&["create"][..], &["drop", "--yes"], &["create"]] {
+            annals.run(&[&["tables"], tables].concat()).ok();
+        }
         let before = format!("{}{}\n", item(1, 10), item(2, 10));
         let input = [
             before.as_bytes(),

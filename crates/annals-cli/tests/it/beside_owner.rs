@@ -354,9 +354,34 @@ fn a_backup_and_a_restore_at_the_command_line() {
         .run(&["--data", "part", "backup", "copy"])
         .fails(2, "use another folder");
     annals.run(&["--data", "part", "backup", "other"]).ok();
+}
+
+#[test]
+fn wrong_backups_and_restores_are_refused() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "a", "1"]).ok();
+    annals.run(&["backup", "copy"]).ok();
     annals
         .run(&["restore", "copy", "--data", "x", "--to-position", "999"])
         .fails(2, "the backup ends before this position");
+    let late = "2999-01-01T00:00:00Z";
+    let refused = annals.run(&["restore", "copy", "--data", "x", "--to-time", late]);
+    let taken = refused
+        .fails(2, "the backup was taken before this time")
+        .err;
+    let taken = taken.split("taken at=`").nth(1).unwrap();
+    assert!(taken.starts_with("20") && taken.contains("Z`"), "{taken}");
+    for args in [
+        &["verify", "--deep"][..],
+        &["verify"],
+        &["replay", "a"],
+        &["log", "sweep"],
+    ] {
+        annals.run(&[&["--data", "copy"], args].concat()).fails(
+            2,
+            "this is a backup; restore it first with `annals restore`. data=`copy`",
+        );
+    }
     annals
         .run(&["restore", "nowhere", "--data", "x"])
         .fails(2, "there is no complete backup");

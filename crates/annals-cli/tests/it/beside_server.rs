@@ -27,7 +27,7 @@ fn commands_see_what_the_server_wrote_and_the_other_way_round() {
     assert_eq!(events.len(), 2);
     annals
         .run(&["append", "Cart|1", "--expect", "1", "{}"])
-        .fails(3, "expected=`1`, found=`2`");
+        .fails(3, "expected=`1`, found=`2`, last=`2`");
 }
 
 /// The folder belongs to the server, and the error says how to get at it.
@@ -225,6 +225,20 @@ fn wrong_servers_are_reported() {
     annals
         .run(&["--server", &nobody, "--dynamodb", "ids"])
         .fails(2, "leave out --dynamodb");
+    let region = ["--server", &nobody, "--region", "eu-west-1"];
+    annals
+        .run(&[&region[..], &["ids"]].concat())
+        .fails(2, "leave out --region");
+    // These call AWS themselves, in this region.
+    for args in [
+        &["log", "pump", "--kinesis", "stream"][..],
+        &["log", "playback", "--start", "0", "--to", "kinesis:stream"],
+        &["copy", "--from", "annals", "--to", "store=dynamodb"],
+    ] {
+        annals
+            .run(&[&region[..], args].concat())
+            .fails(4, "no server answers");
+    }
     annals
         .run(&["--server", "", "ids"])
         .fails(2, "--server is empty");

@@ -201,3 +201,68 @@ fn text_that_is_not_json_is_refused_with_the_codec_to_use() {
     assert_eq!(loaded[0]["codec"], "text", "{loaded:?}");
     assert_eq!(loaded[0]["payload"], "not json", "{loaded:?}");
 }
+
+/// Bodies with a codec and base64, and whether they are accepted.
+const SENT: [(&str, &str, bool); 15] = [
+    ("jsn", "aGk=", false),
+    ("", "aGk=", false),
+    ("other:", "aGk=", false),
+    ("akka:x", "aGk=", false),
+    ("json", "aGk=", false),
+    ("other:json", "aGk=", false),
+    ("json", "/w==", false),
+    ("text", "/w==", false),
+    ("int", "AA==", false),
+    ("boolean", "Ag==", false),
+    ("json", "WzFd", true),
+    ("text", "aGk=", true),
+    ("boolean", "AQ==", true),
+    ("akka:7", "/w==", true),
+    ("other:mine", "/w==", true),
+];
+
+#[test]
+fn codecs_are_checked_over_http_and_in_bulk_as_at_the_command_line() {
+    let annals = Annals::served(&[]);
+    let server = annals.server().unwrap();
+    let mut accepted = 0;
+    for (codec, base64, is_good) in SENT {
+        let body = json!({"payload_base64": base64, "codec": codec});
+        let events = json!({"events": [body]}).to_string();
+        let line = json!({"persistence_id": "b", "events": [body]}).to_string();
+        let replies = [
+            server.post("/v1/journal/a/events", &events),
+            server.put("/v1/snapshots/a/1", &body.to_string()),
+            server.put(
+                &format!("/v1/state/a?revision={}", accepted + 1),
+                &body.to_string(),
+            ),
+        ];
+        let bulk = annals
+            .run_with(&["append", "--bulk"], line)
+            .json()
+            .remove(0);
+        if is_good {
+            accepted += 1;
+            let statuses = replies.map(|reply| reply.status);
+            assert_eq!(statuses, [201, 200, 200], "{codec}");
+            assert_eq!(bulk["status"], 201, "{codec}");
+            continue;
+        }
+        for problem in replies
+            .map(|reply| reply.problem(400, "invalid"))
+            .iter()
+            .chain([&bulk])
+        {
+            let detail = problem["detail"].as_str().unwrap();
+            let is_unknown = detail.contains("or other:NAME for a codec of your own");
+            let is_wrong = detail.contains("has bytes that its codec cannot read");
+            assert!(is_unknown || is_wrong, "{codec}: {detail}");
+        }
+    }
+    for id in ["a", "b"] {
+        let lines = annals.run(&["replay", id]).ok().json();
+        assert_eq!(lines.len(), accepted);
+        assert_eq!(lines[accepted - 1]["codec"], "mine", "without the prefix");
+    }
+}

@@ -170,7 +170,7 @@ fn an_invalid_event_or_id_fails_the_whole_append() {
         }
         annals
             .run(&["append", "a", "--expect", "9223372036854775808", "{}"])
-            .fails(2, "is out of range");
+            .fails(2, "must be a whole number from 0 to 9223372036854775807");
         assert_eq!(annals.run(&["replay", "Cart|1"]).ok().json().len(), 5);
     });
 }
@@ -498,6 +498,19 @@ fn a_snapshot_beyond_the_last_event_is_warned_about() {
         let warning = "this snapshot is beyond the last event";
         assert!(beyond.err.contains(warning), "{beyond:?}");
         assert!(beyond.err.contains("last=`1`"), "{beyond:?}");
+    });
+}
+
+#[test]
+fn a_conflict_names_the_last_event_also_if_it_was_not_found() {
+    on_every_store(|annals| {
+        annals.run(&["tables", "create"]).ok();
+        for n in 1..=4 {
+            annals.run(&["append", "a", &n.to_string()]).ok();
+        }
+        let late = annals.run(&["append", "a", "--expect", "1", "{}"]);
+        assert!(late.err.contains(", last=`4`"), "{late:?}");
+        late.fails(3, "expected=`1`, found=`");
     });
 }
 

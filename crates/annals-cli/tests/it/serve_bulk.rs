@@ -72,7 +72,10 @@ fn every_line_gets_its_own_result_in_order() {
         let single = server
             .post("/v1/journal/a/events", single)
             .problem(409, "conflict");
-        assert_eq!(results[2]["detail"], single["detail"]);
+        let detail = format!("{}, line=`3`", single["detail"].as_str().unwrap());
+        assert_eq!(results[2]["detail"], detail);
+        // Empty lines count.
+        assert_eq!(results[4]["facts"]["line"], "6");
         assert_eq!(results[2]["found"][0]["payload"], "a2");
         assert!(results[3]["causes"][0].as_str().unwrap().contains("column"));
         assert_eq!(results[9]["sequence_number"], 4);
@@ -123,6 +126,7 @@ fn a_body_of_many_lines_is_answered_line_by_line() {
     for (n, result) in results.iter().enumerate() {
         if n == 3_000 {
             assert_eq!(result["status"], 400);
+            assert_eq!(result["facts"]["line"], "3001");
             continue;
         }
         assert_eq!(result["persistence_id"], id(n));

@@ -22,6 +22,27 @@ fn one(payload: &str) -> String {
 }
 
 #[test]
+fn the_address_that_is_printed_says_what_is_there() {
+    let annals = Annals::embedded();
+    let server = Server::start(&annals);
+    let about = server.get("/");
+    assert_eq!(about.status, 200);
+    let media = about.header("content-type");
+    assert_eq!(media, Some("text/plain; charset=utf-8"));
+    let mut lines = about.text().lines();
+    let version = format!("annals serve {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(lines.next(), Some(&*version));
+    let paths = lines.filter_map(|line| line.split_whitespace().next());
+    let paths: Vec<&str> = paths.collect();
+    assert!(paths.len() >= 4, "{paths:?}");
+    for path in paths {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    server.get("/?x=1").problem(400, "invalid");
+    server.post("/", "{}").problem(405, "invalid");
+}
+
+#[test]
 fn an_append_is_replayed_unchanged() {
     on_every_server(|_, server| {
         let body = r#"{"events":[

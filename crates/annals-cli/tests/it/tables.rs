@@ -187,12 +187,21 @@ fn only_writing_creates_a_store() {
     };
     for is_there in [false, true] {
         let check = annals.run(&["tables", "check"]);
-        check.fails(1, "create them with `annals tables create`");
+        check.fails(
+            1,
+            "tables are missing in annals-data; create them with `annals tables create`",
+        );
         assert_eq!(statuses(&annals, &["tables", "check"]), all("missing"));
-        let drop = ["tables", "drop", "--yes"];
-        assert_eq!(statuses(&annals, &drop), all("missing"));
         annals.run(&["config", "show"]).ok();
-        for args in [&["export", "absent-table"][..], &["import", "absent-table"]] {
+        for args in [
+            &["export", "absent-table"][..],
+            &["import", "absent-table"],
+            &["tables", "drop"],
+            &["tables", "drop", "--yes"],
+            &["log", "sweep"],
+            &["log", "link"],
+            &["log", "horizon", "--set-back", "0"],
+        ] {
             annals
                 .run(args)
                 .fails(2, "there is no store in this folder");

@@ -296,7 +296,10 @@ fn a_deep_check_reads_the_files_of_a_closed_store() {
         with_five(annals, "annals");
         let deep = annals.run(&["verify", "--deep"]);
         if annals.server().is_some() {
-            deep.fails(2, "stop the server");
+            deep.fails(
+                2,
+                "stop the server and leave out --server, or restore a backup with `annals restore",
+            );
             return;
         }
         if annals.is_dynamodb() {

@@ -36,6 +36,8 @@ const PARTS: [&str; 7] = [
     READERS,
 ];
 const READERS: &str = "readers";
+/// In the root of an ext file system from the start: a check of the disk puts there what it finds.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// A folder that only this process has open.
 #[derive(Debug)]
@@ -294,13 +296,17 @@ fn refuse_foreign_files(path: &Path) -> Result<()> {
         let files = ["LOCK", FORMAT_FILE, DRAFT_FILE];
         files.iter().chain(&PARTS).any(|ours| name == *ours)
     };
+    let is_of_the_disk = |entry: &fs::DirEntry| {
+        entry.file_name() == LOST_AND_FOUND && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
     let mut foreign = None;
     for entry in entries {
-        let name = entry.map_err(failed)?.file_name();
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
         if name == FORMAT_FILE {
             return Ok(());
         }
-        if !is_ours(&name) {
+        if !is_ours(&name) && !is_of_the_disk(&entry) {
             foreign = Some(name);
         }
     }
@@ -354,5 +360,33 @@ fn check_format(text: &str, path: &Path) -> Result<Format> {
             "the file FORMAT is damaged; restore it from a backup",
         )
         .fact("folder", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_may_be_the_root_of_a_disk() {
+        let root = tempfile::tempdir().unwrap();
+        let lost = root.path().join(LOST_AND_FOUND);
+        fs::create_dir(&lost).unwrap();
+        for format in [Format::New, Format::Current] {
+            let folder = Folder::open(root.path()).unwrap();
+            assert_eq!(folder.format(), format);
+            if format == Format::New {
+                folder.finish().unwrap();
+            }
+        }
+        assert!(lost.is_dir());
+    }
+
+    #[test]
+    fn other_files_are_foreign() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join(LOST_AND_FOUND), "").unwrap();
+        let error = Folder::open(root.path()).unwrap_err();
+        assert_eq!(error.fact_value("file"), Some(LOST_AND_FOUND));
     }
 }

@@ -7,18 +7,20 @@ use annals::log::Time;
 
 use super::super::{Context, Purpose};
 use crate::open::Access;
+use crate::payload::parse_log_time;
 use crate::wire;
 
 /// Print the time before which no more events arrive, except those reported as late.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Horizon {
     /// Set it back to this time, after the clock of a sweeper was ahead; correct that clock first
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = parse_log_time)]
     set_back: Option<Time>,
 }
 
 impl Horizon {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        context.refuse_no_store()?;
         let (log, store) = match self.set_back {
             Some(_) => context.log(Purpose::Write).await?,
             None => context.log_or_empty(Access::Read).await?,

@@ -46,6 +46,15 @@ pub(crate) enum LogCommand {
 }
 
 impl LogCommand {
+    /// Whether it reads or writes a Kinesis stream.
+    pub(crate) fn uses_kinesis(&self) -> bool {
+        match self {
+            Self::Pump(command) => command.uses_kinesis(),
+            Self::Playback(command) => command.uses_kinesis(),
+            _ => false,
+        }
+    }
+
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
             Self::Ingest(command) => command.run(context).await,

@@ -20,6 +20,7 @@ use crate::columns::Columns;
 use crate::interrupt::Interrupts;
 use crate::open::Access;
 use crate::output::{Output, counted, print_advice, print_line, print_note};
+use crate::payload::parse_log_time;
 use crate::{progress, wire};
 
 /// The most lines that are printed at once.
@@ -33,11 +34,11 @@ Standard error has a line for each slot of time with events, SLOT: FIRST [COUNT]
 them. SLOT is the start of the slot, FIRST the time of the first event played from it, and COUNT how
 many were played. At a terminal the line has labels. Use 2>/dev/null to hide these lines.")]
 pub(crate) struct Playback {
-    /// The first time to play: milliseconds since 1970 or RFC 3339
-    #[arg(long, value_name = "T")]
+    /// The first time to play: milliseconds since 1970, or like 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "T", value_parser = parse_log_time)]
     start: Time,
     /// The first time not to play [default: now plus the allowed clock skew]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = parse_log_time)]
     end: Option<Time>,
     /// Only events after this position, to resume: the `last` of an earlier playback
     #[arg(long, value_name = "POSITION")]
@@ -90,6 +91,10 @@ impl std::str::FromStr for Sink {
 }
 
 impl Playback {
+    pub(crate) fn uses_kinesis(&self) -> bool {
+        matches!(self.to, Sink::Kinesis(_))
+    }
+
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let mut plan = Plan::since(self.start).at(self.speed);
         plan.end = self.end;

@@ -17,9 +17,10 @@ use crate::wire;
 
 /// Copy events into the buffer.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["journal", "kinesis"]))]
 pub(crate) struct Pump {
     /// The events of every persistence id, on any layout
-    #[arg(long, required_unless_present = "kinesis", conflicts_with = "kinesis")]
+    #[arg(long)]
     journal: bool,
     /// The records of this Kinesis stream, from all of its shards, until caught up
     #[arg(long, value_name = "STREAM")]
@@ -41,6 +42,10 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
+    pub(crate) fn uses_kinesis(&self) -> bool {
+        self.kinesis.is_some()
+    }
+
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let interrupts = Interrupts::listen()?;
         let work = async {

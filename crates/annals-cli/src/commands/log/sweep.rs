@@ -21,6 +21,7 @@ pub(crate) struct Sweep {
 
 impl Sweep {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
+        context.refuse_no_store()?;
         let (log, store) = context.log(Purpose::Write).await?;
         let interrupts = Interrupts::listen()?;
         let work = async {

@@ -34,6 +34,13 @@ fn bounds() -> [Json; 4] {
     ["min_seq", "max_seq", "min_time", "max_time"].map(parameter)
 }
 
+pub(in crate::serve) fn about() -> Operation {
+    let text = json!({"text/plain": {"schema": {"type": "string"}}});
+    let response =
+        json!({"description": "The version, and the most useful paths", "content": text});
+    Operation::new("about", "What this server is, for people").response("200", response)
+}
+
 pub(in crate::serve) fn live() -> Operation {
     Operation::new("live", "Liveness: the process answers")
         .json::<wire::Status>("It does")
@@ -121,7 +128,7 @@ pub(in crate::serve) fn append_bulk() -> Operation {
         "Append many times in one request: a line of JSON for each append (schema BulkAppend), which is atomic by itself. Appends to one id run in the order of their lines",
     )
     .lines(
-        "A line for each line, in the same order, empty ones left out: where it is durable (schema BulkAppended), otherwise what a single append would be answered (schema Problem). One that is refused stops no other. A connection that breaks off means that results are missing: the appends may be stored, repeat them with their idempotency keys.",
+        "A line for each line, in the same order, empty ones left out: where it is durable (schema BulkAppended), otherwise what a single append would be answered, with the number of the line (schema Problem). One that is refused stops no other. A connection that breaks off means that results are missing: the appends may be stored, repeat them with their idempotency keys.",
         &[],
     )
     .with("requestBody", lines)
