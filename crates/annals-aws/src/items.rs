@@ -5,9 +5,9 @@
 
 use annals::Result;
 use annals::items::{
-    BatchError, Billing, Condition, Consistency, Cost, Cursor, Direction, Got, Item, Items, Key,
-    Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition, check_item,
-    check_key, check_query, check_scan, item_size,
+    BatchError, Billing, Changes, Condition, Consistency, Cost, Cursor, Direction, Got, Item,
+    Items, Key, Page, Query, Scan, TableName, TableSpec, Write, WriteError, check_condition,
+    check_item, check_key, check_query, check_scan, item_size,
 };
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::{
@@ -72,6 +72,10 @@ impl Items for DynamoDb {
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
         self.drop(name).await
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        None
     }
 }
 

@@ -217,7 +217,11 @@ impl Hook for LagHook {
                 self.past.drop_table(name).await?;
             }
             Call::CreateTable(spec, billing) => self.past.create_table(spec, billing).await?,
-            Call::Get(..) | Call::Query(..) | Call::Scan(..) | Call::DescribeTable(_) => {}
+            Call::Get(..)
+            | Call::Query(..)
+            | Call::Scan(..)
+            | Call::ReadChanges(..)
+            | Call::DescribeTable(_) => {}
         }
         Ok(answer)
     }

@@ -1,6 +1,7 @@
 //! The facade: journal, snapshots, durable state, entities and log on one store.
 
 use crate::entity::{Entity, EntitySettings, Executor, Host, Region, Shared, durable};
+use crate::feed::Reading;
 use crate::items::{TableName, missing_table};
 use crate::journal::Journal;
 use crate::layout::{AnnalsLayout, Layout};
@@ -157,6 +158,13 @@ impl Annals {
             has_events,
             snapshots,
         })
+    }
+
+    /// The feed: the events of all ids, in the order in which they were committed.
+    ///
+    /// Nothing is read yet; see [`Reading`] for an example. The memory and embedded stores have it.
+    pub fn feed(&self) -> Reading {
+        Reading::new(&self.journal)
     }
 
     /// Opens the time-ordered log on the same store; its tables must exist.

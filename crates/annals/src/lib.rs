@@ -200,6 +200,7 @@ pub mod copy;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 pub mod entity;
+pub mod feed;
 pub mod items;
 pub mod journal;
 pub mod layout;

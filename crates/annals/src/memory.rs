@@ -6,17 +6,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use crate::items::check::{
     check_condition, check_cursor, check_item, check_key, check_query, check_scan, check_spec,
     check_writes, missing_table, table_exists,
 };
 use crate::items::{
-    BatchError, Billing, Condition, Cost, Direction, Got, Item, Items, Key, Page, PageBuilder,
-    Query, Scan, Segment, TableName, TableSpec, Write, WriteError, cursor_after, index_entry,
-    item_size,
+    BatchError, Billing, Change, ChangePage, Changed, Changes, Condition, Cost, Direction, Got,
+    Item, Items, Key, LastChange, Page, PageBudget, PageBuilder, Query, Scan, Segment, TableName,
+    TableSpec, Write, WriteError, after_the_end, cursor_after, index_entry, item_size,
 };
-use crate::{Error, Result};
+use crate::{Clock, Error, Random, Result, SystemClock};
 
 /// A store in the memory of this process.
 ///
@@ -36,22 +37,40 @@ use crate::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Memory {
     tables: Mutex<HashMap<TableName, Table>>,
+    /// The number of the history: random, as each store has its own.
+    history: u32,
+    last: watch::Sender<LastChange>,
+    clock: SystemClock,
 }
 
 #[derive(Debug)]
 struct Table {
     spec: TableSpec,
     items: BTreeMap<Key, Item>,
+    /// By position, without values: only that of the last put of an item is kept, in `items`. Other
+    /// stores erase the others later.
+    changes: BTreeMap<u64, KeyChange>,
+    /// The position of the last put of each item.
+    positions: HashMap<Key, u64>,
     /// The entries of each index, ordered by the index's key, then by the table's.
     indexes: Vec<BTreeSet<(Key, Key)>>,
+}
+
+#[derive(Debug)]
+struct KeyChange {
+    key: Key,
+    has_replaced: bool,
+    is_deleted: bool,
 }
 
 impl Table {
     fn new(spec: TableSpec) -> Self {
         Self {
+            changes: BTreeMap::new(),
+            positions: HashMap::new(),
             indexes: vec![BTreeSet::new(); spec.indexes().len()],
             items: BTreeMap::new(),
             spec,
@@ -64,7 +83,7 @@ impl Table {
     }
 
     /// Replaces the item of a key in the table and its indexes; returns the units.
-    fn replace(&mut self, key: Key, new: Option<Item>) -> Result<Cost> {
+    fn replace(&mut self, last: &mut u64, key: Key, new: Option<Item>) -> Result<Cost> {
         let old = self.items.remove(&key);
         for (index, entries) in self.spec.indexes().iter().zip(&mut self.indexes) {
             let entry_key = |item: &Option<Item>| match item {
@@ -79,21 +98,45 @@ impl Table {
             }
         }
         let cost = Cost::of_write(&self.spec, old.as_ref(), new.as_ref());
+        *last += 1;
+        let change = KeyChange {
+            key: key.clone(),
+            has_replaced: old.is_some(),
+            is_deleted: new.is_none(),
+        };
+        self.changes.insert(*last, change);
         if let Some(new) = new {
+            self.positions.insert(key.clone(), *last);
             self.items.insert(key, new);
         }
         Ok(cost)
     }
 
+    /// The changes after a position, in order.
+    fn changes_after(&self, after: u64) -> impl Iterator<Item = Change> {
+        let changes = self.changes.range(after + 1..);
+        changes.map(|(position, change)| {
+            let is_last = self.positions.get(&change.key) == Some(position);
+            let kept = self.items.get(&change.key).filter(|_| is_last);
+            let now = match kept {
+                _ if change.is_deleted => Changed::Deleted,
+                Some(item) => Changed::Put(item.clone()),
+                None => Changed::Erased,
+            };
+            Change::new(*position, change.key.clone(), change.has_replaced, now)
+        })
+    }
+
     fn replace_if(
         &mut self,
+        last: &mut u64,
         key: Key,
         new: Option<Item>,
         condition: &Condition,
     ) -> Result<Cost, WriteError> {
         let existing = self.items.get(&key);
         if condition.holds(existing) {
-            return Ok(self.replace(key, new)?.in_requests(1));
+            return Ok(self.replace(last, key, new)?.in_requests(1));
         }
         let sizes = Cost::of_sizes(existing.map(item_size), new.as_ref().map(item_size));
         Err(WriteError::Refused {
@@ -143,6 +186,17 @@ impl Table {
     }
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            tables: Mutex::default(),
+            history: Random::from_machine().bits() as u32,
+            last: watch::Sender::default(),
+            clock: SystemClock::new(),
+        }
+    }
+}
+
 impl Memory {
     /// A store without tables.
     pub fn new() -> Self {
@@ -164,6 +218,25 @@ impl Memory {
             .ok_or_else(|| missing_table(spec.name()))?;
         check_spec(spec, &table.spec)?;
         act(table)
+    }
+
+    /// Changes a table. `act` raises the position of the last change.
+    fn change<T, E: From<Error>>(
+        &self,
+        spec: &TableSpec,
+        act: impl FnOnce(&mut Table, &mut u64) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.with(spec, |table| {
+            let before = self.last.borrow().position;
+            let mut position = before;
+            let outcome = act(table, &mut position);
+            if position > before {
+                // Under the lock of the tables, so positions are given in order.
+                let time_ms = self.clock.now_ms();
+                self.last.send_replace(LastChange::new(position, time_ms));
+            }
+            outcome
+        })
     }
 }
 
@@ -207,9 +280,9 @@ impl Memory {
     ) -> Result<Cost, WriteError> {
         let key = check_item(table, item)?.key;
         check_condition(condition)?;
-        self.with(table, |table| {
+        self.change(table, |table, last| {
             table.check(item)?;
-            table.replace_if(key, Some(item.clone()), condition)
+            table.replace_if(last, key, Some(item.clone()), condition)
         })
     }
 
@@ -221,8 +294,8 @@ impl Memory {
     ) -> Result<Cost, WriteError> {
         check_key(table, key)?;
         check_condition(condition)?;
-        self.with(table, |table| {
-            table.replace_if(key.clone(), None, condition)
+        self.change(table, |table, last| {
+            table.replace_if(last, key.clone(), None, condition)
         })
     }
 
@@ -232,7 +305,7 @@ impl Memory {
         }
         let written = check_writes(table, &writes).and_then(|keys| {
             let requests = Cost::write_requests(writes.len());
-            self.with(table, |table| {
+            self.change(table, |table, last| {
                 writes.iter().try_for_each(|write| match write {
                     Write::Put(item) => table.check(item),
                     Write::Delete(_) => Ok(()),
@@ -241,8 +314,8 @@ impl Memory {
                     .into_iter()
                     .zip(&writes)
                     .map(|(key, write)| match write {
-                        Write::Put(item) => table.replace(key, Some(item.clone())),
-                        Write::Delete(_) => table.replace(key, None),
+                        Write::Put(item) => table.replace(last, key, Some(item.clone())),
+                        Write::Delete(_) => table.replace(last, key, None),
                     });
                 Ok(each.sum::<Result<Cost>>()?.in_requests(requests))
             })
@@ -363,5 +436,54 @@ impl Items for Memory {
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
         Ok(self.tables().remove(name).is_some())
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Changes for Memory {
+    async fn history(&self) -> Result<u32> {
+        Ok(self.history)
+    }
+
+    async fn read_changes(
+        &self,
+        table: &TableSpec,
+        after: u64,
+        budget: PageBudget,
+    ) -> Result<ChangePage> {
+        self.with(table, |table| {
+            let last = *self.last.borrow();
+            if after > last.position {
+                return Err(after_the_end(after, last.position));
+            }
+            let (mut changes, mut bytes, mut upto) = (Vec::new(), 0, last);
+            for change in table.changes_after(after) {
+                if changes.len() >= budget.changes || bytes >= budget.bytes {
+                    // Everything before the next change was returned.
+                    upto.position = change.position - 1;
+                    break;
+                }
+                if let Changed::Put(item) = &change.now {
+                    bytes += item_size(item);
+                }
+                changes.push(change);
+            }
+            let cost = Cost::of_read(bytes, Default::default()).in_requests(1);
+            Ok(ChangePage::new(changes, upto, last, cost))
+        })
+    }
+
+    async fn wait_for_change(&self, after: u64) -> Result<()> {
+        let mut last = self.last.subscribe();
+        let moved = last.wait_for(|last| last.position > after);
+        // The sender is `self`.
+        moved
+            .await
+            .map(drop)
+            .map_err(|cause| Error::unavailable("the store is gone").because(cause))
     }
 }

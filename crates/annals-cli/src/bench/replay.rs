@@ -14,8 +14,8 @@ use super::memory::{Stretch, peak_kib};
 use super::{Payload, race};
 use annals::embedded::{Embedded, stored_bytes};
 use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError, scan_pages,
+    BatchError, Billing, Changes, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
+    TableName, TableSpec, Write, WriteError, scan_pages,
 };
 use annals::journal::{Append, Expected, Journal, Window};
 use annals::layout::{AnnalsLayout, Layout};
@@ -247,6 +247,10 @@ impl Items for Gathering {
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
         self.inner.drop_table(name).await
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        self.inner.changes()
     }
 }
 

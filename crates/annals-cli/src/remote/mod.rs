@@ -9,8 +9,9 @@ mod tests;
 
 use annals::items::limits::{GET_BATCH_MAX, WRITE_BATCH_MAX};
 use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError, check_key, check_writes, item_from_json, item_size, item_to_json,
+    BatchError, Billing, Changes, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
+    TableName, TableSpec, Write, WriteError, check_key, check_writes, item_from_json, item_size,
+    item_to_json,
 };
 use annals::{Error, Result};
 use async_trait::async_trait;
@@ -209,5 +210,9 @@ impl Items for RemoteItems {
             ItemsResult::Dropped { existed } => Ok(existed),
             _ => Err(unexpected()),
         }
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        None
     }
 }

@@ -2,8 +2,8 @@
 
 use annals::Error;
 use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError,
+    BatchError, Billing, ChangePage, Condition, Cost, Got, Item, Items, Key, Page, PageBudget,
+    Query, Scan, TableName, TableSpec, Write, WriteError,
 };
 use annals::store::Verb;
 
@@ -19,6 +19,7 @@ pub enum Call<'a> {
     Write(&'a TableSpec, Vec<Write>),
     Query(&'a TableSpec, Query),
     Scan(&'a TableSpec, Scan),
+    ReadChanges(&'a TableSpec, u64, PageBudget),
     CreateTable(&'a TableSpec, Billing),
     DescribeTable(&'a TableName),
     DropTable(&'a TableName),
@@ -34,6 +35,7 @@ impl Call<'_> {
             Self::Write(..) => Verb::Write,
             Self::Query(..) => Verb::Query,
             Self::Scan(..) => Verb::Scan,
+            Self::ReadChanges(..) => Verb::Changes,
             Self::CreateTable(..) | Self::DescribeTable(_) | Self::DropTable(_) => Verb::Tables,
         }
     }
@@ -52,11 +54,19 @@ impl Call<'_> {
             Self::Write(table, writes) => items.write(table, writes).await?.into(),
             Self::Query(table, query) => items.query(table, query).await?.into(),
             Self::Scan(table, scan) => items.scan(table, scan).await?.into(),
+            Self::ReadChanges(table, after, budget) => {
+                let changes = items.changes().ok_or_else(no_changes)?;
+                changes.read_changes(table, after, budget).await?.into()
+            }
             Self::CreateTable(spec, billing) => items.create_table(spec, billing).await?.into(),
             Self::DescribeTable(name) => items.describe_table(name).await?.into(),
             Self::DropTable(name) => items.drop_table(name).await?.into(),
         })
     }
+}
+
+pub(super) fn no_changes() -> Error {
+    Error::invalid("this store does not keep its changes")
 }
 
 /// The result of a call.
@@ -70,6 +80,7 @@ pub enum Answer {
     Got(Got),
     Written(Cost),
     Page(Page),
+    Changes(ChangePage),
     Created(()),
     Described(Option<TableSpec>),
     Dropped(bool),
@@ -94,7 +105,7 @@ macro_rules! convert {
     )*};
 }
 
-convert!(Got(Got) Written(Cost) Page(Page) Created(()) Described(Option<TableSpec>) Dropped(bool));
+convert!(Got(Got) Written(Cost) Page(Page) Changes(ChangePage) Created(()) Described(Option<TableSpec>) Dropped(bool));
 
 /// The error of a call. The error types of [`Items`] convert into it, and it into them.
 #[derive(Debug)]

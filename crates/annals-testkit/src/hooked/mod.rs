@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use annals::Result;
 use annals::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError,
+    BatchError, Billing, ChangePage, Changes, Condition, Cost, Got, Item, Items, Key, Page,
+    PageBudget, Query, Scan, TableName, TableSpec, Write, WriteError,
 };
 use async_trait::async_trait;
 
@@ -159,5 +159,35 @@ impl<H: Hook> Items for Hooked<H> {
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
         self.pass(Call::DropTable(name)).await
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        self.inner.changes().map(|_| self as &dyn Changes)
+    }
+}
+
+impl<H> Hooked<H> {
+    fn inner_changes(&self) -> Result<&dyn Changes> {
+        self.inner.changes().ok_or_else(call::no_changes)
+    }
+}
+
+#[async_trait]
+impl<H: Hook> Changes for Hooked<H> {
+    async fn history(&self) -> Result<u32> {
+        self.inner_changes()?.history().await
+    }
+
+    async fn read_changes(
+        &self,
+        table: &TableSpec,
+        after: u64,
+        budget: PageBudget,
+    ) -> Result<ChangePage> {
+        self.pass(Call::ReadChanges(table, after, budget)).await
+    }
+
+    async fn wait_for_change(&self, after: u64) -> Result<()> {
+        self.inner_changes()?.wait_for_change(after).await
     }
 }

@@ -24,7 +24,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::catalog::Catalog;
+use super::history::History;
 use super::index::Index;
 use super::opening::Opening;
 use super::private_folder::{PrivateFolder, remove_dead};
@@ -43,6 +46,7 @@ const DAMAGED_MAX: usize = 3;
 pub(super) struct PointInTime {
     pub(super) index: Arc<Index>,
     pub(super) catalog: Arc<Catalog>,
+    pub(super) history: History,
     /// The copy of the index; removed when this is dropped.
     pub(super) copy: PrivateFolder,
 }
@@ -114,7 +118,9 @@ fn attempt(
         return Ok(None);
     }
     opening.catalog.load(&index.snapshot())?;
+    let (_, end) = watch::channel(recovered.log_end());
     Ok(Some(PointInTime {
+        history: History::new(log.to_owned(), recovered.mark(), end),
         index,
         catalog: opening.catalog,
         copy,

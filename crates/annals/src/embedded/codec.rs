@@ -8,7 +8,8 @@ use std::ops::Bound;
 
 use super::index::Kind;
 pub(super) use crate::items::encoding::{decode_item, encode_item, read_item, stored_size};
-use crate::items::{Direction, Key, KeyPart, Number, Segment, SortRange};
+use crate::items::{Direction, Key, KeyPart, KeySchema, KeyType, Number, Segment, SortRange};
+use crate::{Error, Result};
 
 /// Bytes of a partition's hash at the beginning of its keys.
 const HASH_BYTES: usize = 2;
@@ -71,6 +72,11 @@ pub(super) fn all(prefix: &[u8]) -> KeyRange {
     inside(prefix, (Bound::Unbounded, Bound::Unbounded))
 }
 
+/// Whether this is the key of an item.
+pub(super) fn is_item(key: &[u8]) -> bool {
+    key.first() == Some(&(Kind::Item as u8))
+}
+
 /// The table of the key of an item or an index entry.
 pub(super) fn table_of(key: &[u8]) -> Option<u32> {
     let (kind, rest) = key.split_first()?;
@@ -82,6 +88,69 @@ pub(super) fn table_of(key: &[u8]) -> Option<u32> {
 /// The bytes of a key in a table.
 pub(super) fn key_bytes(key: &Key) -> Vec<u8> {
     with_key(Vec::with_capacity(KEY_CAPACITY), key)
+}
+
+/// The key of these bytes, which [`key_bytes`] made.
+pub(super) fn decode_key(schema: &KeySchema, bytes: &[u8]) -> Result<Key> {
+    let parse = || {
+        let mut attributes = schema.attributes();
+        let mut rest = bytes.get(HASH_BYTES..)?;
+        let partition = take_part(attributes.next()?.key_type, &mut rest)?;
+        let sort = match attributes.next() {
+            Some(sort) => Some(take_part(sort.key_type, &mut rest)?),
+            None => None,
+        };
+        rest.is_empty().then_some(Key { partition, sort })
+    };
+    parse().ok_or_else(|| Error::corrupt("a key in the log does not parse; restore a backup"))
+}
+
+fn take_part(key_type: KeyType, rest: &mut &[u8]) -> Option<KeyPart> {
+    Some(match key_type {
+        KeyType::S => KeyPart::S(String::from_utf8(take_escaped(rest)?).ok()?),
+        KeyType::B => KeyPart::B(take_escaped(rest)?.into()),
+        KeyType::N => KeyPart::N(take_number(rest)?),
+    })
+}
+
+fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut raw = Vec::with_capacity(rest.len());
+    loop {
+        let zero = rest.iter().position(|byte| *byte == 0)?;
+        let (before, after) = rest.split_at_checked(zero)?;
+        raw.extend_from_slice(before);
+        let (pair, after) = after.split_first_chunk::<2>()?;
+        *rest = after;
+        match *pair {
+            END => return Some(raw),
+            [_, 0xFF] => raw.push(0),
+            _ => return None,
+        }
+    }
+}
+
+/// The number of the bytes that [`push_number`] wrote.
+fn take_number(rest: &mut &[u8]) -> Option<Number> {
+    let (sign, after) = rest.split_first()?;
+    *rest = after;
+    let flip = match sign {
+        1 => 0xFF,
+        2 => return Some(Number::ZERO),
+        3 => 0,
+        _ => return None,
+    };
+    let (magnitude, after) = rest.split_first()?;
+    let end = after.iter().position(|byte| byte ^ flip == 0)?;
+    let (pairs, after) = after.split_at_checked(end)?;
+    *rest = after.get(1..)?;
+    let pairs = pairs.iter().map(|byte| i128::from((byte ^ flip) - 1));
+    let mantissa = pairs.clone().try_fold(0i128, |number, pair| {
+        number.checked_mul(100)?.checked_add(pair)
+    })?;
+    let digits = 2 * i32::try_from(pairs.len()).ok()?;
+    let exponent = i32::from(magnitude ^ flip) - 129 - digits;
+    let mantissa = if flip == 0 { mantissa } else { -mantissa };
+    Number::from_parts(mantissa, i16::try_from(exponent).ok()?).ok()
 }
 
 /// Appends a key to bytes.

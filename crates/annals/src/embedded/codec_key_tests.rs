@@ -49,6 +49,37 @@ fn bytes_sort_like_keys_and_none_is_a_prefix_of_another() {
 }
 
 #[test]
+fn keys_read_back() {
+    let (partitions, sorts) = (parts(), parts());
+    for partition in &partitions {
+        for sort in sorts.iter().map(Some).chain([None]) {
+            let key = Key {
+                partition: partition.clone(),
+                sort: sort.cloned(),
+            };
+            let attribute = |part: &KeyPart| {
+                let key_type = match part {
+                    KeyPart::S(_) => KeyType::S,
+                    KeyPart::N(_) => KeyType::N,
+                    KeyPart::B(_) => KeyType::B,
+                };
+                crate::items::KeyAttribute::new("a", key_type)
+            };
+            let mut schema = KeySchema::new(attribute(partition));
+            if let Some(sort) = sort {
+                schema = schema.sorted(attribute(sort));
+            }
+            let bytes = key_bytes(&key);
+            assert_eq!(decode_key(&schema, &bytes).unwrap(), key);
+            for len in 0..bytes.len() {
+                let cut = decode_key(&schema, &bytes[..len]);
+                assert!(cut.is_err(), "{key:?} cut to {len}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_range_holds_the_same_keys_as_the_reference() {
     use std::ops::RangeBounds;
     let parts = parts();

@@ -22,6 +22,7 @@ mod decider;
 mod errors;
 mod folder;
 mod group;
+mod history;
 mod index;
 mod log;
 mod opening;
@@ -31,6 +32,7 @@ mod retention;
 mod scrub;
 mod space;
 mod syncer;
+mod threads;
 
 use std::fmt;
 use std::path::Path;
@@ -39,30 +41,31 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use self::backup::{BackupReport, RestorePoint, Restored, backup, restore};
 use self::beside::Home;
-use self::catalog::{Catalog, Decided, Table};
+use self::catalog::{Catalog, Table};
 use self::changes::{changes_of, delete_change, group_len, put_change};
 #[doc(hidden)]
 pub use self::check::CheckedFiles;
-use self::decider::{Answer, Decider, Job, QUEUE_MAX};
+use self::decider::{Answer, Job};
 use self::folder::{Folder, Format};
-use self::group::OpenGroup;
-use self::index::{Index, Upkeep};
+use self::history::History;
+use self::index::Index;
 use self::log::Writer;
 use self::opening::Opening;
-use self::retention::{Retention, Superseding};
+use self::retention::Retention;
 use self::scrub::Scrub;
 use self::space::Space;
-use self::syncer::{Syncer, Tally};
+use self::syncer::Tally;
+use self::threads::{Parts, Started, spawn};
 use crate::items::check::{
     Checked, check_condition, check_item, check_key, check_query, check_scan, checked_writes,
 };
 use crate::items::{
-    BatchError, Billing, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan, TableName,
-    TableSpec, Write, WriteError, item_size,
+    BatchError, Billing, ChangePage, Changes, Condition, Cost, Got, Item, Items, Key, Page,
+    PageBudget, Query, Scan, TableName, TableSpec, Write, WriteError, item_size,
 };
 use crate::settings::EmbeddedSettings;
 use crate::{Error, Random, Result};
@@ -107,6 +110,7 @@ pub struct Embedded {
     tally: Arc<Tally>,
     reads: Reads,
     catalog: Arc<Catalog>,
+    history: Arc<History>,
     /// `None` only while the store is being dropped.
     index: Option<Arc<Index>>,
     /// Last: it is unlocked after everything has closed.
@@ -178,6 +182,8 @@ impl Embedded {
         convert::clean(&folder)?;
         private_folder::remove_dead(&folder.readers(), beside::PREFIX);
         let log = Writer::open(&folder.log(), &recovered)?;
+        let (end, at_end) = watch::channel(recovered.log_end());
+        let history = Arc::new(History::new(folder.log(), recovered.mark(), at_end));
         let retention = retention::Start::read(&folder.log(), &recovered);
         folder.note_owner();
         let space = Space::new(
@@ -192,6 +198,7 @@ impl Embedded {
             decided,
             space,
             superseding: retention.superseding.clone(),
+            end,
         };
         let tally = Arc::new(Tally::default());
         let Started {
@@ -218,6 +225,7 @@ impl Embedded {
             tally,
             reads: Reads::default(),
             catalog,
+            history,
             index: Some(index),
             home: Home::Owner(folder),
         })
@@ -263,6 +271,7 @@ impl Embedded {
             tally: Arc::default(),
             reads: Reads::default(),
             catalog: opened.catalog,
+            history: Arc::new(opened.history),
             index: Some(opened.index),
             home: Home::Reader {
                 store: folder.to_owned(),
@@ -411,68 +420,6 @@ impl Drop for Embedded {
     }
 }
 
-/// What the threads share.
-struct Parts {
-    index: Arc<Index>,
-    upkeep: Arc<Upkeep>,
-    catalog: Arc<Catalog>,
-    decided: Decided,
-    space: Space,
-    superseding: Arc<Superseding>,
-}
-
-/// The threads that take changes.
-struct Started {
-    jobs: mpsc::Sender<Job>,
-    threads: Vec<JoinHandle<()>>,
-    open: Arc<OpenGroup>,
-}
-
-impl Parts {
-    /// Starts the decider and the syncer.
-    fn start(self, log: Writer, tally: Arc<Tally>) -> Result<Started> {
-        let next = log.end().position;
-        let open = Arc::new(OpenGroup::at(log.end()));
-        let syncer = syncer::Shared::new(Syncer {
-            log,
-            open: open.clone(),
-            index: self.index.clone(),
-            upkeep: self.upkeep.clone(),
-            tally: tally.clone(),
-            superseding: self.superseding.clone(),
-        });
-        let decider = Decider {
-            index: self.index,
-            catalog: self.catalog,
-            tables: self.decided,
-            open: open.clone(),
-            syncer: syncer.clone(),
-            has_lone_caller: false,
-            upkeep: self.upkeep,
-            space: self.space,
-            tally,
-            superseding: self.superseding,
-            next,
-            changes: Vec::new(),
-        };
-        let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let syncing = spawn("annals-sync", move || syncer.run())?;
-        let deciding = spawn("annals-decide", move || decider.run(queue))?;
-        Ok(Started {
-            jobs,
-            threads: vec![deciding, syncing],
-            open,
-        })
-    }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    thread.map_err(|cause| {
-        Error::unavailable("the system has no more threads; raise its limit").because(cause)
-    })
-}
-
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let folder = self.home.path();
@@ -602,5 +549,34 @@ impl Items for Embedded {
 
     async fn drop_table(&self, name: &TableName) -> Result<bool> {
         self.commit(|answer| Job::Drop(name.clone(), answer)).await
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Changes for Embedded {
+    async fn history(&self) -> Result<u32> {
+        Ok(self.history.number())
+    }
+
+    async fn read_changes(
+        &self,
+        table: &TableSpec,
+        after: u64,
+        budget: PageBudget,
+    ) -> Result<ChangePage> {
+        let history = self.history.clone();
+        self.read(table, move |_, table| history.read(table, after, budget))
+            .await
+    }
+
+    async fn wait_for_change(&self, after: u64) -> Result<()> {
+        match &self.home {
+            Home::Owner(_) => self.history.wait(after).await,
+            Home::Reader { .. } => std::future::pending().await,
+        }
     }
 }

@@ -8,10 +8,12 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 use super::errors;
 use super::group::{Group, OpenGroup};
 use super::index::{Index, Upkeep};
-use super::log::Writer;
+use super::log::{LogEnd, Writer};
 use super::retention::Superseding;
 use crate::{Error, Result};
 
@@ -25,6 +27,8 @@ pub(super) struct Tally {
 /// Writes groups that were taken from the open group.
 pub(super) struct Syncer {
     pub(super) log: Writer,
+    /// The end of the log, for those who follow it.
+    pub(super) end: watch::Sender<LogEnd>,
     pub(super) open: Arc<OpenGroup>,
     pub(super) index: Arc<Index>,
     pub(super) upkeep: Arc<Upkeep>,
@@ -120,6 +124,7 @@ impl Syncer {
                 return Err(errors::after_failure());
             }
             self.index.publish(group.frame.end());
+            self.end.send_replace(self.log.log_end());
         }
         self.tally.groups.fetch_add(1, Ordering::Relaxed);
         answer_all(group, Ok(()));

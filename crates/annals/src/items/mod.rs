@@ -5,6 +5,7 @@
 //! knows about events. Relies on a [`TableSpec`] describing the table of its name, which
 //! `annals tables check` verifies.
 
+mod changes;
 pub(crate) mod check;
 mod cost;
 pub(crate) mod encoding;
@@ -26,6 +27,7 @@ use async_trait::async_trait;
 
 use crate::Result;
 
+pub use changes::{Change, ChangePage, Changed, Changes, LastChange, PageBudget};
 pub use check::{
     Checked, CheckedQuery, check_condition, check_item, check_key, check_query, check_scan,
     check_writes, missing_table, table_exists,
@@ -42,6 +44,7 @@ pub use table::{
 pub use value::Value;
 pub use write::{BatchError, Condition, Write, WriteError};
 
+pub(crate) use changes::after_the_end;
 pub(crate) use cost::{index_entry, index_entry_size};
 pub(crate) use pages::{PageBuilder, cursor_after};
 
@@ -139,4 +142,10 @@ pub trait Items: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes a table with its items and waits until it is gone. Returns whether it existed.
     async fn drop_table(&self, name: &TableName) -> Result<bool>;
+
+    /// The changes of the items, in the order in which they became durable; `None` if the store does
+    /// not keep them.
+    fn changes(&self) -> Option<&dyn Changes> {
+        None
+    }
 }

@@ -9,6 +9,7 @@
 mod append;
 mod beyond;
 mod bulk;
+mod feed_layout;
 mod follow;
 mod idempotency;
 mod in_order;
@@ -21,6 +22,7 @@ mod skip;
 pub(crate) use append::CAUSE_BYTES_MAX;
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use bulk::BulkAppend;
+pub use feed_layout::{FeedLayout, Meaning};
 pub use idempotency::IdempotencyKey;
 #[doc(hidden)]
 pub use in_order::in_order;
@@ -259,6 +261,11 @@ pub trait JournalLayout: fmt::Debug + Send + Sync + 'static {
     /// Lists the ids that have ever had an event and start with `prefix`, each once.
     fn persistence_ids(&self, prefix: &str) -> IdStream;
 
+    /// How changes of the journal's items become entries of the feed. By default there is no feed.
+    fn feed(&self) -> Option<&dyn FeedLayout> {
+        None
+    }
+
     /// The names of other journals in the same table whose items the listings of ids have met so far.
     /// By default none: a table has one journal.
     fn other_journals(&self) -> Vec<String> {
@@ -344,6 +351,15 @@ impl Journal {
             store: store.clone(),
             pending: Arc::default(),
         }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// How the layout stores it.
+    pub(crate) fn layout(&self) -> &dyn JournalLayout {
+        &*self.layout
     }
 
     /// Prepares a new table for its first append; free if already done. Appends do this themselves,

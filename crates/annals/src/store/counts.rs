@@ -9,7 +9,7 @@ use metrics::Counter;
 
 use crate::Result;
 #[cfg(doc)]
-use crate::items::Items;
+use crate::items::{Changes, Items};
 use crate::items::{Cost, Item, Page, WriteError, item_size};
 
 /// The operations of a store.
@@ -38,19 +38,22 @@ pub enum Verb {
     Query,
     /// [`Items::scan`].
     Scan,
+    /// [`Changes::read_changes`].
+    Changes,
     /// [`Items::create_table`], [`Items::describe_table`] and [`Items::drop_table`].
     Tables,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Get,
         Self::Put,
         Self::Delete,
         Self::Write,
         Self::Query,
         Self::Scan,
+        Self::Changes,
         Self::Tables,
     ];
 
@@ -63,6 +66,7 @@ impl Verb {
             Self::Write => "write",
             Self::Query => "query",
             Self::Scan => "scan",
+            Self::Changes => "changes",
             Self::Tables => "tables",
         }
     }

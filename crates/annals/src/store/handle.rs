@@ -17,10 +17,11 @@ use tracing::{Instrument, Span};
 use super::counts::{Count, Counts, Tally, Verb};
 use super::error_context::ErrorContext;
 use crate::items::{
-    self, BatchError, Billing, Condition, Cost, Got, Item, ItemStream, Items, Key, Page,
-    PageStream, Query, Scan, TableName, TableSpec, Write, WriteError, item_size,
+    self, BatchError, Billing, ChangePage, Changed, Changes, Condition, Cost, Got, Item,
+    ItemStream, Items, Key, Page, PageBudget, PageStream, Query, Scan, TableName, TableSpec, Write,
+    WriteError, item_size,
 };
-use crate::{Clock, ErrorKind, Random, Result, SystemClock};
+use crate::{Clock, Error, ErrorKind, Random, Result, SystemClock};
 
 /// A store of items with a clock, randomness, counters and spans.
 ///
@@ -332,5 +333,49 @@ impl Items for Observed {
         let result = in_span("drop_table", name, call, kind).await;
         self.tally.add_tables(&result);
         result.map_err(|error| ErrorContext::table("drop_table", name).annotate(error))
+    }
+
+    fn changes(&self) -> Option<&dyn Changes> {
+        self.inner.changes().map(|_| self as &dyn Changes)
+    }
+}
+
+impl Observed {
+    fn inner_changes(&self) -> Result<&dyn Changes> {
+        let missing = || Error::invalid("this store does not keep its changes");
+        self.inner.changes().ok_or_else(missing)
+    }
+}
+
+#[async_trait]
+impl Changes for Observed {
+    async fn history(&self) -> Result<u32> {
+        self.inner_changes()?.history().await
+    }
+
+    async fn read_changes(
+        &self,
+        table: &TableSpec,
+        after: u64,
+        budget: PageBudget,
+    ) -> Result<ChangePage> {
+        let call = self.inner_changes()?.read_changes(table, after, budget);
+        let result = in_span("changes", table.name(), call, kind).await;
+        let count = match &result {
+            Ok(page) => {
+                let items = page.changes.iter().filter_map(|change| match &change.now {
+                    Changed::Put(item) => Some(item),
+                    Changed::Erased | Changed::Deleted => None,
+                });
+                Count::call(page.cost).read(items)
+            }
+            Err(_) => Count::failure(Cost::request()),
+        };
+        self.tally.add(Verb::Changes, count);
+        result.map_err(|error| ErrorContext::table("changes", table.name()).annotate(error))
+    }
+
+    async fn wait_for_change(&self, after: u64) -> Result<()> {
+        self.inner_changes()?.wait_for_change(after).await
     }
 }

@@ -66,6 +66,11 @@ impl Window {
         }
     }
 
+    /// Reads nothing from this offset on.
+    pub(super) fn limit(&mut self, offset: u64) {
+        self.len = self.len.min(offset);
+    }
+
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self.source, Source::Compressed(_))
     }

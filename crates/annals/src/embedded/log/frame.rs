@@ -16,14 +16,16 @@
 //! Numbers are little-endian.
 //!
 //! In a compressed segment, the key and the value of a superseded change may be erased: they are zeros
-//! of the same length. No key begins with a zero. The frame keeps its checksum, which the next frame
-//! names; the checksum of the block covers the zeros.
+//! of the same length. Of an item only the value is, so that a reader of all changes knows whose it was.
+//! No key begins with a zero, and no value of an item. The frame keeps its checksum, which the next
+//! frame names; the checksum of the block covers the zeros.
 
 use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Place, Position};
+use crate::embedded::codec::is_item;
 
 /// Bytes before the changes.
 pub(super) const HEADER: usize = 48;
@@ -42,9 +44,12 @@ pub(in super::super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Whether key and value are no longer in the log.
-    pub(super) fn is_erased(&self) -> bool {
-        self.key.first() == Some(&0)
+    /// Whether the value is no longer in the log.
+    pub(in super::super) fn is_erased(&self) -> bool {
+        match is_item(self.key) {
+            true => self.value.is_some_and(|value| value.first() == Some(&0)),
+            false => self.key.first() == Some(&0),
+        }
     }
 }
 

@@ -49,7 +49,6 @@ mod segments;
 mod writer;
 
 #[cfg(test)]
-#[cfg(test)]
 mod beside_tests;
 #[cfg(test)]
 mod golden_tests;
@@ -63,10 +62,12 @@ pub(super) use self::copies::{
 pub(super) use self::erased::Note;
 pub(super) use self::frame::Frame;
 pub(super) use self::reached::Checkpoint;
-pub(super) use self::reader::frames_from;
+pub(super) use self::reader::{Frames, frames_from};
 pub(super) use self::recovery::{Recovered, recover, recover_beside};
 pub(super) use self::rewrite::{Dropped, Erase, Rewritten, Superseded, clean, key_hash, rewrite};
-pub(super) use self::segments::{disk_bytes, has_segment, is_compressed, last_start, starts};
+pub(super) use self::segments::{
+    disk_bytes, has_segment, is_compressed, last_start, start, starts,
+};
 pub(super) use self::writer::{Writer, create};
 
 /// The number of a change in the log. The first is 1.
@@ -98,4 +99,12 @@ pub(super) struct Place {
     pub(super) position: Position,
     /// The checksum of the frame before this place.
     pub(super) previous: u64,
+}
+
+/// Where a log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogEnd {
+    pub(super) place: Place,
+    /// When the last frame was written: ms since the Unix epoch; 0 if that is not known.
+    pub(super) time_ms: u64,
 }

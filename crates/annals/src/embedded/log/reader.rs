@@ -204,6 +204,118 @@ pub(super) struct Tail {
     pub(super) used_to: u64,
 }
 
+/// The frames of a log from a place to a position.
+pub(in super::super) struct Frames {
+    folder: PathBuf,
+    place: Place,
+    to: Position,
+    /// Where the log ends, if its owner may be writing there.
+    end: Option<Place>,
+    reader: SegmentReader,
+}
+
+/// A frame that was read.
+pub(in super::super) struct ReadFrame<'a> {
+    path: &'a Path,
+    offset: u64,
+    bytes: &'a [u8],
+    header: frame::Header,
+    /// The place after it.
+    pub(in super::super) after: Place,
+    /// When it was written.
+    pub(in super::super) time_ms: u64,
+}
+
+impl<'a> ReadFrame<'a> {
+    /// Its changes, also erased ones.
+    pub(in super::super) fn changes(&self) -> Result<Vec<Change<'a>>> {
+        frame::changes(&self.header, self.bytes).ok_or_else(|| {
+            let error = files::damaged("a frame of the log does not parse", self.path);
+            error.fact("offset", self.offset)
+        })
+    }
+}
+
+impl Frames {
+    /// Opens a log at a place.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged there.
+    pub(in super::super) fn open(folder: &Path, from: Place, to: Position) -> Result<Self> {
+        Ok(Self {
+            folder: folder.to_owned(),
+            reader: SegmentReader::open(folder, from.segment)?,
+            place: from,
+            to,
+            end: None,
+        })
+    }
+
+    /// Opens a log to whose end its owner may be writing: reads nothing after the end.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(in super::super) fn open_live(folder: &Path, from: Place, end: Place) -> Result<Self> {
+        let mut frames = Self::open(folder, from, end.position)?;
+        frames.end = Some(end);
+        frames.limit();
+        Ok(frames)
+    }
+
+    fn limit(&mut self) {
+        let end = self.end.filter(|end| end.segment == self.place.segment);
+        if let Some(end) = end {
+            self.reader.window.limit(end.offset);
+        }
+    }
+
+    /// The place after the frames that were read.
+    pub(in super::super) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The next frame; `None` at the position.
+    ///
+    /// # Errors
+    /// `Corrupt` if the log does not reach it.
+    pub(in super::super) fn next(&mut self) -> Result<Option<ReadFrame<'_>>> {
+        while self.place.position < self.to {
+            match self.reader.next(self.place)? {
+                Next::Frame(header) => return self.read(header).map(Some),
+                Next::End => self.next_segment()?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_segment(&mut self) -> Result<()> {
+        let next = SegmentReader::open(&self.folder, self.place.segment + 1)?;
+        let start = next.header().start();
+        if (start.position, start.previous) != (self.place.position, self.place.previous) {
+            let error = files::damaged("the log is damaged", self.reader.path());
+            return Err(error.fact("offset", self.place.offset));
+        }
+        (self.reader, self.place) = (next, start);
+        self.limit();
+        Ok(())
+    }
+
+    fn read(&mut self, header: frame::Header) -> Result<ReadFrame<'_>> {
+        let offset = self.place.offset;
+        self.place = header.after(self.place);
+        let SegmentReader { path, window, .. } = &mut self.reader;
+        let bytes = window.get(offset, header.frame_len(), path)?;
+        Ok(ReadFrame {
+            path,
+            offset,
+            bytes,
+            header,
+            after: self.place,
+            time_ms: header.time_ms,
+        })
+    }
+}
+
 /// Reads the changes between a place and a position; calls `apply` with each frame's, and the place
 /// after the frame. Erased changes are left out.
 ///
@@ -215,27 +327,11 @@ pub(in super::super) fn frames_from(
     to: Position,
     mut apply: impl FnMut(&[Change<'_>], Place) -> Result<()>,
 ) -> Result<()> {
-    let mut place = from;
-    let mut reader = SegmentReader::open(folder, place.segment)?;
-    while place.position < to {
-        match reader.next(place)? {
-            Next::Frame(header) => {
-                let after = header.after(place);
-                let mut changes = reader.changes(place, &header)?;
-                changes.retain(|change| !change.is_erased());
-                apply(&changes, after)?;
-                place = after;
-            }
-            Next::End => {
-                let end = (reader.path().to_owned(), place.offset);
-                reader = SegmentReader::open(folder, place.segment + 1)?;
-                let start = reader.header().start();
-                if (start.position, start.previous) != (place.position, place.previous) {
-                    return Err(files::damaged("the log is damaged", &end.0).fact("offset", end.1));
-                }
-                place = start;
-            }
-        }
+    let mut frames = Frames::open(folder, from, to)?;
+    while let Some(frame) = frames.next()? {
+        let mut changes = frame.changes()?;
+        changes.retain(|change| !change.is_erased());
+        apply(&changes, frame.after)?;
     }
     Ok(())
 }

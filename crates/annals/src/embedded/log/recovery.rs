@@ -12,7 +12,7 @@ use super::compressed::AnyHeader;
 use super::files;
 use super::reached::{self, Note};
 use super::reader::{Next, SegmentReader, Tail};
-use super::{Checkpoint, Place, Position, segment, segments};
+use super::{Checkpoint, LogEnd, Place, Position, segment, segments};
 use crate::{Error, Result};
 
 /// A log that was checked.
@@ -21,6 +21,8 @@ pub(in super::super) struct Recovered {
     pub(super) mark: u64,
     /// Where the next frame goes.
     pub(in super::super) end: Place,
+    /// When the last frame was written; 0 if that was not read.
+    pub(super) time_ms: u64,
     /// The first place of each segment.
     pub(super) starts: Vec<Place>,
     /// Up to where the last frame was torn; 0 if it was not.
@@ -30,6 +32,14 @@ pub(in super::super) struct Recovered {
 }
 
 impl Recovered {
+    /// Where the log ends.
+    pub(in super::super) fn log_end(&self) -> LogEnd {
+        LogEnd {
+            place: self.end,
+            time_ms: self.time_ms,
+        }
+    }
+
     /// Where the index says it has applied the log.
     pub(in super::super) fn checkpoint(&self) -> Checkpoint {
         self.note.map_or(self.first(), |note| note.applied)
@@ -125,6 +135,7 @@ fn read(folder: &Path) -> Result<(Recovered, SegmentReader)> {
     let mut recovered = Recovered {
         mark,
         end: first,
+        time_ms: 0,
         starts,
         torn_to: 0,
         note,
@@ -141,7 +152,10 @@ impl Recovered {
         let mut reader = SegmentReader::open(folder, self.end.segment)?;
         loop {
             match reader.next(self.end)? {
-                Next::Frame(header) => self.end = header.after(self.end),
+                Next::Frame(header) => {
+                    self.end = header.after(self.end);
+                    self.time_ms = header.time_ms;
+                }
                 Next::End => {
                     let next = self
                         .starts

@@ -21,6 +21,7 @@ use super::disk::DiskFile;
 use super::reader::{Next, SegmentReader};
 use super::{Place, Position, files, frame, segment};
 use crate::Result;
+use crate::embedded::codec::is_item;
 
 /// The new file, until it is complete.
 const NEW: &str = "rewrite";
@@ -56,13 +57,19 @@ pub(in super::super) struct Erase<'a> {
 }
 
 impl Erase<'_> {
+    /// Whether this change is one of a dropped table.
+    fn is_dropped(&self, position: Position, key: &[u8]) -> bool {
+        let dropped = self.dropped.as_ref();
+        dropped.is_some_and(|it| position < it.by && (it.is_dropped)(key))
+    }
+
     /// The change that superseded this one, if it is to be erased.
     fn find(&self, position: Position, key: &[u8]) -> Option<Superseded> {
         let all = self.superseded;
         let at = all.partition_point(|it| it.position < position);
         let found = all.get(at).filter(|it| it.position == position).copied();
         let dropped = self.dropped.as_ref();
-        let dropped = dropped.filter(|it| position < it.by && (it.is_dropped)(key));
+        let dropped = dropped.filter(|_| self.is_dropped(position, key));
         found.or_else(|| {
             dropped.map(|dropped| Superseded {
                 position,
@@ -211,21 +218,29 @@ impl Plan {
         let spans = spans.ok_or_else(|| damaged("a frame of the log does not parse"))?;
         for span in spans {
             let key = bytes.get(span.key.clone()).unwrap_or_default();
+            let Some(found) = erase.find(span.position, key) else {
+                continue;
+            };
             if key.first() == Some(&0) {
                 // Erased before.
                 continue;
             }
-            let Some(found) = erase.find(span.position, key) else {
-                continue;
-            };
             if found.key != key_hash(key) {
                 return Err(damaged("a change supersedes one of another key")
                     .fact("position", found.by)
                     .fact("supersedes", found.position));
             }
+            let start = match is_item(key) && !erase.is_dropped(span.position, key) {
+                true => span.key.end,
+                false => span.key.start,
+            };
             let end = span.value.map_or(span.key.end, |value| value.end);
-            self.ranges
-                .push(offset + span.key.start as u64..offset + end as u64);
+            let erased = bytes.get(start..end).unwrap_or_default();
+            if erased.iter().all(|byte| *byte == 0) {
+                // Erased before, or a deletion.
+                continue;
+            }
+            self.ranges.push(offset + start as u64..offset + end as u64);
             self.erased += 1;
             self.by = self.by.max(found.by);
         }

@@ -60,10 +60,15 @@ pub(in super::super) fn starts(folder: &Path) -> Result<Vec<Place>> {
     Ok(starts.into_iter().map(|(_, start)| start).collect())
 }
 
+/// The first place of a segment.
+pub(in super::super) fn start(folder: &Path, number: u64) -> Result<Place> {
+    Ok(SegmentReader::open(folder, number)?.header().start())
+}
+
 /// The first place of the open segment.
 pub(in super::super) fn last_start(folder: &Path) -> Result<Place> {
     let last = numbers(folder)?.pop().unwrap_or_default();
-    Ok(SegmentReader::open(folder, last)?.header().start())
+    start(folder, last)
 }
 
 /// Whether there is a segment of this number.

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::disk::{self, DiskFile};
 use super::frame::{self, Frame};
 use super::reached::{self, Note, Reached};
-use super::{Checkpoint, Place, Position, Recovered, files, segment};
+use super::{Checkpoint, LogEnd, Place, Position, Recovered, files, segment};
 use crate::{Clock, Result, SystemClock};
 
 /// The prepared segment: zeros.
@@ -86,6 +86,8 @@ pub(in super::super) struct Writer {
     file: DiskFile,
     length: u64,
     end: Place,
+    /// When the last frame was written.
+    time_ms: u64,
     reached: Reached,
     clock: SystemClock,
     next: Option<JoinHandle<io::Result<(DiskFile, u64)>>>,
@@ -135,12 +137,21 @@ impl Writer {
                 file,
                 length,
                 end: log.end,
+                time_ms: log.time_ms,
                 reached,
                 clock: SystemClock::new(),
                 next: None,
             })
         };
         open().map_err(files::failed("open the log", folder))
+    }
+
+    /// Where the next frame goes, and when the last one was written.
+    pub(in super::super) fn log_end(&self) -> LogEnd {
+        LogEnd {
+            place: self.end,
+            time_ms: self.time_ms,
+        }
     }
 
     /// Where the next frame goes.
@@ -167,6 +178,7 @@ impl Writer {
         self.end.offset += written;
         self.end.position = frame.end();
         self.end.previous = checksum;
+        self.time_ms = now_ms;
         self.reached.reach(self.end)?;
         if self.next.is_none() && self.end.offset > self.length / 2 {
             self.prepare_next(segment::length_after(self.length))?;

@@ -25,8 +25,8 @@ use super::{deletion, replay, skip, table_record, verify};
 use crate::items::{Condition, Cursor, Scan, TableSpec, WriteError};
 use crate::journal::scanned::verify_scanned;
 use crate::journal::{
-    AppendError, Appended, Conflict, EventStream, Expected, JournalLayout, Signature, Skip,
-    Stamped, Window,
+    AppendError, Appended, Conflict, EventStream, Expected, FeedLayout, JournalLayout, Signature,
+    Skip, Stamped, Window,
 };
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -281,6 +281,10 @@ fn directly_after(expected: Expected, mut found: Vec<Event>) -> Vec<Event> {
 
 #[async_trait]
 impl JournalLayout for AnnalsJournal {
+    fn feed(&self) -> Option<&dyn FeedLayout> {
+        Some(self)
+    }
+
     async fn prepare(&self) -> Result<()> {
         self.record().await
     }

@@ -1,0 +1,163 @@
+//! The feed: the events of all persistence ids, in the order in which they were committed.
+//!
+//! ```text
+//! store's changes ─► layout (change ⇄ events) ─► filter ─► batches ─► follow
+//! ```
+//!
+//! Guarantees:
+//! - Every committed event has exactly one position. Two readers see the same order, and the events of
+//!   an id are in the order of their sequence numbers.
+//! - A reader that resumes at a position sees exactly what an uninterrupted reader sees.
+//! - Nothing is inserted before a position that was read: a commit gets its place when it becomes
+//!   durable, not before, and places are given by the store's only writer. Clocks play no part, so there
+//!   is no time window in which events could be missed.
+//! - Events that are deleted before they are read are reported as a notice, never silently left out.
+//!
+//! Catching up and following are the same code: read to the end, wait until it moves, read on.
+
+mod changes_feed;
+mod filter;
+mod position;
+mod reading;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::items::{Cost, LastChange, PageBudget};
+use crate::{Event, PersistenceId, Result, ResultStream, SequenceNumber};
+
+pub use filter::{Filter, SLICES, category_of, slice_of};
+pub use position::{LanePosition, Position};
+pub use reading::{Batch, Reading};
+
+use changes_feed::ChangesFeed;
+
+/// A part of a feed with its own order. The events of an id are in one lane.
+///
+/// See [`Feed`] for an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u16);
+
+/// The generation and the lanes of a feed.
+///
+/// See [`Feed`] for an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// Identifies the feed: positions of another generation are refused.
+    pub generation: u32,
+    /// The number of lanes.
+    pub lanes: u16,
+}
+
+/// What the feed has at a place.
+///
+/// See [`Reading::follow`] for an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The place in the lane. Places grow, but are not dense.
+    pub place: u64,
+    /// The persistence id.
+    pub id: PersistenceId,
+    /// What happened to it.
+    pub what: What,
+}
+
+/// What happened to an id.
+///
+/// See [`Reading::follow`] for an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// Events were appended: all those of one append that the filter accepts.
+    Appended(Vec<FedEvent>),
+    /// The events up to this sequence number were deleted.
+    Deleted(SequenceNumber),
+    /// Everything of the id was removed; its numbering restarts at 1.
+    Purged,
+    /// The events of an append were deleted before they were read. A notice of the deletion follows.
+    /// The number is that of the first event, or of the one that is known.
+    Missing(SequenceNumber),
+}
+
+/// An event and its position among the events of its append.
+///
+/// See [`Reading::follow`] for an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FedEvent {
+    /// The event.
+    pub event: Event,
+    /// The position after it.
+    pub at: LanePosition,
+}
+
+/// A part of a lane.
+///
+/// See [`Feed`] for an example.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LaneBatch {
+    /// What the filter accepts, in order.
+    pub entries: Vec<Entry>,
+    /// Everything up to here was read, also what the filter does not accept.
+    pub upto: LastChange,
+    /// The end of the lane.
+    pub head: LastChange,
+    /// Requests and units.
+    pub cost: Cost,
+}
+
+/// The events of all ids in one order per lane. Object-safe, so that every store can have its own.
+///
+/// Use [`Annals::feed`](crate::Annals::feed) to read it.
+///
+/// ```
+/// use annals::feed::{Feed, Filter, Lane};
+/// use annals::journal::Expected;
+/// use annals::{Codec, NewEvent};
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::layout::AnnalsLayout;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// let opened = NewEvent::new(Codec::Text, "opened");
+/// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, opened).await?;
+///
+/// let feed = annals.feed().lanes()?;
+/// assert_eq!(feed.shape().await?.lanes, 1);
+/// let batch = feed.read(Lane(0), 0, &Filter::new(), Default::default()).await?;
+/// assert_eq!(batch.entries.len(), 1);
+/// assert_eq!(batch.upto, batch.head);
+/// # Ok(())
+/// # }
+/// ```
+#[async_trait]
+pub trait Feed: fmt::Debug + Send + Sync + 'static {
+    /// The generation and the lanes.
+    async fn shape(&self) -> Result<Shape>;
+
+    /// Reads a lane after a place; 0 is its start.
+    ///
+    /// # Errors
+    /// `Invalid` if the place is after the end of the lane.
+    async fn read(
+        &self,
+        lane: Lane,
+        after: u64,
+        filter: &Filter,
+        budget: PageBudget,
+    ) -> Result<LaneBatch>;
+
+    /// Waits until a lane has something after a place. May return early.
+    async fn moved(&self, lane: Lane, after: u64) -> Result<()>;
+}
+
+/// A stream of batches. It ends after an error.
+///
+/// See [`Reading`] for an example.
+pub type BatchStream = ResultStream<Batch>;

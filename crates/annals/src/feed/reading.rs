@@ -1,0 +1,330 @@
+//! Reading the feed: from a position to its end, or for ever.
+
+use std::sync::Arc;
+
+use futures::stream::{self, TryStreamExt};
+
+use super::{
+    BatchStream, ChangesFeed, Entry, Feed, Filter, Lane, LaneBatch, LanePosition, Position, Shape,
+    What,
+};
+use crate::items::{Cost, LastChange, PageBudget};
+use crate::journal::Journal;
+use crate::{Error, Event, Result, ResultStream};
+
+/// A part of the feed, and the position after it.
+///
+/// See [`Reading::follow`] for an example.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Batch {
+    /// What the filter accepts, in order.
+    pub entries: Vec<Entry>,
+    /// The position after this batch. A reader that resumes here misses nothing, and progress over
+    /// what the filter does not accept is not lost.
+    pub position: Position,
+    /// Where the batch ends in its lane, and when that was committed.
+    pub upto: LastChange,
+    /// The end of the lane.
+    pub head: LastChange,
+    /// Requests and units.
+    pub cost: Cost,
+    lane: Lane,
+    /// The position before this batch.
+    before: Position,
+}
+
+impl Batch {
+    /// The events, without notices, each with the position after it.
+    pub fn events(&self) -> impl Iterator<Item = (&Event, Position)> {
+        let events = self.entries.iter().flat_map(|entry| match &entry.what {
+            What::Appended(events) => events.as_slice(),
+            _ => &[],
+        });
+        events.map(|fed| (&fed.event, self.before.with_lane(self.lane.0, fed.at)))
+    }
+
+    /// The events, without notices.
+    pub fn into_events(self) -> impl Iterator<Item = Event> {
+        let events = self.entries.into_iter().flat_map(|entry| match entry.what {
+            What::Appended(events) => events,
+            _ => Vec::new(),
+        });
+        events.map(|fed| fed.event)
+    }
+
+    /// The position after an entry.
+    pub fn position_after(&self, entry: &Entry) -> Position {
+        let at = LanePosition::after(entry.place);
+        self.before.with_lane(self.lane.0, at)
+    }
+
+    /// How many milliseconds lie between the end of this batch and the end of the feed; 0 at the end.
+    pub fn lag_ms(&self) -> u64 {
+        match self.upto.position >= self.head.position || self.upto.time_ms == 0 {
+            true => 0,
+            false => self.head.time_ms.saturating_sub(self.upto.time_ms),
+        }
+    }
+}
+
+/// How the feed is read: which events, from where, how much at once. [`Annals::feed`] returns it.
+///
+/// [`Annals::feed`]: crate::Annals::feed
+///
+/// ```
+/// use annals::journal::Expected;
+/// use annals::{Codec, Event, NewEvent};
+/// use futures::TryStreamExt;
+///
+/// # use annals::Annals;
+/// # use annals::memory::Memory;
+/// # use annals::layout::AnnalsLayout;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> annals::Result<()> {
+/// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+/// for id in ["Cart|42", "Order|7", "Cart|43"] {
+///     let opened = NewEvent::new(Codec::Text, "opened");
+///     annals.journal().append(&id.parse()?, Expected::Empty, opened).await?;
+/// }
+/// let carts = annals.feed().category("Cart").events();
+/// let carts: Vec<Event> = carts.try_collect().await?;
+/// let ids: Vec<&str> = carts.iter().map(|event| event.persistence_id.as_str()).collect();
+/// assert_eq!(ids, ["Cart|42", "Cart|43"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read before `events`, `batches` or `follow` is called"]
+pub struct Reading {
+    journal: Journal,
+    filter: Filter,
+    after: Option<Position>,
+    budget: PageBudget,
+}
+
+impl Reading {
+    pub(crate) fn new(journal: &Journal) -> Self {
+        Self {
+            journal: journal.clone(),
+            filter: Filter::new(),
+            after: None,
+            budget: PageBudget::default(),
+        }
+    }
+
+    /// Only events of this entity type, or of one of several.
+    pub fn category(mut self, category: impl Into<String>) -> Self {
+        self.filter = self.filter.category(category);
+        self
+    }
+
+    /// Only events with this tag, or with one of several.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.filter = self.filter.tag(tag);
+        self
+    }
+
+    /// Only events that this filter accepts.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// Only what follows a position. Without one, from the start.
+    pub fn after(mut self, position: impl Into<Option<Position>>) -> Self {
+        self.after = position.into();
+        self
+    }
+
+    /// How much one read may return.
+    pub fn budget(mut self, budget: PageBudget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// The lanes, for those who read each on its own.
+    ///
+    /// # Errors
+    /// `Invalid` if the store or the layout has no feed.
+    pub fn lanes(&self) -> Result<Arc<dyn Feed>> {
+        Ok(Arc::new(ChangesFeed::open(&self.journal)?))
+    }
+
+    /// The position at the end of the feed.
+    ///
+    /// # Errors
+    /// If the store fails, or has no feed.
+    pub async fn head(&self) -> Result<Position> {
+        let mut state = State::open(self, false).await?;
+        let last = state
+            .feed
+            .read(
+                Lane(0),
+                0,
+                &state.filter,
+                PageBudget {
+                    changes: 0,
+                    bytes: 0,
+                },
+            )
+            .await?;
+        state.position = state
+            .position
+            .with_lane(0, LanePosition::after(last.head.position));
+        Ok(state.position)
+    }
+
+    /// The batches up to the end of the feed as it is now.
+    pub fn batches(self) -> BatchStream {
+        self.read(false)
+    }
+
+    /// The events up to the end of the feed as it is now, without notices.
+    pub fn events(self) -> ResultStream<Event> {
+        let batches = self.batches();
+        let events = batches.map_ok(|batch| stream::iter(batch.into_events().map(Ok)));
+        ResultStream::new(events.try_flatten())
+    }
+
+    /// The batches up to the end of the feed, and then new ones as events are committed. The stream does
+    /// not end; drop it to stop.
+    ///
+    /// ```
+    /// use annals::feed::What;
+    /// use annals::journal::Expected;
+    /// use annals::{Codec, NewEvent};
+    /// use futures::TryStreamExt;
+    ///
+    /// # use annals::Annals;
+    /// # use annals::memory::Memory;
+    /// # use annals::layout::AnnalsLayout;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> annals::Result<()> {
+    /// # let annals = Annals::create(Memory::new(), &AnnalsLayout::default()).await?;
+    /// let mut batches = annals.feed().follow();
+    /// let opened = NewEvent::new(Codec::Text, "opened");
+    /// annals.journal().append(&"Cart|42".parse()?, Expected::Empty, opened).await?;
+    ///
+    /// while let Some(batch) = batches.try_next().await? {
+    ///     for entry in &batch.entries {
+    ///         match &entry.what {
+    ///             What::Appended(events) => println!("{}: {} events", entry.id, events.len()),
+    ///             notice => println!("{}: {notice:?}", entry.id),
+    ///         }
+    ///     }
+    ///     // Save `batch.position` to resume here with `after`.
+    ///     if !batch.entries.is_empty() {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn follow(self) -> BatchStream {
+        self.read(true)
+    }
+
+    fn read(self, is_endless: bool) -> BatchStream {
+        let batches = stream::once(async move { State::open(&self, is_endless).await });
+        let batches = batches.map_ok(|state| {
+            stream::try_unfold(state, |mut state| async move {
+                let batch = state.next().await?;
+                Ok(batch.map(|batch| (batch, state)))
+            })
+        });
+        BatchStream::new(batches.try_flatten())
+    }
+}
+
+/// A reader of the feed.
+struct State {
+    feed: ChangesFeed,
+    filter: Filter,
+    budget: PageBudget,
+    position: Position,
+    is_endless: bool,
+    /// Where to stop, unless it is endless.
+    end: Option<u64>,
+}
+
+impl State {
+    async fn open(reading: &Reading, is_endless: bool) -> Result<Self> {
+        let feed = ChangesFeed::open(&reading.journal)?;
+        let shape = feed.shape().await?;
+        let position = match &reading.after {
+            Some(position) => checked(position, shape)?,
+            None => Position::start(shape.generation, shape.lanes),
+        };
+        Ok(Self {
+            feed,
+            filter: reading.filter.clone(),
+            budget: reading.budget,
+            position,
+            is_endless,
+            end: None,
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let lane = Lane(0);
+        let at = self.position.lane(lane.0);
+        if self.end.is_some_and(|end| at.place >= end) {
+            return Ok(None);
+        }
+        let mut read = self
+            .feed
+            .read(lane, at.place, &self.filter, self.budget)
+            .await?;
+        while self.is_endless && read.upto.position <= at.place {
+            self.feed.moved(lane, at.place).await?;
+            read = self
+                .feed
+                .read(lane, at.place, &self.filter, self.budget)
+                .await?;
+        }
+        if !self.is_endless {
+            self.end.get_or_insert(read.head.position);
+        }
+        Ok(Some(self.advance(lane, at, read)))
+    }
+
+    /// Moves on by what was read, without the events that were read before.
+    fn advance(&mut self, lane: Lane, at: LanePosition, mut read: LaneBatch) -> Batch {
+        if let Some(first) = read.entries.first_mut()
+            && first.place == at.place + 1
+            && let What::Appended(events) = &mut first.what
+        {
+            events.retain(|fed| fed.at > at);
+            if events.is_empty() {
+                read.entries.remove(0);
+            }
+        }
+        let upto = LanePosition::after(read.upto.position);
+        let before = self.position.clone();
+        self.position = before.with_lane(lane.0, upto.max(at));
+        Batch {
+            entries: read.entries,
+            position: self.position.clone(),
+            upto: read.upto,
+            head: read.head,
+            cost: read.cost,
+            lane,
+            before,
+        }
+    }
+}
+
+/// A position of the feed that is read.
+fn checked(position: &Position, shape: Shape) -> Result<Position> {
+    let is_ours = position.generation() == shape.generation
+        && position.lanes().len() == usize::from(shape.lanes);
+    match is_ours {
+        true => Ok(position.clone()),
+        false => Err(Error::invalid(
+            "the position is of another store's feed; read from the start",
+        )
+        .fact("position", position)
+        .fact("generation", shape.generation)),
+    }
+}
