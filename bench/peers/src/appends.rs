@@ -124,8 +124,18 @@ pub(crate) struct Lap {
 
 impl Load {
     pub(crate) fn new(payload: Bytes, events: u64, writers: usize) -> Self {
+        Self::named("Account", payload, events, writers)
+    }
+
+    /// The load on ids of a category, which have no events.
+    pub(crate) fn named(
+        category: &'static str,
+        payload: Bytes,
+        events: u64,
+        writers: usize,
+    ) -> Self {
         let ids = |writer: usize| {
-            (0..IDS).map(move |id| (Arc::<str>::from(format!("Account|{writer}-{id}")), 0))
+            (0..IDS).map(move |id| (Arc::<str>::from(format!("{category}|{writer}-{id}")), 0))
         };
         Self {
             payload,

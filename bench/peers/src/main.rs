@@ -4,6 +4,7 @@
 //! annals-peers FOLDER appends [SECONDS [ROUNDS [CELL]]]   durable appends, with an expected version each
 //! annals-peers FOLDER reads [EVENTS [ROUNDS]]             recovery of ids, and a scan of everything
 //! annals-peers FOLDER flush [SECONDS]                     latency of appends while the index flushes
+//! annals-peers FOLDER feed [EVENTS [ROUNDS]]              catching up with the feed, and following it
 //! annals-peers FOLDER growth [EVENTS]                     disk, memory and open time as the store grows
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! highest. Leaves no data behind.
 
 mod appends;
+mod feed;
 mod growth;
 mod latency;
 mod machine;
@@ -31,7 +33,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-const USAGE: &str = "usage: annals-peers FOLDER appends|reads|flush|growth [SIZE [ROUNDS [CELL]]]";
+const USAGE: &str =
+    "usage: annals-peers FOLDER appends|reads|flush|feed|growth [SIZE [ROUNDS [CELL]]]";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -64,6 +67,7 @@ async fn run(args: &[String]) -> Result<()> {
         }
         "reads" => reads::run(folder, number(0, 1_000_000)?, number(1, 3)?).await,
         "flush" => latency::run(folder, number(0, 10)?).await,
+        "feed" => feed::run(folder, number(0, 1_000_000)?, number(1, 3)?).await,
         "growth" => growth::run(folder, number(0, 10_000_000)?).await,
         _ => Err(USAGE.into()),
     };

@@ -16,6 +16,10 @@ impl Ours {
         Ok(Self(Annals::embedded(folder).await?))
     }
 
+    pub(crate) fn annals(&self) -> &Annals {
+        &self.0
+    }
+
     pub(crate) fn journal(&self) -> &Journal {
         self.0.journal()
     }

@@ -64,7 +64,7 @@ fn print(what: &str, readers: usize, rates: &[(f64, f64)]) {
 }
 
 /// Appends the events of all ids, one at a time, ids in turn.
-async fn fill(to: &Arc<dyn Writer>, ids: &[Arc<str>], each: u64) -> Result<()> {
+pub(crate) async fn fill(to: &Arc<dyn Writer>, ids: &[Arc<str>], each: u64) -> Result<()> {
     let payload = payload(200);
     let tasks = (0..WRITERS).map(|writer| {
         let mine: Vec<_> = ids
@@ -142,7 +142,7 @@ async fn recover_sqlite(path: &Path, ids: &Arc<Vec<Arc<str>>>, readers: usize) -
     Ok(read as f64 / start.elapsed().as_secs_f64())
 }
 
-async fn scan_ours(journal: &Journal, events: u64) -> Result<f64> {
+pub(crate) async fn scan_ours(journal: &Journal, events: u64) -> Result<f64> {
     let start = Instant::now();
     let (mut read, mut bytes) = (0, 0);
     let mut ids = journal.persistence_ids("");

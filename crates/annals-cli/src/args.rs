@@ -16,8 +16,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, backup, bench, completions, config, copy, delete, export, highest, ids, import, log,
-    man, replay, restore, serve, snapshot, state, tables, verify,
+    append, backup, bench, completions, config, copy, delete, export, feed, highest, ids, import,
+    log, man, replay, restore, serve, snapshot, state, tables, verify,
 };
 use crate::examples;
 
@@ -276,6 +276,8 @@ pub(crate) enum Command {
     Append(append::Append),
     /// Print the events of an id
     Replay(replay::Replay),
+    /// Print the events of all ids, in the order in which they were committed
+    Feed(feed::Feed),
     /// Print the last sequence number of an id
     Highest(highest::Highest),
     /// List persistence ids

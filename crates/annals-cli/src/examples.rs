@@ -53,6 +53,12 @@ annals append --bulk appends.jsonl"#,
 annals replay 'Cart|1' --from 10 --max 5 --pretty
 annals replay 'Cart|1' --dynamodb --layout akka --journal-table pekko-persistence",
     ),
+    (
+        "feed",
+        "annals feed
+annals feed --category Cart --tag paid --max 10
+annals feed --after 3735928559.0:912 --server http://127.0.0.1:7070 --follow",
+    ),
     ("highest", "annals highest 'Cart|1'"),
     ("ids", "annals ids --prefix 'Cart|'"),
     (

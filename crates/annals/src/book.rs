@@ -5,6 +5,9 @@
 #[doc = include_str!("../../../docs/guides/cost.md")]
 struct Cost;
 
+#[doc = include_str!("../../../docs/guides/feed.md")]
+struct Feed;
+
 #[doc = include_str!("../../../docs/guides/hosts.md")]
 struct Hosts;
 

@@ -164,7 +164,7 @@ impl Annals {
     ///
     /// Nothing is read yet; see [`Reading`] for an example. The memory and embedded stores have it.
     pub fn feed(&self) -> Reading {
-        Reading::new(&self.journal)
+        Reading::of(&self.journal)
     }
 
     /// Opens the time-ordered log on the same store; its tables must exist.

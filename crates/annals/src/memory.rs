@@ -14,8 +14,8 @@ use crate::items::check::{
 };
 use crate::items::{
     BatchError, Billing, Change, ChangePage, Changed, Changes, Condition, Cost, Direction, Got,
-    Item, Items, Key, LastChange, Page, PageBudget, PageBuilder, Query, Scan, Segment, TableName,
-    TableSpec, Write, WriteError, after_the_end, cursor_after, index_entry, item_size,
+    History, Item, Items, Key, LastChange, Page, PageBudget, PageBuilder, Query, Scan, Segment,
+    TableName, TableSpec, Write, WriteError, after_the_end, cursor_after, index_entry, item_size,
 };
 use crate::{Clock, Error, Random, Result, SystemClock};
 
@@ -53,6 +53,8 @@ struct Table {
     /// By position, without values: only that of the last put of an item is kept, in `items`. Other
     /// stores erase the others later.
     changes: BTreeMap<u64, KeyChange>,
+    /// The position of the store's last change, while this table is being changed.
+    last: u64,
     /// The position of the last put of each item.
     positions: HashMap<Key, u64>,
     /// The entries of each index, ordered by the index's key, then by the table's.
@@ -70,6 +72,7 @@ impl Table {
     fn new(spec: TableSpec) -> Self {
         Self {
             changes: BTreeMap::new(),
+            last: 0,
             positions: HashMap::new(),
             indexes: vec![BTreeSet::new(); spec.indexes().len()],
             items: BTreeMap::new(),
@@ -83,7 +86,7 @@ impl Table {
     }
 
     /// Replaces the item of a key in the table and its indexes; returns the units.
-    fn replace(&mut self, last: &mut u64, key: Key, new: Option<Item>) -> Result<Cost> {
+    fn replace(&mut self, key: Key, new: Option<Item>) -> Result<Cost> {
         let old = self.items.remove(&key);
         for (index, entries) in self.spec.indexes().iter().zip(&mut self.indexes) {
             let entry_key = |item: &Option<Item>| match item {
@@ -98,15 +101,15 @@ impl Table {
             }
         }
         let cost = Cost::of_write(&self.spec, old.as_ref(), new.as_ref());
-        *last += 1;
+        self.last += 1;
         let change = KeyChange {
             key: key.clone(),
             has_replaced: old.is_some(),
             is_deleted: new.is_none(),
         };
-        self.changes.insert(*last, change);
+        self.changes.insert(self.last, change);
         if let Some(new) = new {
-            self.positions.insert(key.clone(), *last);
+            self.positions.insert(key.clone(), self.last);
             self.items.insert(key, new);
         }
         Ok(cost)
@@ -129,14 +132,13 @@ impl Table {
 
     fn replace_if(
         &mut self,
-        last: &mut u64,
         key: Key,
         new: Option<Item>,
         condition: &Condition,
     ) -> Result<Cost, WriteError> {
         let existing = self.items.get(&key);
         if condition.holds(existing) {
-            return Ok(self.replace(last, key, new)?.in_requests(1));
+            return Ok(self.replace(key, new)?.in_requests(1));
         }
         let sizes = Cost::of_sizes(existing.map(item_size), new.as_ref().map(item_size));
         Err(WriteError::Refused {
@@ -220,20 +222,20 @@ impl Memory {
         act(table)
     }
 
-    /// Changes a table. `act` raises the position of the last change.
+    /// Changes a table.
     fn change<T, E: From<Error>>(
         &self,
         spec: &TableSpec,
-        act: impl FnOnce(&mut Table, &mut u64) -> Result<T, E>,
+        act: impl FnOnce(&mut Table) -> Result<T, E>,
     ) -> Result<T, E> {
         self.with(spec, |table| {
+            // Under the lock of the tables, so positions are given in order.
             let before = self.last.borrow().position;
-            let mut position = before;
-            let outcome = act(table, &mut position);
-            if position > before {
-                // Under the lock of the tables, so positions are given in order.
+            table.last = before;
+            let outcome = act(table);
+            if table.last > before {
                 let time_ms = self.clock.now_ms();
-                self.last.send_replace(LastChange::new(position, time_ms));
+                self.last.send_replace(LastChange::new(table.last, time_ms));
             }
             outcome
         })
@@ -280,9 +282,9 @@ impl Memory {
     ) -> Result<Cost, WriteError> {
         let key = check_item(table, item)?.key;
         check_condition(condition)?;
-        self.change(table, |table, last| {
+        self.change(table, |table| {
             table.check(item)?;
-            table.replace_if(last, key, Some(item.clone()), condition)
+            table.replace_if(key, Some(item.clone()), condition)
         })
     }
 
@@ -294,8 +296,8 @@ impl Memory {
     ) -> Result<Cost, WriteError> {
         check_key(table, key)?;
         check_condition(condition)?;
-        self.change(table, |table, last| {
-            table.replace_if(last, key.clone(), None, condition)
+        self.change(table, |table| {
+            table.replace_if(key.clone(), None, condition)
         })
     }
 
@@ -305,7 +307,7 @@ impl Memory {
         }
         let written = check_writes(table, &writes).and_then(|keys| {
             let requests = Cost::write_requests(writes.len());
-            self.change(table, |table, last| {
+            self.change(table, |table| {
                 writes.iter().try_for_each(|write| match write {
                     Write::Put(item) => table.check(item),
                     Write::Delete(_) => Ok(()),
@@ -314,8 +316,8 @@ impl Memory {
                     .into_iter()
                     .zip(&writes)
                     .map(|(key, write)| match write {
-                        Write::Put(item) => table.replace(last, key, Some(item.clone())),
-                        Write::Delete(_) => table.replace(last, key, None),
+                        Write::Put(item) => table.replace(key, Some(item.clone())),
+                        Write::Delete(_) => table.replace(key, None),
                     });
                 Ok(each.sum::<Result<Cost>>()?.in_requests(requests))
             })
@@ -445,8 +447,8 @@ impl Items for Memory {
 
 #[async_trait]
 impl Changes for Memory {
-    async fn history(&self) -> Result<u32> {
-        Ok(self.history)
+    async fn history(&self) -> Result<History> {
+        Ok(History::new(self.history, *self.last.borrow()))
     }
 
     async fn read_changes(

@@ -11,6 +11,7 @@ pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod export;
+pub(crate) mod feed;
 pub(crate) mod highest;
 pub(crate) mod ids;
 pub(crate) mod import;
@@ -268,6 +269,7 @@ async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Append(command) => command.run(context).await,
         Command::Replay(command) => command.run(context).await,
+        Command::Feed(command) => command.run(context).await,
         Command::Highest(command) => command.run(context).await,
         Command::Ids(command) => command.run(context).await,
         Command::Delete(command) => command.run(context).await,

@@ -107,6 +107,10 @@ impl Client {
         &self.address
     }
 
+    pub(crate) async fn pause(&self, pause: Duration) {
+        self.clock.sleep(pause).await;
+    }
+
     /// The settings of the server.
     pub(crate) async fn settings(&self) -> Result<Json> {
         let send = || self.attempt(Method::GET, "/v1/settings", Bytes::new());

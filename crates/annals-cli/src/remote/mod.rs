@@ -7,11 +7,13 @@ mod client;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use annals::items::limits::{GET_BATCH_MAX, WRITE_BATCH_MAX};
 use annals::items::{
-    BatchError, Billing, Changes, Condition, Cost, Got, Item, Items, Key, Page, Query, Scan,
-    TableName, TableSpec, Write, WriteError, check_key, check_writes, item_from_json, item_size,
-    item_to_json,
+    BatchError, Billing, ChangePage, Changes, Condition, Cost, Got, History, Item, Items, Key,
+    Page, PageBudget, Query, Scan, TableName, TableSpec, Write, WriteError, check_key,
+    check_writes, item_from_json, item_size, item_to_json,
 };
 use annals::{Error, Result};
 use async_trait::async_trait;
@@ -22,6 +24,10 @@ use crate::wire::{ItemsCall, ItemsResult, ItemsTable, items as wire};
 /// About how many bytes of items are sent in one request. Escaped as JSON, they take up to six times as
 /// many, which must be within the server's limit for bodies.
 const BATCH_BYTES: usize = 1 << 20;
+
+/// How long to wait before asking again whether the store has changed.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The store of a server.
 #[derive(Debug)]
@@ -212,7 +218,50 @@ impl Items for RemoteItems {
         }
     }
 
+    /// Whether the server's store keeps them is known only from its answer.
     fn changes(&self) -> Option<&dyn Changes> {
-        None
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Changes for RemoteItems {
+    async fn history(&self) -> Result<History> {
+        match self.0.items(&ItemsCall::History {}).await? {
+            ItemsResult::History {
+                history: Some(number),
+                last,
+            } => Ok(History::new(number, last.into())),
+            ItemsResult::History { history: None, .. } => Err(Error::invalid(
+                "the server's store has no feed; use the embedded store",
+            )),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn read_changes(
+        &self,
+        table: &TableSpec,
+        after: u64,
+        budget: PageBudget,
+    ) -> Result<ChangePage> {
+        let call = ItemsCall::Changes {
+            table: ItemsTable::new(table),
+            after,
+            changes: budget.changes,
+            bytes: budget.bytes,
+        };
+        let page = self.0.items(&call).await?.into_changes()?;
+        page.ok_or_else(unexpected)
+    }
+
+    /// Asks again and again, soon after a change and less often while there is none.
+    async fn wait_for_change(&self, after: u64) -> Result<()> {
+        let mut pause = PAUSE_MIN;
+        while self.history().await?.last.position <= after {
+            self.0.pause(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! that come this way, and the server forgets what it remembered about a journal from which items were
 //! deleted: the last sequence number of a purged id is not the last any more.
 
-use annals::items::{WriteError, item_from_json, item_to_json};
+use annals::items::{PageBudget, WriteError, item_from_json, item_to_json};
 use annals::{Error, Result};
 
 use super::app::App;
@@ -79,6 +79,33 @@ async fn run(app: &App, call: ItemsCall) -> Result<ItemsResult> {
         ItemsCall::Scan { table, scan } => {
             ItemsResult::page(&store.scan(&table.spec()?, scan.scan()?).await?)
         }
+        ItemsCall::History {} => match store.changes() {
+            Some(changes) => {
+                let found = changes.history().await?;
+                let (history, last) = (Some(found.number), found.last.into());
+                ItemsResult::History { history, last }
+            }
+            None => ItemsResult::History {
+                history: None,
+                last: Default::default(),
+            },
+        },
+        ItemsCall::Changes {
+            table,
+            after,
+            changes: most,
+            bytes,
+        } => {
+            // No more than a page of this server would have.
+            let limit = PageBudget::default();
+            let budget = PageBudget {
+                changes: most.min(limit.changes),
+                bytes: bytes.min(limit.bytes),
+            };
+            let changes = store.changes().ok_or_else(no_changes)?;
+            let page = changes.read_changes(&table.spec()?, after, budget).await?;
+            ItemsResult::changes(&page)
+        }
         ItemsCall::CreateTable { table, billing } => {
             store.create_table(&table.spec()?, billing.into()).await?;
             ItemsResult::Created {}
@@ -95,6 +122,10 @@ async fn run(app: &App, call: ItemsCall) -> Result<ItemsResult> {
             ItemsResult::Dropped { existed: dropped? }
         }
     })
+}
+
+fn no_changes() -> Error {
+    Error::invalid("the server's store does not keep its changes")
 }
 
 fn written(outcome: Result<annals::items::Cost, WriteError>) -> Result<ItemsResult> {

@@ -9,6 +9,7 @@ mod admission;
 mod app;
 mod bulk;
 mod connections;
+mod feed;
 mod health;
 mod http;
 mod ingest;

@@ -37,7 +37,7 @@ use super::http::{Body, Response};
 use super::metrics::{REFUSED, REQUESTS, SECONDS};
 use super::openapi::{self, operations as doc};
 use super::problem::{Answer, Kind, Problem};
-use super::{bulk, health, ingest, items, journal, log, snapshots, state, tables, verify};
+use super::{bulk, feed, health, ingest, items, journal, log, snapshots, state, tables, verify};
 
 const LIVE: &str = "/healthz";
 /// Monitoring has no token.
@@ -80,6 +80,7 @@ routes! {
     GET "/metrics" health::metrics, doc::metrics;
     GET "/openapi.json" openapi::get, doc::openapi;
     POST "/v1/append" bulk::append, doc::append_bulk;
+    GET "/v1/feed" feed::feed, doc::feed;
     GET "/v1/journal" journal::ids, doc::ids;
     DELETE "/v1/journal/{persistence_id}" journal::purge, doc::purge;
     GET "/v1/journal/{persistence_id}/events" journal::events, doc::replay;

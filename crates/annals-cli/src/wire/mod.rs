@@ -7,12 +7,14 @@
 
 mod append;
 mod event;
+mod feed;
 pub(crate) mod items;
 mod reports;
 mod shapes;
 
 pub(crate) use append::{Append, Appended, BulkAppend, BulkAppended, expected};
 pub(crate) use event::{StoredEvent, push_cbor, push_line};
+pub(crate) use feed::{FeedLine, FeedNotice, feed_lines};
 pub(crate) use items::{ItemsCall, ItemsResult, ItemsTable};
 pub(crate) use reports::*;
 

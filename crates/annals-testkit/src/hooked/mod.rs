@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use annals::Result;
 use annals::items::{
-    BatchError, Billing, ChangePage, Changes, Condition, Cost, Got, Item, Items, Key, Page,
-    PageBudget, Query, Scan, TableName, TableSpec, Write, WriteError,
+    BatchError, Billing, ChangePage, Changes, Condition, Cost, Got, History, Item, Items, Key,
+    Page, PageBudget, Query, Scan, TableName, TableSpec, Write, WriteError,
 };
 use async_trait::async_trait;
 
@@ -174,7 +174,7 @@ impl<H> Hooked<H> {
 
 #[async_trait]
 impl<H: Hook> Changes for Hooked<H> {
-    async fn history(&self) -> Result<u32> {
+    async fn history(&self) -> Result<History> {
         self.inner_changes()?.history().await
     }
 

@@ -14,7 +14,7 @@ use super::catalog::Table;
 use super::codec;
 use super::log::{self, Frames, LogEnd, Place, Position};
 use crate::items::{
-    Change, ChangePage, Changed, Consistency, Cost, LastChange, PageBudget, after_the_end,
+    self, Change, ChangePage, Changed, Consistency, Cost, LastChange, PageBudget, after_the_end,
 };
 use crate::{Error, Result};
 
@@ -40,13 +40,14 @@ struct Places {
 }
 
 /// A page that is being read.
-struct PageRead {
+struct PageRead<'a> {
+    table: &'a Table,
     changes: Vec<Change>,
     bytes: usize,
     budget: PageBudget,
 }
 
-impl PageRead {
+impl PageRead<'_> {
     fn is_full(&self) -> bool {
         self.changes.len() >= self.budget.changes || self.bytes >= self.budget.bytes
     }
@@ -64,9 +65,9 @@ impl History {
         }
     }
 
-    /// Identifies the store.
-    pub(super) fn number(&self) -> u32 {
-        self.number
+    /// Which history this is, and how far it has come.
+    pub(super) fn now(&self) -> items::History {
+        items::History::new(self.number, last_of(*self.end.borrow()))
     }
 
     /// Waits until there is a change after a position.
@@ -87,26 +88,22 @@ impl History {
             return Err(after_the_end(after, last.position));
         }
         let mut page = PageRead {
+            table,
             changes: Vec::new(),
             bytes: 0,
             budget,
         };
         let mut upto = last;
         if after < last.position {
-            upto = self.fill(&mut page, table, Position(after + 1), end)?;
+            upto = self.fill(&mut page, Position(after + 1), end)?;
         }
         let cost = Cost::of_read(page.bytes, Consistency::Strong).in_requests(1);
         Ok(ChangePage::new(page.changes, upto, last, cost))
     }
 
     /// Fills a page from a position on; returns up to where.
-    fn fill(
-        &self,
-        page: &mut PageRead,
-        table: &Table,
-        from: Position,
-        end: LogEnd,
-    ) -> Result<LastChange> {
+    fn fill(&self, page: &mut PageRead<'_>, from: Position, end: LogEnd) -> Result<LastChange> {
+        let table = page.table;
         let prefix = codec::items_prefix(table.number);
         let mut frames = Frames::open_live(&self.folder, self.place_before(from, end)?, end.place)?;
         let mut upto = LastChange::new(from.0 - 1, 0);

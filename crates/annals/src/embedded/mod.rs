@@ -60,6 +60,7 @@ use self::scrub::Scrub;
 use self::space::Space;
 use self::syncer::Tally;
 use self::threads::{Parts, Started, spawn};
+use crate::items;
 use crate::items::check::{
     Checked, check_condition, check_item, check_key, check_query, check_scan, checked_writes,
 };
@@ -157,15 +158,7 @@ impl Embedded {
     /// `Unavailable` if another process has it open; `Invalid` if the folder cannot be used, is not a
     /// store, or was written by a newer version; `Corrupt` if its files are damaged.
     pub fn open(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
-        let mut folder = Folder::open(folder)?;
-        match folder.format() {
-            Format::Current => {}
-            Format::New => {
-                log::create(&folder.log(), Random::from_machine().bits())?;
-                folder.finish()?;
-            }
-            Format::One => convert::convert(&folder)?,
-        }
+        let mut folder = Self::own(folder)?;
         // Nothing is changed before the log is checked.
         let recovered = log::recover(&folder.log())?;
         let opening = Opening {
@@ -229,6 +222,20 @@ impl Embedded {
             index: Some(index),
             home: Home::Owner(folder),
         })
+    }
+
+    /// Takes the folder for this process; it has the current format then.
+    fn own(folder: &Path) -> Result<Folder> {
+        let folder = Folder::open(folder)?;
+        match folder.format() {
+            Format::Current => {}
+            Format::New => {
+                log::create(&folder.log(), Random::from_machine().bits())?;
+                folder.finish()?;
+            }
+            Format::One => convert::convert(&folder)?,
+        }
+        Ok(folder)
     }
 
     /// Opens the store in `folder` as it is now, for reading, also while another process has it open.
@@ -558,8 +565,8 @@ impl Items for Embedded {
 
 #[async_trait]
 impl Changes for Embedded {
-    async fn history(&self) -> Result<u32> {
-        Ok(self.history.number())
+    async fn history(&self) -> Result<items::History> {
+        Ok(self.history.now())
     }
 
     async fn read_changes(

@@ -4,8 +4,8 @@
 
 use async_trait::async_trait;
 
-use super::{Entry, FedEvent, Feed, Filter, Lane, LaneBatch, LanePosition, Shape, What};
-use crate::items::{Changes, PageBudget};
+use super::{Entry, FedEvent, Feed, Filter, LaneBatch, LanePosition, Place, Shape, What};
+use crate::items::{Change, Changes, PageBudget};
 use crate::journal::{FeedLayout, Journal, Meaning};
 use crate::{Error, Event, PersistenceId, Result};
 
@@ -33,77 +33,70 @@ impl ChangesFeed {
         self.0.layout().feed().ok_or_else(missing)
     }
 
-    async fn what(
-        &self,
-        id: &PersistenceId,
-        meaning: Meaning,
-        is_wanted: impl Fn(&Event) -> bool,
-        place: u64,
-    ) -> Result<Option<What>> {
-        let events = match meaning {
+    /// What a change is in the feed; `None` if it is nothing, or nothing that the filter accepts.
+    async fn entry(&self, change: Change, filter: &Filter) -> Result<Option<Entry>> {
+        let layout = self.layout()?;
+        let id = layout.id_of(&change.key);
+        let Some(id) = id.filter(|id| filter.accepts_id(id)) else {
+            return Ok(None);
+        };
+        let place = change.position;
+        let what = match layout.meaning(&id, change).map_err(during(&id))? {
             Meaning::Nothing => return Ok(None),
-            Meaning::Deleted(to) => return Ok(Some(What::Deleted(to))),
-            Meaning::Purged => return Ok(Some(What::Purged)),
-            Meaning::Appended(events) => events,
+            Meaning::Deleted(to) => What::Deleted(to),
+            Meaning::Purged => What::Purged,
+            Meaning::Appended(events) => What::Appended(fed(place, events, filter)),
             Meaning::Elsewhere(number, token) => {
-                let events = self.layout()?.fetch(id, number, token).await?;
-                if events.is_empty() {
-                    return Ok(Some(What::Missing(number)));
+                let events = layout.fetch(&id, number, token).await;
+                let events = events.map_err(during(&id))?;
+                match events.is_empty() {
+                    true => What::Missing(number),
+                    false => What::Appended(fed(place, events, filter)),
                 }
-                events
             }
         };
-        let count = events.len();
-        let fed = events
-            .into_iter()
-            .zip(1u32..)
-            .map(|(event, read)| FedEvent {
-                event,
-                at: match read as usize == count {
-                    true => LanePosition::after(place),
-                    false => LanePosition::within(place, read),
-                },
-            });
-        let wanted: Vec<_> = fed.filter(|fed| is_wanted(&fed.event)).collect();
-        Ok((!wanted.is_empty()).then_some(What::Appended(wanted)))
+        let is_empty = matches!(&what, What::Appended(events) if events.is_empty());
+        Ok((!is_empty).then_some(Entry { place, id, what }))
     }
+}
+
+fn during(id: &PersistenceId) -> impl Fn(Error) -> Error {
+    |error| error.during("read the feed", id)
+}
+
+/// The events of an append that the filter accepts, with their positions.
+fn fed(place: u64, events: Vec<Event>, filter: &Filter) -> Vec<FedEvent> {
+    let last = events.last().map(|event| event.sequence_number);
+    let fed = events.into_iter().map(|event| FedEvent {
+        at: match Some(event.sequence_number) == last {
+            true => LanePosition::after(place),
+            false => LanePosition::within(place, event.sequence_number),
+        },
+        event,
+    });
+    let is_wanted = |fed: &FedEvent| filter.accepts_tags(&fed.event.data.tags);
+    fed.filter(is_wanted).collect()
 }
 
 #[async_trait]
 impl Feed for ChangesFeed {
     async fn shape(&self) -> Result<Shape> {
-        let generation = self.changes()?.history().await?;
+        let generation = self.changes()?.history().await?.number;
         Ok(Shape {
             generation,
             lanes: 1,
         })
     }
 
-    async fn read(
-        &self,
-        lane: Lane,
-        after: u64,
-        filter: &Filter,
-        budget: PageBudget,
-    ) -> Result<LaneBatch> {
-        debug_assert_eq!(lane, Lane(0));
+    async fn read(&self, after: Place, filter: &Filter, budget: PageBudget) -> Result<LaneBatch> {
         let layout = self.layout()?;
-        let page = self.changes()?.read_changes(layout.table(), after, budget);
+        let page = self
+            .changes()?
+            .read_changes(layout.table(), after.place, budget);
         let page = page.await?;
         let mut entries = Vec::with_capacity(page.changes.len());
         for change in page.changes {
-            let id = layout.id_of(&change.key);
-            let Some(id) = id.filter(|id| filter.accepts_id(id)) else {
-                continue;
-            };
-            let place = change.position;
-            let meaning = layout
-                .meaning(&id, change)
-                .map_err(|error| error.during("read the feed", &id))?;
-            let is_wanted = |event: &Event| filter.accepts_tags(&event.data.tags);
-            if let Some(what) = self.what(&id, meaning, is_wanted, place).await? {
-                entries.push(Entry { place, id, what });
-            }
+            entries.extend(self.entry(change, filter).await?);
         }
         Ok(LaneBatch {
             entries,
@@ -113,7 +106,7 @@ impl Feed for ChangesFeed {
         })
     }
 
-    async fn moved(&self, _: Lane, after: u64) -> Result<()> {
-        self.changes()?.wait_for_change(after).await
+    async fn moved(&self, after: Place) -> Result<()> {
+        self.changes()?.wait_for_change(after.place).await
     }
 }

@@ -39,6 +39,24 @@ use changes_feed::ChangesFeed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(pub u16);
 
+/// A place in a lane.
+///
+/// See [`Feed`] for an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The lane.
+    pub lane: Lane,
+    /// The place in it; 0 is before the first.
+    pub place: u64,
+}
+
+impl Lane {
+    /// A place in this lane.
+    pub fn at(self, place: u64) -> Place {
+        Place { lane: self, place }
+    }
+}
+
 /// The generation and the lanes of a feed.
 ///
 /// See [`Feed`] for an example.
@@ -130,7 +148,7 @@ pub struct LaneBatch {
 ///
 /// let feed = annals.feed().lanes()?;
 /// assert_eq!(feed.shape().await?.lanes, 1);
-/// let batch = feed.read(Lane(0), 0, &Filter::new(), Default::default()).await?;
+/// let batch = feed.read(Lane(0).at(0), &Filter::new(), Default::default()).await?;
 /// assert_eq!(batch.entries.len(), 1);
 /// assert_eq!(batch.upto, batch.head);
 /// # Ok(())
@@ -145,16 +163,10 @@ pub trait Feed: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// `Invalid` if the place is after the end of the lane.
-    async fn read(
-        &self,
-        lane: Lane,
-        after: u64,
-        filter: &Filter,
-        budget: PageBudget,
-    ) -> Result<LaneBatch>;
+    async fn read(&self, after: Place, filter: &Filter, budget: PageBudget) -> Result<LaneBatch>;
 
     /// Waits until a lane has something after a place. May return early.
-    async fn moved(&self, lane: Lane, after: u64) -> Result<()>;
+    async fn moved(&self, after: Place) -> Result<()>;
 }
 
 /// A stream of batches. It ends after an error.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, SequenceNumber};
 
 /// How far a reader of the feed has come. A short text, such as `3735928559.0:912`.
 ///
@@ -28,7 +28,8 @@ pub struct Position {
     lanes: Vec<LanePosition>,
 }
 
-/// A position in a lane: after everything up to a place, and after some events of what follows.
+/// A position in a lane: after everything up to a place, and after the first events of the append at
+/// the next place.
 ///
 /// See [`Position`] for an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,21 +37,22 @@ pub struct Position {
 pub struct LanePosition {
     /// The place up to which everything was read.
     pub place: u64,
-    /// How many events were read of the append at the next place.
-    pub events: u32,
+    /// The sequence number up to which the append at the next place was read; 0 if nothing of it was.
+    /// A number, not a count: the first events of an append may be deleted meanwhile.
+    pub number: u64,
 }
 
 impl LanePosition {
     /// After everything up to a place.
     pub fn after(place: u64) -> Self {
-        Self { place, events: 0 }
+        Self { place, number: 0 }
     }
 
-    /// After the first events of the append at a place.
-    pub fn within(place: u64, events: u32) -> Self {
+    /// After the event of this number, of the append at a place.
+    pub fn within(place: u64, number: SequenceNumber) -> Self {
         Self {
             place: place.saturating_sub(1),
-            events,
+            number: number.get(),
         }
     }
 }
@@ -97,8 +99,8 @@ impl fmt::Display for Position {
         for (lane, at) in self.lanes.iter().enumerate() {
             let comma = if lane == 0 { "" } else { "," };
             write!(f, "{comma}{lane}:{}", at.place)?;
-            if at.events > 0 {
-                write!(f, "+{}", at.events)?;
+            if at.number > 0 {
+                write!(f, "+{}", at.number)?;
             }
         }
         Ok(())
@@ -120,13 +122,13 @@ impl FromStr for Position {
 
 fn parse(text: &str) -> Option<Position> {
     let (generation, lanes) = text.split_once('.')?;
-    let lanes = lanes.split(',').enumerate().map(|(number, lane)| {
+    let lanes = lanes.split(',').enumerate().map(|(at_lane, lane)| {
         let (name, at) = lane.split_once(':')?;
-        let (place, events) = at.split_once('+').unwrap_or((at, "0"));
-        let is_next = digits::<usize>(name)? == number;
+        let (place, number) = at.split_once('+').unwrap_or((at, "0"));
+        let is_next = digits::<usize>(name)? == at_lane;
         is_next.then_some(LanePosition {
             place: digits(place)?,
-            events: digits(events)?,
+            number: digits(number)?,
         })
     });
     Some(Position {

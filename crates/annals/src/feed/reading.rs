@@ -104,7 +104,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(journal: &Journal) -> Self {
+    /// Reads the feed of a journal, from its start.
+    pub fn of(journal: &Journal) -> Self {
         Self {
             journal: journal.clone(),
             filter: Filter::new(),
@@ -149,30 +150,6 @@ impl Reading {
     /// `Invalid` if the store or the layout has no feed.
     pub fn lanes(&self) -> Result<Arc<dyn Feed>> {
         Ok(Arc::new(ChangesFeed::open(&self.journal)?))
-    }
-
-    /// The position at the end of the feed.
-    ///
-    /// # Errors
-    /// If the store fails, or has no feed.
-    pub async fn head(&self) -> Result<Position> {
-        let mut state = State::open(self, false).await?;
-        let last = state
-            .feed
-            .read(
-                Lane(0),
-                0,
-                &state.filter,
-                PageBudget {
-                    changes: 0,
-                    bytes: 0,
-                },
-            )
-            .await?;
-        state.position = state
-            .position
-            .with_lane(0, LanePosition::after(last.head.position));
-        Ok(state.position)
     }
 
     /// The batches up to the end of the feed as it is now.
@@ -274,13 +251,13 @@ impl State {
         }
         let mut read = self
             .feed
-            .read(lane, at.place, &self.filter, self.budget)
+            .read(lane.at(at.place), &self.filter, self.budget)
             .await?;
         while self.is_endless && read.upto.position <= at.place {
-            self.feed.moved(lane, at.place).await?;
+            self.feed.moved(lane.at(at.place)).await?;
             read = self
                 .feed
-                .read(lane, at.place, &self.filter, self.budget)
+                .read(lane.at(at.place), &self.filter, self.budget)
                 .await?;
         }
         if !self.is_endless {

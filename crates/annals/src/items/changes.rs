@@ -70,6 +70,25 @@ impl LastChange {
     }
 }
 
+/// The history of a store.
+///
+/// See [`Changes`] for an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct History {
+    /// Identifies it. Positions of different histories cannot be compared.
+    pub number: u32,
+    /// Its last change, of any table.
+    pub last: LastChange,
+}
+
+impl History {
+    /// A history, as a store returns it.
+    pub fn new(number: u32, last: LastChange) -> Self {
+        Self { number, last }
+    }
+}
+
 /// Some changes of one table.
 ///
 /// See [`Changes`] for an example.
@@ -143,8 +162,8 @@ impl Default for PageBudget {
 /// ```
 #[async_trait]
 pub trait Changes: Send + Sync {
-    /// Identifies the history. Positions of different histories cannot be compared.
-    async fn history(&self) -> Result<u32>;
+    /// Which history this is, and how far it has come.
+    async fn history(&self) -> Result<History>;
 
     /// Reads changes of a table after a position; 0 is before the first.
     ///

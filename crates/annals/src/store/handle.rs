@@ -17,7 +17,7 @@ use tracing::{Instrument, Span};
 use super::counts::{Count, Counts, Tally, Verb};
 use super::error_context::ErrorContext;
 use crate::items::{
-    self, BatchError, Billing, ChangePage, Changed, Changes, Condition, Cost, Got, Item,
+    self, BatchError, Billing, ChangePage, Changed, Changes, Condition, Cost, Got, History, Item,
     ItemStream, Items, Key, Page, PageBudget, PageStream, Query, Scan, TableName, TableSpec, Write,
     WriteError, item_size,
 };
@@ -349,7 +349,7 @@ impl Observed {
 
 #[async_trait]
 impl Changes for Observed {
-    async fn history(&self) -> Result<u32> {
+    async fn history(&self) -> Result<History> {
         self.inner_changes()?.history().await
     }
 

@@ -26,6 +26,7 @@ mod erasure;
 mod example_run;
 mod examples;
 mod faulty;
+mod feed;
 mod journal_chunks;
 mod journal_cost;
 mod journal_format;

@@ -211,6 +211,7 @@ fn schemas() -> Json {
         wire::Revision<'_>,
         wire::Deleted<'_>,
         wire::BulkAppended<'_>,
+        wire::FeedNotice<'_>,
     )>(&mut all);
     add::<(wire::DeletedTo<'_>, wire::Purged<'_>)>(&mut all);
     add::<(wire::Findings<'_>, wire::Tables, wire::Status)>(&mut all);

@@ -18,6 +18,11 @@ const LOG_POSITION: &str = concat!(
     "|%F[1-3](%[89AB][0-9A-F]){3}|%F4%8[0-9A-F](%[89AB][0-9A-F]){2})+$",
 );
 
+/// A position in the feed.
+const FEED_POSITION: &str = "^(0|[1-9][0-9]{0,8})\\.0:(0|[1-9][0-9]{0,17})(\\+[1-9][0-9]{0,17})?$";
+/// Slices that are in order: one or two digits are enough for valid requests.
+const SLICES: &str = "^([0-9]{1,2}|[0-9]-[1-9][0-9]{1,2})$";
+
 fn tag() -> Json {
     json!({"type": "string", "pattern": TAG})
 }
@@ -103,6 +108,30 @@ pub(in crate::serve) fn replay() -> Operation {
             query("max", "At most so many; not with a tail", &reference::<wire::Count>()),
             in_header("Last-Event-ID", "Of a tail: the last event received; overrides from. 409 where the id was purged since", &last),
         ])
+}
+
+pub(in crate::serve) fn feed() -> Operation {
+    let position = json!({"type": "string", "pattern": FEED_POSITION});
+    let text = json!({"type": "string"});
+    let slices = json!({"type": "string", "pattern": SLICES});
+    Operation::new(
+        "feed",
+        "The events of all ids, in the order in which they were committed",
+    )
+    .lines(
+        "A line for each event (schema Event, with its position), or for a deletion (schema FeedNotice); with `Accept: text/event-stream`, server-sent events whose ids are positions to resume from, and comments with the position up to which everything was read. A connection that breaks off means that events are missing. 400 for a position of another store.",
+        &[EVENT_STREAM],
+    )
+    .parameters([
+        query("after", "Only what follows this position", &position),
+        query("category", "Only events of this entity type, what is before the | of the id", &text),
+        query("tag", "Only events with this tag", &text),
+        query("prefix", "Only ids that begin so", &text),
+        query("slices", "Only ids of these slices, N or N-M", &slices),
+        query("max", "At most so many lines; not with server-sent events", &reference::<wire::Count>()),
+        query("follow", "Then every new event", &switch()),
+        in_header("Last-Event-ID", "The position to resume from; overrides after", &position),
+    ])
 }
 
 pub(in crate::serve) fn append() -> Operation {
