@@ -10,6 +10,7 @@ use anstyle::{AnsiColor, Style};
 use futures::stream::{Stream, TryReadyChunksError};
 use futures::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
+use unicode_width::UnicodeWidthStr;
 
 use crate::output::{Output, print_line};
 
@@ -135,7 +136,7 @@ impl<const N: usize> Columns<N> {
 
     fn widen(&mut self, row: &[impl AsRef<str>; N]) {
         for (width, cell) in self.widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.as_ref().chars().count());
+            *width = (*width).max(cell.as_ref().width());
         }
     }
 
@@ -149,10 +150,12 @@ impl<const N: usize> Columns<N> {
                 Style::new()
             };
             // Writing to a string cannot fail.
-            let _ = match is_last {
-                true => write!(line, "{style}{cell}{style:#}"),
-                false => write!(line, "{style}{cell:<width$}{style:#}{GAP}"),
-            };
+            let _ = write!(line, "{style}{cell}{style:#}");
+            if !is_last {
+                // Formatting pads to a number of characters, but some take two cells of a terminal.
+                let padding = " ".repeat(width.saturating_sub(cell.width()));
+                line.extend([&padding, GAP]);
+            }
         }
         line.truncate(line.trim_end().len());
         line
@@ -198,6 +201,24 @@ mod tests {
         let mut columns = Columns::new(["NUMBER", "TYPE", "PAYLOAD"], false);
         let lines = columns.lines(&[row(["1", "a\u{1b}[2J", "two\nlines é"])]);
         assert_eq!(lines[1], "1       a\\u{1b}[2J  two\\nlines é");
+    }
+
+    /// A terminal shows a Chinese character or an emoji in two cells, and a combining accent in none.
+    #[test]
+    fn wide_characters_keep_the_columns_aligned() {
+        let mut columns = Columns::new(["NUMBER", "TYPE", "PAYLOAD"], false);
+        let lines = columns.lines(&[
+            row(["1", "商品追加", "{}"]),
+            row(["2", "🛒e\u{301}", "{}"]),
+            row(["3", "Paid", "{}"]),
+        ]);
+        let want = [
+            "NUMBER  TYPE      PAYLOAD",
+            "1       商品追加  {}",
+            "2       🛒e\u{301}       {}",
+            "3       Paid      {}",
+        ];
+        assert_eq!(lines, want);
     }
 
     #[test]
