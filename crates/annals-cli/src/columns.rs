@@ -70,20 +70,23 @@ impl<const N: usize> Rows<N> {
         print_line(&lines.join("\n"))
     }
 
-    /// Prints the results of a stream as they arrive, and clears the progress bar at the end.
+    /// Prints the results of a stream as they arrive, and clears the progress bar at the end. Returns
+    /// their number.
     pub(crate) async fn print_all<T>(
         &mut self,
         results: impl Stream<Item = Result<T>> + Unpin,
         json: impl Fn(&T) -> String,
         row: impl Fn(&T) -> [String; N],
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut chunks = results.try_ready_chunks(ROWS_AT_ONCE);
+        let mut printed = 0;
         while let Some(chunk) = chunks.next().await {
             let (results, failure) = match chunk {
                 Ok(results) => (results, None),
                 Err(TryReadyChunksError(results, failure)) => (results, Some(failure)),
             };
             let bar = self.bar.clone();
+            printed += results.len() as u64;
             bar.inc(results.len() as u64);
             bar.suspend(|| self.print(&results, &json, &row))?;
             if let Some(failure) = failure {
@@ -91,7 +94,7 @@ impl<const N: usize> Rows<N> {
             }
         }
         self.bar.finish_and_clear();
-        Ok(())
+        Ok(printed)
     }
 }
 

@@ -6,6 +6,7 @@ use annals::{PersistenceId, Result};
 
 use super::{Context, Purpose};
 use crate::columns::Rows;
+use crate::output::print_advice;
 use crate::{progress, wire};
 
 /// List every persistence id that has ever had an event, in no order; reads the whole table
@@ -25,7 +26,12 @@ impl Ids {
         let mut rows = Rows::new(context.output, ["PERSISTENCE ID"]).with_progress(bar);
         let ids = journal.persistence_ids(&self.prefix);
         let json = |id: &PersistenceId| wire::line(&wire::Id::new(id));
-        rows.print_all(ids, json, |id| [id.to_string()]).await?;
+        let printed = rows.print_all(ids, json, |id| [id.to_string()]).await?;
+        match self.prefix.as_str() {
+            _ if printed > 0 => {}
+            "" => print_advice("there are no ids"),
+            prefix => print_advice(&format!("no id has this prefix. prefix=`{prefix}`")),
+        }
         context.print_cost(&store)?;
         Ok(ExitCode::SUCCESS)
     }

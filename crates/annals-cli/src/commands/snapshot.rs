@@ -11,7 +11,7 @@ use futures::StreamExt;
 use super::{Context, Purpose};
 use crate::args::Offered;
 use crate::columns::Rows;
-use crate::output::{ABSENT, Output};
+use crate::output::{ABSENT, Output, print_advice, print_note};
 use crate::{payload, wire};
 
 /// The most snapshots held in memory to align their columns.
@@ -133,7 +133,7 @@ impl Snapshot {
             Self::List {
                 persistence_id,
                 bounds,
-            } => list(context, &persistence_id, bounds.criteria()).await,
+            } => list(context, &persistence_id, &bounds).await,
             Self::Delete {
                 persistence_id,
                 at,
@@ -159,12 +159,15 @@ async fn save(
     state: Payload,
 ) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Write).await?;
-    if let Ok(Some(last)) = last_event(context, &store, id).await
-        && last < at
-    {
-        eprintln!(
+    match last_event(context, &store, id).await {
+        Ok(Some(last)) if last < at => print_note(&format!(
             "annals: this snapshot is beyond the last event; recovery skips events up to it. id=`{id}`, at=`{at}`, last=`{last}`"
-        );
+        )),
+        // Most likely a mistyped id, unless the application uses snapshots alone.
+        Ok(None) => print_note(&format!(
+            "annals: this id has no events; if it gets some, recovery skips them up to {at}. id=`{id}`"
+        )),
+        Ok(Some(_)) | Err(_) => {}
     }
     store.take_counts();
     snapshots.save(id, at, state).await?;
@@ -220,14 +223,14 @@ fn print_found(output: Output, id: &PersistenceId, found: Option<Stored>) -> Res
 }
 
 /// One that does not decode is reported and left out; the others are useful without it.
-async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
+async fn list(context: &Context, id: &PersistenceId, bounds: &Bounds) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
     let at_once = match context.output.is_json() {
         true => 1,
         false => ROWS_AT_ONCE,
     };
-    let mut chunks = snapshots.find(id, criteria).chunks(at_once);
-    let (mut rows, mut damaged) = (rows(context.output), None);
+    let mut chunks = snapshots.find(id, bounds.criteria()).chunks(at_once);
+    let (mut rows, mut damaged, mut printed) = (rows(context.output), None, 0);
     while let Some(chunk) = chunks.next().await {
         let (mut found, mut failure) = (Vec::with_capacity(chunk.len()), None);
         for snapshot in chunk {
@@ -238,9 +241,17 @@ async fn list(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
             }
         }
         print(&mut rows, &found)?;
+        printed += found.len();
         if let Some(failure) = failure {
             return Err(failure);
         }
+    }
+    if printed == 0 && damaged.is_none() {
+        let note = match bounds.is_given() {
+            true => "there are no snapshots within these bounds",
+            false => "there are no snapshots",
+        };
+        print_advice(&format!("{note}. id=`{id}`"));
     }
     context.print_cost(&store)?;
     damaged.map_or(Ok(ExitCode::SUCCESS), Err)

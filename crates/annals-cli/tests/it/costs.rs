@@ -104,8 +104,8 @@ fn costs_are_those_of_the_operation() {
         check(&["append", "new", "--expect", "0", "{}"], (1, 1, 0));
         check(&["replay", "Cart|1"], (1, 0, 1));
         check(&["highest", "Cart|1"], (1, 0, 1));
-        check(&["snapshot", "save", "a", "--at", "1", "{}"], (1, 1, 0));
-        check(&["snapshot", "load", "a"], (1, 0, 1));
+        check(&["snapshot", "save", "new", "--at", "1", "{}"], (1, 1, 0));
+        check(&["snapshot", "load", "new"], (1, 0, 1));
         check(&["state", "put", "a", "--revision", "1", "{}"], (1, 1, 0));
         check(&["state", "get", "a"], (1, 0, 1));
     });

@@ -44,6 +44,15 @@ impl Outcome {
         lines.filter(|line| !line.contains("WARN DynamoDB does not answer"))
     }
 
+    /// Asserts success with this text in the first line on standard error.
+    #[track_caller]
+    pub(crate) fn warns(self, says: &str) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        let first = self.errors().next().unwrap_or_default();
+        assert!(first.contains(says), "{self:?}");
+        self
+    }
+
     /// Asserts failure with this code and this text in the first line of the error.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, says: &str) -> Self {

@@ -146,6 +146,34 @@ fn lists_at_a_terminal_have_colours_unless_no_color_is_set() {
     }
 }
 
+/// An empty screen would leave open whether the id or the prefix is mistyped. Scripts get an empty list.
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn empty_lists_at_a_terminal_say_so() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["tables", "create"]).ok();
+    let is_empty = |args: &[&str], note: &str| {
+        assert_eq!(shown(&annals, args), [note]);
+        assert_eq!(annals.run(args).ok().out, "");
+    };
+    is_empty(&["ids"], "annals: there are no ids");
+    annals.run(&["append", "a", "1"]).ok();
+    annals
+        .run(&["snapshot", "save", "a", "--at", "1", "{}"])
+        .ok();
+    let ids = ["ids", "--prefix", "b"];
+    is_empty(&ids, "annals: no id has this prefix. prefix=`b`");
+    let list = ["snapshot", "list", "b"];
+    is_empty(&list, "annals: there are no snapshots. id=`b`");
+    let list = ["snapshot", "list", "a", "--min-seq", "2"];
+    let note = "annals: there are no snapshots within these bounds. id=`a`";
+    is_empty(&list, note);
+    assert_eq!(shown(&annals, &["ids", "--prefix", "a"]).len(), 2);
+}
+
 #[test]
 #[cfg_attr(
     not(target_os = "linux"),
