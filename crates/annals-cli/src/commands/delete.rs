@@ -1,10 +1,9 @@
 //! `annals delete`: delete events up to a sequence number, or every trace of an id.
 
-use std::future::ready;
 use std::process::ExitCode;
 
 use annals::embedded::Embedded;
-use annals::snapshot::{Criteria, Snapshot};
+use annals::snapshot::Criteria;
 use annals::{Annals, Error, ErrorKind, PersistenceId, Result, SequenceNumber};
 use futures::StreamExt;
 
@@ -40,6 +39,14 @@ pub(crate) struct Delete {
     erase: bool,
 }
 
+/// Whether a person wants the purge.
+enum Answer {
+    Yes,
+    No,
+    /// There is nothing to purge.
+    NotAsked,
+}
+
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         if self.erase && !context.is_alone() {
@@ -53,11 +60,14 @@ impl Delete {
         store.take_counts();
         let is_found = match self.to {
             Some(to) => self.delete_to(context, &annals, to).await?,
-            None if !self.is_confirmed(context, &annals).await? => {
-                eprintln!("nothing purged");
-                return Ok(ExitCode::SUCCESS);
-            }
-            None => self.purge(context, &annals).await?,
+            None => match self.answer(context, &annals).await? {
+                Answer::Yes => self.purge(context, &annals).await?,
+                Answer::No => {
+                    eprintln!("nothing purged");
+                    return Ok(ExitCode::SUCCESS);
+                }
+                Answer::NotAsked => false,
+            },
         };
         if !is_found {
             let id = &self.persistence_id;
@@ -110,25 +120,34 @@ impl Delete {
     }
 
     /// Asks a person, and reads the snapshots to count them; a script means it.
-    async fn is_confirmed(&self, context: &Context, annals: &Annals) -> Result<bool> {
+    async fn answer(&self, context: &Context, annals: &Annals) -> Result<Answer> {
         if self.yes || !output::can_ask() {
-            return Ok(true);
+            return Ok(Answer::Yes);
         }
         let (id, location) = (&self.persistence_id, context.location());
-        let found = annals.snapshots().find(id, Criteria::ALL);
-        // One that does not decode is deleted, too. Another error is the last item: the purge reports it.
-        let is_there = |found: &Result<Snapshot>| match found {
-            Ok(_) => true,
-            Err(error) => error.kind() == ErrorKind::Corrupt,
-        };
-        let count = found.filter(|found| ready(is_there(found))).count().await;
-        let all = match count as u64 {
+        // After an error there may be something: the purge finds it, or reports the error.
+        let mut is_empty = matches!(annals.journal().highest(id).await, Ok(None));
+        let (mut found, mut count) = (annals.snapshots().find(id, Criteria::ALL), 0);
+        while let Some(snapshot) = found.next().await {
+            is_empty = false;
+            // One that does not decode is deleted, too. Another error is the last item.
+            let is_corrupt = |error: Error| error.kind() == ErrorKind::Corrupt;
+            count += u64::from(snapshot.err().is_none_or(is_corrupt));
+        }
+        if is_empty {
+            return Ok(Answer::NotAsked);
+        }
+        let all = match count {
             0 => "every event".to_owned(),
             count => format!("every event and {}", counted(count, "snapshot")),
         };
-        output::ask(&format!(
+        let is_confirmed = output::ask(&format!(
             "remove {all} of {id} {location} for good, and restart its numbering at 1?"
-        ))
+        ))?;
+        Ok(match is_confirmed {
+            true => Answer::Yes,
+            false => Answer::No,
+        })
     }
 }
 

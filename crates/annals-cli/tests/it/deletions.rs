@@ -275,6 +275,34 @@ fn files_with(folder: &std::path::Path, text: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
+/// Whoever mistyped an id would confirm a question about it, and only then learn that it does not exist.
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn a_purge_of_nothing_asks_nothing() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "a", "1"]).ok();
+    let purge = |id: &str| annals.run_at_terminal(&["delete", id, "--purge"], "y\n");
+    let nothing = purge("nope");
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+    let says = "annals: there are no events to delete. id=`nope`";
+    assert!(nothing.out.contains(says), "{nothing:?}");
+    assert!(!nothing.out.contains("[y/N]"), "{nothing:?}");
+    // Deleted events and snapshots are traces, too.
+    annals.run(&["delete", "a", "--to", "1"]).ok();
+    annals
+        .run(&["snapshot", "save", "b", "--at", "1", "{}"])
+        .warns("this id has no events");
+    for id in ["a", "b"] {
+        let asked = purge(id);
+        assert_eq!(asked.code, Some(0), "{asked:?}");
+        assert!(asked.out.contains("[y/N]"), "{asked:?}");
+        assert!(asked.out.contains(&format!("{id} is purged")), "{asked:?}");
+    }
+}
+
 #[test]
 #[cfg_attr(
     not(target_os = "linux"),
