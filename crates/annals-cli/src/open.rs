@@ -22,8 +22,11 @@ use crate::settings::{Settings, StoreKind};
 
 const DEFAULT_FILE: &str = "annals.toml";
 
-/// Returns the effective settings.
-pub(crate) fn settings(global: &Global) -> Result<Settings> {
+/// Returns the effective settings. A command that calls AWS itself has its region.
+///
+/// # Errors
+/// `Invalid` if an option is about another store.
+pub(crate) fn settings(global: &Global, calls_aws: bool) -> Result<Settings> {
     let mut settings = read_file(given(&global.config).as_deref())?;
     if let Some(data) = given(&global.data) {
         settings.data = data;
@@ -44,6 +47,12 @@ pub(crate) fn settings(global: &Global) -> Result<Settings> {
             ));
         }
         settings.endpoint = Some(endpoint);
+    }
+    let is_region_typed = global.region_is_typed && given(&global.region).is_some();
+    if is_region_typed && settings.store == StoreKind::Embedded && !calls_aws {
+        return Err(Error::invalid(
+            "--region is for AWS; add --dynamodb, or leave --region out",
+        ));
     }
     apply_names(global, &mut settings);
     Ok(settings)

@@ -41,7 +41,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, given};
 use crate::open::{self, Absent, Access};
 use crate::output::{self, Output};
 use crate::remote::RemoteItems;
@@ -239,7 +239,10 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
                 let settings = open::server_settings(&args.global, &server).await?;
                 (settings, Some(Arc::new(RemoteItems::new(server))))
             }
-            None => (open::settings(&args.global)?, None),
+            None => {
+                refuse_unused_folder(&args)?;
+                (open::settings(&args.global, calls_aws(command))?, None)
+            }
         },
     };
     let context = Context {
@@ -256,12 +259,25 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-/// Whether a command calls AWS itself also with the store of a server: for a copy, or for Kinesis.
+/// Whether a command calls AWS itself, whatever its store is: for a copy, or for Kinesis.
 fn calls_aws(command: &Command) -> bool {
     match command {
         Command::Copy(_) => true,
         Command::Log(command) => command.uses_kinesis(),
         _ => false,
+    }
+}
+
+/// Refuses a folder next to `--dynamodb`, which would be ignored. One of the stores of a copy may be in
+/// it.
+fn refuse_unused_folder(args: &Args) -> Result<()> {
+    let (global, is_copy) = (&args.global, matches!(args.command, Command::Copy(_)));
+    let has_folder = global.data_is_typed && given(&global.data).is_some();
+    match has_folder && global.dynamodb && !is_copy {
+        true => Err(Error::invalid(
+            "--data is for the embedded store; leave out --data, or --dynamodb",
+        )),
+        false => Ok(()),
     }
 }
 

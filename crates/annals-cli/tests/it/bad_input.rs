@@ -228,6 +228,55 @@ fn an_endpoint_without_dynamodb() {
     );
 }
 
+/// The events would be written to a folder instead.
+#[test]
+fn a_region_without_dynamodb() {
+    let annals = Annals::embedded();
+    let region = ["--region", "eu-west-1"];
+    let run = |args: &[&str]| annals.run(&[args, &region].concat());
+    run(&["append", "x", "1"]).fails(2, "add --dynamodb, or leave --region out");
+    run(&["--data", "x", "append", "x", "1"]).fails(2, "leave --region out");
+    assert!(
+        !annals.folder().join("annals-data").exists(),
+        "nothing was made"
+    );
+    // An empty option counts as not given.
+    annals.run(&["append", "x", "1", "--region", ""]).ok();
+    // These call AWS themselves, in this region.
+    run(&["copy", "--from", "annals", "--to", "data=./copy"]).ok();
+    let kinesis = "[kinesis]\nendpoint = \"http://127.0.0.1:1\"\n";
+    annals.write("annals.toml", &format!("{kinesis}{SHORT}"));
+    let pumped = run(&["log", "pump", "--kinesis", "events"]);
+    assert_eq!(pumped.code, Some(4), "{pumped:?}");
+    // A region that is not typed is for whatever calls AWS.
+    annals.write("annals.toml", "region = \"eu-west-1\"\n");
+    annals.run(&["append", "x", "2"]).ok();
+    let annals = annals.with_variable("ANNALS_REGION", "eu-west-1");
+    annals.run(&["append", "x", "3"]).ok();
+}
+
+#[test]
+fn a_folder_beside_dynamodb() {
+    let annals = Annals::at("http://127.0.0.1:1");
+    annals.write("annals.toml", SHORT);
+    for args in [&["ids"][..], &["append", "a", "1"], &["config", "show"]] {
+        annals
+            .run(&[&["--data", "x"], args].concat())
+            .fails(2, "leave out --data, or --dynamodb");
+    }
+    // An empty option counts as not given, and the source of a copy may be in the folder.
+    annals
+        .run(&["--data", "", "ids"])
+        .fails(4, "cannot reach DynamoDB");
+    let copy = ["copy", "--from", "store=embedded", "--to", "layout=annals"];
+    annals
+        .run(&[&["--data", "x"], &copy[..]].concat())
+        .fails(2, "data=`x`");
+    // A variable only says where the embedded store is.
+    let annals = annals.with_variable("ANNALS_DATA", "x");
+    annals.run(&["ids"]).fails(4, "cannot reach DynamoDB");
+}
+
 #[test]
 fn no_credentials_and_no_region() {
     let annals = Annals::at("http://127.0.0.1:1").with_access_key("");

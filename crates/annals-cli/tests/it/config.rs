@@ -14,10 +14,8 @@ fn shows_the_effective_settings() {
         "annals.toml",
         "layout = \"akka\"\n[aws-client-config]\nmax-connections = 7\n",
     );
-    let lines = annals
-        .run(&["config", "show", "--region", "eu-north-1"])
-        .ok()
-        .json();
+    let annals = annals.with_variable("ANNALS_REGION", "eu-north-1");
+    let lines = annals.run(&["config", "show"]).ok().json();
     let [settings] = &lines[..] else {
         panic!("{lines:?}");
     };
