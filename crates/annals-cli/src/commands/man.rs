@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use annals::{Error, Result};
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -59,7 +59,8 @@ fn page(command: &Command, path: &str) -> io::Result<String> {
     let mut add = |render: &dyn Fn(&mut dyn Write) -> io::Result<()>| section(render, &mut text);
     add(&|out| page.render_title(out))?;
     add(&|out| page.render_name_section(out))?;
-    add(&|out| page.render_synopsis_section(out))?;
+    add(&|out| without_global_options(command).render_synopsis_section(out))?;
+    add(&|out| global_options().to_writer(out))?;
     add(&|out| page.render_description_section(out))?;
     // The exit codes in the help of `annals` have a section of their own.
     if !path.is_empty() {
@@ -84,6 +85,22 @@ fn section(render: &dyn Fn(&mut dyn Write) -> io::Result<()>, page: &mut String)
     let definitions = Roff::new().render();
     page.push_str(text.strip_prefix(&definitions).unwrap_or(&text));
     Ok(())
+}
+
+/// For the synopsis: among the many options that every command has, nobody would find its own.
+fn without_global_options(command: &Command) -> Page {
+    let hidden = |arg: Arg| match arg.is_global_set() {
+        true => arg.hide(true),
+        false => arg,
+    };
+    Page::new(command.clone().mut_args(hidden))
+}
+
+/// The end of the synopsis: the heading of these options.
+fn global_options() -> Roff {
+    let mut roff = Roff::new();
+    roff.text([roman("[GLOBAL OPTIONS]")]);
+    roff
 }
 
 /// The text after the options in `--help`, except for the examples.

@@ -66,6 +66,17 @@ fn there_is_a_manual_page_for_every_command() {
             assert!(variables.contains(name), "{path:?}: {variables}");
         }
     }
+    // The synopsis has the command's own options; the global ones would hide them.
+    let page = std::fs::read_to_string(pages.join("annals-snapshot-save.1")).unwrap();
+    let (_, synopsis) = page.split_once(".SH SYNOPSIS\n").unwrap();
+    let (synopsis, _) = synopsis.split_once(".SH ").unwrap();
+    let synopsis = synopsis.replace("\\fB", "").replace("\\fI", "");
+    let synopsis = synopsis.replace("\\fR", "").replace("\\-", "-");
+    assert_eq!(
+        synopsis.split_whitespace().collect::<Vec<_>>().join(" "),
+        "annals snapshot save [--codec] [--manifest] [-h|--help] [-V|--version] <--at> <PERSISTENCE_ID> [STATE] [GLOBAL OPTIONS]"
+    );
+    assert!(page.contains(".SH \"GLOBAL OPTIONS\"\n"), "{page}");
     let page = std::fs::read_to_string(pages.join("annals-append.1")).unwrap();
     let (_, examples) = page.split_once(".SH EXAMPLES\n").unwrap();
     let first = "annals append \\*(AqCart|1\\*(Aq";
