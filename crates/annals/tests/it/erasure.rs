@@ -456,3 +456,53 @@ async fn a_damaged_segment_is_neither_compressed_nor_erased() {
     drop(items);
     assert!(fs::read(&path).unwrap() == bytes, "it stays as it is");
 }
+
+#[tokio::test]
+async fn a_commit_that_is_longer_than_a_new_segment_does_not_stop_erasing() {
+    let folder = TempDir::new().unwrap();
+    let spec = table("kept");
+    let items = open(folder.path());
+    items.create_table(&spec, Default::default()).await.unwrap();
+    put(&items, &spec, item(1, body(1, 5000))).await;
+    put(&items, &spec, item(2, body(2, 5000))).await;
+    delete(&items, &spec, 1).await;
+    // Begins a segment of 1 MiB.
+    items.erase_now().await.unwrap();
+    let large = (11..17).map(|n| Write::Put(item(n, body(n, 300_000))));
+    items.write(&spec, large.collect()).await.unwrap();
+    items.flush_index().await.unwrap();
+    delete(&items, &spec, 2).await;
+    items.erase_now().await.unwrap();
+    for gone in [1, 2] {
+        assert_eq!(files_with(folder.path(), &needle(gone)), [""; 0], "{gone}");
+    }
+    assert_eq!(all(&items, &spec).await.len(), 6);
+}
+
+#[tokio::test]
+async fn a_damaged_segment_does_not_keep_deleted_values_in_the_index() {
+    let folder = TempDir::new().unwrap();
+    let spec = table("kept");
+    let items = open(folder.path());
+    items.create_table(&spec, Default::default()).await.unwrap();
+    for n in 1..=5 {
+        put(&items, &spec, item(n, body(n, 60_000))).await;
+    }
+    delete(&items, &spec, 1).await;
+    let first = folder.path().join("log/0000000000000000.log");
+    let mut raw = fs::read(&first).unwrap();
+    items.erase_now().await.unwrap();
+    drop(items);
+    // Sealed, and not compressed yet.
+    raw[200_000] ^= 1;
+    fs::write(&first, &raw).unwrap();
+    let items = open(folder.path());
+    put(&items, &spec, item(20, body(20, 5000))).await;
+    items.flush_index().await.unwrap();
+    delete(&items, &spec, 20).await;
+    let error = items.erase_now().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("0000000000000000.log"), "{text}");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
+    assert_eq!(files_with(folder.path(), &needle(20)), [""; 0]);
+}

@@ -78,6 +78,10 @@ impl Window {
     /// Bytes of the segment, or fewer if it ends before.
     pub(super) fn get(&mut self, offset: u64, len: usize, path: &Path) -> Result<&[u8]> {
         let available = self.len.saturating_sub(offset).min(len as u64) as usize;
+        if available == 0 {
+            // Nothing is read at the end: a compressed segment has no block there.
+            return Ok(&[]);
+        }
         let end = offset + available as u64;
         if offset < self.start || end > self.start + self.bytes.len() as u64 {
             let filled = self.fill(offset, end, path);

@@ -229,3 +229,72 @@ fn a_log_that_ends_with_a_compressed_segment_has_lost_its_end() {
     let error = recover(folder).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
+
+/// A change whose value does not compress.
+fn append(writer: &mut Writer, bytes: usize) {
+    let mut frame = Frame::at(writer.end().position);
+    let random = Random::seeded(frame.end().0);
+    let body: Vec<u8> = std::iter::repeat_with(|| random.bits() as u8)
+        .take(bytes)
+        .collect();
+    frame.push(&key(frame.end().0), Some(&body), None);
+    writer.append(&mut frame).unwrap();
+}
+
+fn segments(folder: &Path) -> Vec<u64> {
+    crate::embedded::log::segments::numbers(folder).unwrap()
+}
+
+#[test]
+fn a_segment_without_frames_is_replaced_and_never_sealed() {
+    const MIB: usize = 1024 * 1024;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = &folder.path().join("log");
+    create(folder, 77).unwrap();
+    let mut writer = Writer::open(folder, &recover(folder).unwrap()).unwrap();
+    // Neither the first segment nor one that was begun early has room for these.
+    append(&mut writer, 3 * MIB / 2);
+    assert_eq!(segments(folder), [0]);
+    seal(&mut writer);
+    assert_eq!(segments(folder), [0, 1]);
+    append(&mut writer, 70 * MIB);
+    assert_eq!(segments(folder), [0, 1]);
+    append(&mut writer, 100);
+    assert_eq!(segments(folder), [0, 1, 2]);
+    writer.close().unwrap();
+    let before = read(folder);
+    assert_eq!(before.len(), 3);
+    assert!(matches!(
+        rewrite_all(folder, &[]),
+        Ok(Rewritten::Done { .. })
+    ));
+    assert_eq!(read(folder), before);
+}
+
+#[test]
+fn a_sealed_segment_without_frames_is_compressed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = &folder.path().join("log");
+    create(folder, 77).unwrap();
+    // As earlier versions left it.
+    let header = SegmentReader::open(folder, 0).unwrap().header().to_raw();
+    let next = segment::Header {
+        number: 1,
+        ..header
+    };
+    let mut bytes = next.encode();
+    bytes.resize(next.length as usize, 0);
+    fs::write(folder.join(segment::name(1)), bytes).unwrap();
+    let mut writer = Writer::open(folder, &recover(folder).unwrap()).unwrap();
+    append(&mut writer, 100);
+    writer.close().unwrap();
+    let before = read(folder);
+    assert!(matches!(
+        rewrite_all(folder, &[]),
+        Ok(Rewritten::Done { .. })
+    ));
+    assert_eq!(rewrite_all(folder, &[]).unwrap(), Rewritten::Unchanged);
+    assert_eq!(read(folder), before);
+    let (damage, _, _) = crate::embedded::log::check::check(folder, &mut |_| true);
+    assert!(damage.is_empty(), "{damage:?}");
+}

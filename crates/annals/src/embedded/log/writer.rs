@@ -195,9 +195,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins the next segment, of at least this many bytes after its header.
+    /// Whether the open segment has no frame.
+    fn is_empty(&self) -> bool {
+        self.end.offset <= segment::HEADER as u64
+    }
+
+    /// Begins the next segment, of at least this many bytes after its header. If the open one has no
+    /// frame, the new one replaces it, with one rename: sealed segments are never empty.
     fn begin_segment(&mut self, needed: u64) -> io::Result<()> {
-        let number = self.end.segment + 1;
+        let number = self.end.segment + u64::from(!self.is_empty());
         let prepared = match self.next.take() {
             Some(thread) => thread
                 .join()
@@ -227,7 +233,7 @@ impl Writer {
     /// Begins a new segment, if this one has a frame: the last segment is never rewritten. Returns
     /// whether that is done. It is not while the new segment is being prepared: nobody waits for that.
     pub(in super::super) fn seal(&mut self) -> io::Result<bool> {
-        if self.end.offset <= segment::HEADER as u64 {
+        if self.is_empty() {
             return Ok(true);
         }
         match &self.next {

@@ -28,7 +28,7 @@ use super::decider::Job;
 use super::group::OpenGroup;
 use super::index::{Erasure, Index, Upkeep};
 use super::log::{self, Erase, Note, Place, Position, Rewritten};
-use crate::{Clock, Error, Result, SystemClock};
+use crate::{Clock, Error, ErrorKind, Result, SystemClock};
 
 /// How often the thread looks for work.
 const TICK: Duration = Duration::from_secs(5);
@@ -305,22 +305,32 @@ impl Worker {
         self.note.superseded >= self.note.index && self.note.superseded.0 > 0
     }
 
-    /// Does what is due, or everything.
+    /// Does what is due, or everything. An error in one part, such as a damaged segment, must not keep
+    /// deleted values in the others: the first error is returned when all were tried.
     fn work(&mut self, everything: bool) -> Result<()> {
-        let mut situation = self.situation();
+        let situation = self.situation();
+        let passed = self.pass_if_due(situation, everything);
+        let compressed = match everything || !self.due.has_just_failed(situation.now) {
+            true => self.compress(everything),
+            false => Ok(()),
+        };
+        let is_due = everything || self.due.index(&self.situation());
+        let erased = match is_due && self.is_index_pending() {
+            true => self.erase_index(everything),
+            false => Ok(()),
+        };
+        let advanced = self.advance();
+        passed.and(compressed).and(erased).and(advanced)
+    }
+
+    fn pass_if_due(&mut self, mut situation: Situation, everything: bool) -> Result<()> {
         if situation.is_pending {
             situation.log_bytes = log::disk_bytes(&self.parts.folder)?;
         }
-        if everything || self.due.pass(&situation) {
-            self.pass(&situation, everything)?;
+        match everything || self.due.pass(&situation) {
+            true => self.pass(&situation, everything),
+            false => Ok(()),
         }
-        if everything || !self.due.has_just_failed(situation.now) {
-            self.compress(everything)?;
-        }
-        if self.is_index_pending() && (everything || self.due.index(&self.situation())) {
-            self.erase_index(everything)?;
-        }
-        self.advance()
     }
 
     fn pass(&mut self, situation: &Situation, everything: bool) -> Result<()> {
@@ -380,24 +390,43 @@ impl Worker {
         }
     }
 
-    /// Compresses segments that were sealed.
+    /// Compresses segments that were sealed, also those after one that is damaged.
     fn compress(&mut self, everything: bool) -> Result<()> {
-        let folder = &self.parts.folder;
-        while log::has_segment(folder, self.compressed_to.saturating_add(1)) {
-            let number = self.compressed_to;
-            if !log::is_compressed(folder, number)? {
-                let mut step = || step(&self.shared, everything);
-                match log::rewrite(folder, number, &Erase::default(), &mut step)? {
-                    Rewritten::Done { bytes, .. } => {
-                        tracing::debug!(segment = number, bytes, "compressed a segment of the log");
-                    }
-                    Rewritten::Unchanged => {}
-                    Rewritten::Stopped => return Ok(()),
+        let mut damaged = Ok(());
+        let mut number = self.compressed_to;
+        while log::has_segment(&self.parts.folder, number.saturating_add(1)) {
+            match self.compress_segment(number, everything) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    damaged = damaged.and(Err(error))
                 }
+                // Such as a full disk: the others would fail, too.
+                Err(error) => return damaged.and(Err(error)),
             }
-            self.compressed_to = number.saturating_add(1);
+            number = number.saturating_add(1);
+            if damaged.is_ok() {
+                self.compressed_to = number;
+            }
         }
-        Ok(())
+        damaged
+    }
+
+    /// Compresses a segment, unless it is compressed; returns false if stopped.
+    fn compress_segment(&self, number: u64, everything: bool) -> Result<bool> {
+        let folder = &self.parts.folder;
+        if log::is_compressed(folder, number)? {
+            return Ok(true);
+        }
+        let mut step = || step(&self.shared, everything);
+        match log::rewrite(folder, number, &Erase::default(), &mut step)? {
+            Rewritten::Done { bytes, .. } => {
+                tracing::debug!(segment = number, bytes, "compressed a segment of the log");
+                Ok(true)
+            }
+            Rewritten::Unchanged => Ok(true),
+            Rewritten::Stopped => Ok(false),
+        }
     }
 
     /// Merges the files of the index, so that they lose what was superseded.
