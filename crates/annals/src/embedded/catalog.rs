@@ -114,6 +114,7 @@ impl Catalog {
 }
 
 /// The tables as the decider knows them: also those whose records are not durable yet.
+#[derive(Clone)]
 pub(super) struct Decided {
     by_name: HashMap<TableName, Arc<Table>>,
     next_number: u32,

@@ -1,7 +1,8 @@
 //! The decider: a thread that evaluates conditions and gives every change its position.
 //!
 //! Guarantees: changes take effect in one order; a condition sees every earlier change, also those
-//! that are not on stable storage yet. What it decides is answered after those.
+//! that are not on stable storage yet. What it decides is answered after those. Before a change is in
+//! the index, the log has room for it: it cannot be taken back when the disk is full.
 //!
 //! ```text
 //!  put, delete, write ─► queue ─► decider ─► open group ─► syncer ─► log, then answers
@@ -17,9 +18,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::catalog::{Catalog, Decided, Table};
 use super::codec;
-use super::group::{DecidedChange, OpenGroup};
+use super::errors;
+use super::group::{DecidedChange, OpenGroup, room_of};
 use super::index::{Index, Upkeep, Version};
-use super::log::Position;
+use super::log::{Position, Room};
 use super::retention::Superseding;
 use super::space::Space;
 use super::syncer::{self, Tally};
@@ -86,6 +88,8 @@ pub(super) struct Decider {
     pub(super) has_lone_caller: bool,
     pub(super) upkeep: Arc<Upkeep>,
     pub(super) space: Space,
+    /// The room that the log has for changes.
+    pub(super) room: Arc<Room>,
     pub(super) tally: Arc<Tally>,
     pub(super) superseding: Arc<Superseding>,
     /// The position of the next change.
@@ -133,6 +137,7 @@ impl Decider {
                 self.add(answer, outcome);
             }
             Job::Create(spec, answer) => {
+                let before = self.tables.clone();
                 let created = self.create(spec);
                 let (catalog, table) = (self.catalog.clone(), created.as_ref().ok().cloned());
                 let publish = move || {
@@ -140,9 +145,12 @@ impl Decider {
                         catalog.publish(table);
                     }
                 };
-                self.add_and(answer, created.map(drop), publish);
+                if !self.add_and(answer, created.map(drop), publish) {
+                    self.tables = before;
+                }
             }
             Job::Drop(name, answer) => {
+                let before = self.tables.clone();
                 let dropped = self.drop_table(&name);
                 let (catalog, is_dropped) = (self.catalog.clone(), dropped);
                 let publish = move || {
@@ -150,7 +158,9 @@ impl Decider {
                         catalog.forget(&name);
                     }
                 };
-                self.add_and(answer, Ok(dropped), publish);
+                if !self.add_and(answer, Ok(dropped), publish) {
+                    self.tables = before;
+                }
             }
             Job::Flush(answer) => {
                 // Whoever asked waits for the files: appends go on meanwhile.
@@ -168,16 +178,27 @@ impl Decider {
         self.add_and(answer, outcome, || ());
     }
 
-    /// The same, with something to do before the answer.
+    /// The same, with something to do before the answer. Returns false if the log has no room: the
+    /// changes were refused.
     fn add_and<T, E>(
         &mut self,
         answer: Answer<T, E>,
         outcome: Result<T, E>,
         publish: impl FnOnce() + Send + 'static,
-    ) where
+    ) -> bool
+    where
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
+        // Deletes free space: they may use the reserve.
+        let keeps_reserve = self.changes.iter().any(|change| change.value.is_some());
+        let promised = self.room.promise(room_of(&self.changes), keeps_reserve);
+        if let Err(cause) = promised {
+            self.changes.clear();
+            // The caller may no longer wait.
+            let _ = answer.send(Err(errors::no_room(cause, self.space.folder()).into()));
+            return false;
+        }
         let answer = move |durable: Result<()>| {
             let outcome = match durable {
                 Ok(()) => {
@@ -197,6 +218,7 @@ impl Decider {
         let wakes = !self.has_lone_caller;
         self.open.add(&self.changes, Box::new(answer), wakes);
         self.changes.clear();
+        true
     }
 
     /// Seals the index's memtable if it is full. Waits first if too many are not written yet.

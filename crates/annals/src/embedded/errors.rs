@@ -88,6 +88,12 @@ pub(super) fn on_commit(cause: &io::Error) -> Error {
     Error::unavailable(format!("{what}, then restart. the last writes may be lost"))
 }
 
+/// A segment of the log could not be begun early. Nothing is lost.
+pub(super) fn on_seal(cause: io::Error) -> Error {
+    let what = temporary(&cause).unwrap_or("the disk failed to write; check it");
+    Error::unavailable(format!("cannot begin a segment of the log: {what}")).because(cause)
+}
+
 /// A write to the log failed before.
 pub(super) fn after_failure() -> Error {
     Error::unavailable(
@@ -101,6 +107,16 @@ pub(super) fn disk_full(folder: &impl Display) -> Error {
         "the disk is full; free space or lower embedded.reserve-mib. nothing was written",
     )
     .fact("folder", folder)
+}
+
+/// The log has no room for a change, and no segment could be prepared; nothing was written.
+pub(super) fn no_room(cause: io::Error, folder: &Path) -> Error {
+    if cause.kind() == io::ErrorKind::StorageFull {
+        return disk_full(&folder.display()).because(cause);
+    }
+    let what = temporary(&cause).unwrap_or("the disk failed to write; check it");
+    let error = Error::unavailable(format!("{what}. nothing was written"));
+    error.fact("folder", folder.display()).because(cause)
 }
 
 /// The operating system's error, however deep the engine has wrapped it.

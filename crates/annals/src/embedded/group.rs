@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use lsm_tree::Slice;
 
-use super::log::{Frame, Place, Position};
+use super::log::{CHANGE_ROOM, FRAME_ROOM, Frame, Place, Position};
 use crate::{Error, Result};
 
 /// Maximum answers in one group.
@@ -25,6 +25,18 @@ pub(super) struct DecidedChange {
     pub(super) value: Option<Slice>,
     /// The change whose value this one replaces or deletes.
     pub(super) supersedes: Option<Position>,
+}
+
+/// Bytes of the log's room that the changes of a job need, at most.
+pub(super) fn room_of(changes: &[DecidedChange]) -> u64 {
+    let bytes = |change: &DecidedChange| {
+        let value = change.value.as_ref().map_or(0, |value| value.len());
+        CHANGE_ROOM + change.key.len() as u64 + value as u64
+    };
+    match changes {
+        [] => 0,
+        changes => FRAME_ROOM + changes.iter().map(bytes).sum::<u64>(),
+    }
 }
 
 /// Changes that become durable together, and the callers that wait for them.
@@ -105,8 +117,8 @@ impl OpenGroup {
         }
     }
 
-    /// Adds changes and the answer to them. Waits while the group is full. Whoever does not wake the
-    /// syncer calls [`Self::take_now`] afterwards.
+    /// Adds changes, for which the log has promised [`room_of`] them, and the answer to them. Waits while
+    /// the group is full. Whoever does not wake the syncer calls [`Self::take_now`] afterwards.
     pub(super) fn add(&self, changes: &[DecidedChange], answer: Answer, wakes: bool) {
         let mut state = self.lock();
         while state.is_full() && state.failed.is_none() {
@@ -116,6 +128,7 @@ impl OpenGroup {
             drop(state);
             return answer(Err(error));
         }
+        state.frame.promise(room_of(changes));
         for change in changes {
             let value = change.value.as_deref();
             state.frame.push(&change.key, value, change.supersedes);

@@ -21,6 +21,8 @@ mod convert;
 mod decider;
 mod errors;
 mod folder;
+#[cfg(test)]
+mod full_disk_tests;
 mod group;
 mod history;
 mod index;
@@ -175,14 +177,13 @@ impl Embedded {
         convert::clean(&folder)?;
         private_folder::remove_dead(&folder.readers(), beside::PREFIX);
         let log = Writer::open(&folder.log(), &recovered)?;
+        let reserve_bytes = settings.reserve_mib.saturating_mul(MIB);
+        log.keep_free(reserve_bytes);
         let (end, at_end) = watch::channel(recovered.log_end());
         let history = Arc::new(History::new(folder.log(), recovered.mark(), at_end));
         let retention = retention::Start::read(&folder.log(), &recovered);
         folder.note_owner();
-        let space = Space::new(
-            folder.path().to_owned(),
-            settings.reserve_mib.saturating_mul(MIB),
-        );
+        let space = Space::new(folder.path().to_owned(), reserve_bytes);
         let upkeep = Arc::new(upkeep);
         let parts = Parts {
             index: index.clone(),

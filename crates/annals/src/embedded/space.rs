@@ -1,8 +1,8 @@
 //! The free space of the disk, which puts must leave a part of.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::errors;
+use super::{errors, log};
 use crate::Result;
 
 /// For how many changes, and for how many bytes of them, a look at the disk counts.
@@ -32,6 +32,10 @@ impl Space {
             reserve_bytes,
             seen: None,
         }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Takes room for a change.
@@ -66,13 +70,13 @@ impl Space {
 
     fn look(&self) -> Result<Seen> {
         let path = &self.folder;
-        let stat = rustix::fs::statvfs(path).map_err(|cause| {
+        let free_bytes = log::free_bytes(path).map_err(|cause| {
             let what = "read the free space of the disk";
-            errors::on_folder(cause.into(), what, path.display())
+            errors::on_folder(cause, what, path.display())
         })?;
         Ok(Seen {
             changes: 0,
-            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            free_bytes,
             used_bytes: 0,
         })
     }

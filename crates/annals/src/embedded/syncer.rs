@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::errors;
 use super::group::{Group, OpenGroup};
 use super::index::{Index, Upkeep};
-use super::log::{LogEnd, Writer};
+use super::log::{LogEnd, Seal, Writer};
 use super::retention::Superseding;
 use crate::{Error, Result};
 
@@ -108,8 +108,12 @@ impl Syncer {
         }
         if self.superseding.wants_seal() {
             match self.log.seal() {
-                Ok(true) => self.superseding.sealed(),
-                Ok(false) => {}
+                Ok(Seal::Sealed) => self.superseding.sealed(Ok(())),
+                Ok(Seal::Preparing) => {}
+                // Appends go on in the segment that is open.
+                Ok(Seal::Failed(cause)) => {
+                    self.superseding.sealed(Err(errors::on_seal(cause)));
+                }
                 Err(cause) => {
                     let error = errors::on_commit(&cause).because(cause);
                     answer_all(group, Err(&error));

@@ -36,7 +36,7 @@ pub(super) struct Started {
 impl Parts {
     /// Starts the decider and the syncer.
     pub(super) fn start(self, log: Writer, tally: Arc<Tally>) -> Result<Started> {
-        let next = log.end().position;
+        let (next, room) = (log.end().position, log.room());
         let open = Arc::new(OpenGroup::at(log.end()));
         let syncer = syncer::Shared::new(Syncer {
             log,
@@ -56,6 +56,7 @@ impl Parts {
             has_lone_caller: false,
             upkeep: self.upkeep,
             space: self.space,
+            room,
             tally,
             superseding: self.superseding,
             next,

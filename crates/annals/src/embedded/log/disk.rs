@@ -1,4 +1,5 @@
-//! Everything that changes a file of the log. Tests record it, to build what a loss of power leaves.
+//! Everything that changes a file of the log. Tests record it, to build what a loss of power leaves, and
+//! fill the disk.
 
 use std::fs::{self, File};
 use std::io;
@@ -43,6 +44,8 @@ impl DiskFile {
     }
 
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        #[cfg(test)]
+        faults::check(&self.path, offset)?;
         record(&self.path, || {
             Op::Write(self.path.clone(), offset, bytes.to_vec())
         });
@@ -83,6 +86,16 @@ pub(super) fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()?;
     record(path, || Op::SyncFolder);
     Ok(())
+}
+
+/// Bytes that the disk of a folder has free.
+pub(in super::super) fn free_bytes(folder: &Path) -> io::Result<u64> {
+    #[cfg(test)]
+    if let Some(free) = faults::free_bytes(folder) {
+        return Ok(free);
+    }
+    let stat = rustix::fs::statvfs(folder)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// A change of the log's folder.
@@ -140,6 +153,50 @@ pub(super) mod recording {
             .find(|(folder, _)| path.starts_with(folder));
         if let Some((_, ops)) = found {
             ops.push(op());
+        }
+    }
+}
+
+/// Disks that are full, as far as the files of chosen folders are concerned.
+#[cfg(test)]
+pub(in super::super) mod faults {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+
+    /// What a disk allows.
+    #[derive(Clone, Copy, Debug)]
+    pub(in super::super::super) struct Limits {
+        /// What it says it has free; `None`: what the real one says.
+        pub(in super::super::super) free_bytes: Option<u64>,
+        /// The offset from which a new segment cannot be written.
+        pub(in super::super::super) next_to: Option<u64>,
+    }
+
+    static FOLDERS: Mutex<Vec<(PathBuf, Limits)>> = Mutex::new(Vec::new());
+
+    fn of(path: &Path) -> Option<Limits> {
+        let folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = folders.iter().find(|(folder, _)| path.starts_with(folder));
+        found.map(|(_, limits)| *limits)
+    }
+
+    /// Sets the limits of everything in a folder, or removes them.
+    pub(in super::super::super) fn set(folder: &Path, limits: Option<Limits>) {
+        let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.retain(|(limited, _)| limited != folder);
+        folders.extend(limits.map(|limits| (folder.to_owned(), limits)));
+    }
+
+    pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+        of(path)?.free_bytes
+    }
+
+    pub(super) fn check(path: &Path, offset: u64) -> io::Result<()> {
+        let to = of(path).and_then(|limits| limits.next_to);
+        match to.is_some_and(|to| path.ends_with("next") && offset >= to) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
         }
     }
 }

@@ -31,6 +31,10 @@ use crate::embedded::codec::is_item;
 pub(super) const HEADER: usize = 48;
 /// Frames begin at multiples of this.
 pub(super) const ALIGN: usize = 8;
+/// Bytes that a frame takes in the log besides its changes, at most.
+pub(in super::super) const FRAME_ROOM: u64 = (HEADER + ALIGN) as u64;
+/// Bytes that a change takes besides its key and value, at most: three numbers.
+pub(in super::super) const CHANGE_ROOM: u64 = 3 * 10;
 
 /// One key that was put or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub(in super::super) struct Frame {
     bytes: Vec<u8>,
     first: Position,
     count: u32,
+    /// Bytes of the log's room that were promised for it.
+    promised: u64,
 }
 
 impl Frame {
@@ -68,7 +74,17 @@ impl Frame {
             bytes: vec![0; HEADER],
             first,
             count: 0,
+            promised: 0,
         }
+    }
+
+    /// So many bytes of the log's room were promised for changes of this frame.
+    pub(in super::super) fn promise(&mut self, bytes: u64) {
+        self.promised += bytes;
+    }
+
+    pub(super) fn promised(&self) -> u64 {
+        self.promised
     }
 
     pub(in super::super) fn is_empty(&self) -> bool {

@@ -44,9 +44,13 @@ mod reached;
 mod reader;
 mod recovery;
 mod rewrite;
+mod room;
 mod segment;
 mod segments;
 mod writer;
+
+#[cfg(test)]
+pub(super) use self::disk::faults;
 
 #[cfg(test)]
 mod beside_tests;
@@ -59,16 +63,18 @@ pub(super) use self::check::{check, check_segment};
 pub(super) use self::copies::{
     Link, Segment, check_copy, erased_in, finish_copy, mark_of, segment_name, write_last,
 };
+pub(super) use self::disk::free_bytes;
 pub(super) use self::erased::Note;
-pub(super) use self::frame::Frame;
+pub(super) use self::frame::{CHANGE_ROOM, FRAME_ROOM, Frame};
 pub(super) use self::reached::Checkpoint;
 pub(super) use self::reader::{Frames, frames_from};
 pub(super) use self::recovery::{Recovered, recover, recover_beside};
 pub(super) use self::rewrite::{Dropped, Erase, Rewritten, Superseded, clean, key_hash, rewrite};
+pub(super) use self::room::Room;
 pub(super) use self::segments::{
     disk_bytes, has_segment, is_compressed, last_start, start, starts,
 };
-pub(super) use self::writer::{Writer, create};
+pub(super) use self::writer::{Seal, Writer, create};
 
 /// The number of a change in the log. The first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,21 +1,20 @@
 //! Appends frames: one write and one sync each.
 //!
 //! Guarantees: when [`Writer::append`] returns, the frame is on stable storage. After an error nothing
-//! more may be appended: what reached the disk is unknown until the store is opened again.
+//! more may be appended: what reached the disk is unknown until the store is opened again. A frame for
+//! which there is [`Room`] does not fail because the disk is full.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use super::disk::{self, DiskFile};
 use super::frame::{self, Frame};
 use super::reached::{self, Note, Reached};
+use super::room::{Early, Prepared, Room};
 use super::{Checkpoint, LogEnd, Place, Position, Recovered, files, segment};
 use crate::{Clock, Result, SystemClock};
-
-/// The prepared segment: zeros.
-const NEXT: &str = "next";
 
 /// Bytes that are read and written at once when the end of a log is written again.
 const REWRITE_BLOCK: u64 = 1024 * 1024;
@@ -24,7 +23,7 @@ const REWRITE_BLOCK: u64 = 1024 * 1024;
 pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
     let create = || -> io::Result<()> {
         fs::create_dir(folder)?;
-        let mut file = prepare(folder, segment::FIRST_LENGTH)?;
+        let Prepared { mut file, .. } = Prepared::create(folder, segment::FIRST_LENGTH)?;
         let header = segment::Header {
             mark,
             number: 0,
@@ -32,7 +31,8 @@ pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
             previous: mark,
             length: segment::FIRST_LENGTH,
         };
-        enter(folder, &mut file, header)?;
+        write_header(&file, header)?;
+        file.rename(&folder.join(segment::name(header.number)))?;
         let start = header.start();
         let note = Note {
             mark,
@@ -46,20 +46,10 @@ pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
     create().map_err(files::failed("create the log", folder))
 }
 
-/// Creates the file `next` with zeros. Written blocks sync faster than reserved ones: a sync need not
-/// write the file's metadata.
-fn prepare(folder: &Path, length: u64) -> io::Result<DiskFile> {
-    let file = DiskFile::create(&folder.join(NEXT))?;
-    file.write_zeros(0, length)?;
-    file.sync()?;
-    Ok(file)
-}
-
-/// Makes the prepared file a segment.
-fn enter(folder: &Path, file: &mut DiskFile, header: segment::Header) -> io::Result<()> {
+/// Makes a prepared file a segment, except for its name.
+fn write_header(file: &DiskFile, header: segment::Header) -> io::Result<()> {
     file.write_at(&header.encode(), 0)?;
-    file.sync()?;
-    file.rename(&folder.join(segment::name(header.number)))
+    file.sync()
 }
 
 /// Writes what may not be on stable storage again: the open segment after what `reached` names.
@@ -90,7 +80,17 @@ pub(in super::super) struct Writer {
     time_ms: u64,
     reached: Reached,
     clock: SystemClock,
-    next: Option<JoinHandle<io::Result<(DiskFile, u64)>>>,
+    room: Arc<Room>,
+}
+
+/// What became of an attempt to seal the open segment.
+#[derive(Debug)]
+pub(in super::super) enum Seal {
+    Sealed,
+    /// The next segment is being prepared: nobody waits for that.
+    Preparing,
+    /// The open segment stays.
+    Failed(io::Error),
 }
 
 impl Writer {
@@ -140,10 +140,20 @@ impl Writer {
                 time_ms: log.time_ms,
                 reached,
                 clock: SystemClock::new(),
-                next: None,
+                room: Arc::new(Room::new(folder, length, log.end.offset)),
             })
         };
         open().map_err(files::failed("open the log", folder))
+    }
+
+    /// Leaves so many bytes of the disk free when a segment is prepared.
+    pub(in super::super) fn keep_free(&self, bytes: u64) {
+        self.room.keep_free(bytes);
+    }
+
+    /// Whom to ask before a change is decided.
+    pub(in super::super) fn room(&self) -> Arc<Room> {
+        self.room.clone()
     }
 
     /// Where the next frame goes, and when the last one was written.
@@ -179,19 +189,11 @@ impl Writer {
         self.end.position = frame.end();
         self.end.previous = checksum;
         self.time_ms = now_ms;
+        self.room.wrote(self.end.offset, frame.promised());
         self.reached.reach(self.end)?;
-        if self.next.is_none() && self.end.offset > self.length / 2 {
-            self.prepare_next(segment::length_after(self.length))?;
+        if self.end.offset > self.length / 2 {
+            self.room.prepare_ahead(segment::length_after(self.length));
         }
-        Ok(())
-    }
-
-    /// Prepares the next segment on another thread.
-    fn prepare_next(&mut self, length: u64) -> io::Result<()> {
-        let folder = self.folder.clone();
-        let thread = std::thread::Builder::new().name("annals-prepare".to_owned());
-        let next = thread.spawn(move || Ok((prepare(&folder, length)?, length)))?;
-        self.next = Some(next);
         Ok(())
     }
 
@@ -200,51 +202,58 @@ impl Writer {
         self.end.offset <= segment::HEADER as u64
     }
 
-    /// Begins the next segment, of at least this many bytes after its header. If the open one has no
-    /// frame, the new one replaces it, with one rename: sealed segments are never empty.
+    /// Begins the next segment, for a frame of so many bytes.
     fn begin_segment(&mut self, needed: u64) -> io::Result<()> {
-        let number = self.end.segment + u64::from(!self.is_empty());
-        let prepared = match self.next.take() {
-            Some(thread) => thread
-                .join()
-                .map_err(|_| io::Error::other("thread panicked"))??,
-            None => {
-                let length = segment::length_after(self.end.offset);
-                (prepare(&self.folder, length)?, length)
-            }
-        };
-        let least = needed + segment::HEADER as u64;
-        let (mut file, length) = match prepared {
-            (_, length) if length < least => (prepare(&self.folder, least)?, least),
-            prepared => prepared,
-        };
+        let prepared = self.room.take(needed)?;
+        let header = self.write_header(&prepared)?;
+        self.enter(prepared, header)
+    }
+
+    /// Writes the header of the segment after the open one. If the open one has no frame, the new one is
+    /// to replace it, with one rename: sealed segments are never empty.
+    ///
+    /// # Errors
+    /// The open segment stays.
+    fn write_header(&self, prepared: &Prepared) -> io::Result<segment::Header> {
         let header = segment::Header {
             mark: self.mark,
-            number,
+            number: self.end.segment + u64::from(!self.is_empty()),
             first: self.end.position,
             previous: self.end.previous,
-            length,
+            length: prepared.length,
         };
-        enter(&self.folder, &mut file, header)?;
+        let written = write_header(&prepared.file, header);
+        written.inspect_err(|_| self.room.put_back(self.length - self.end.offset))?;
+        Ok(header)
+    }
+
+    /// Makes a file with a header the open segment. After an error, either may be it.
+    fn enter(&mut self, prepared: Prepared, header: segment::Header) -> io::Result<()> {
+        let Prepared { mut file, length } = prepared;
+        let renamed = file.rename(&self.folder.join(segment::name(header.number)));
+        self.room.begun(length);
+        renamed?;
         (self.file, self.length, self.end) = (file, length, header.start());
         Ok(())
     }
 
-    /// Begins a new segment, if this one has a frame: the last segment is never rewritten. Returns
-    /// whether that is done. It is not while the new segment is being prepared: nobody waits for that.
-    pub(in super::super) fn seal(&mut self) -> io::Result<bool> {
+    /// Begins a new segment, if this one has a frame: the last segment is never rewritten.
+    ///
+    /// # Errors
+    /// Nothing more may be appended.
+    pub(in super::super) fn seal(&mut self) -> io::Result<Seal> {
         if self.is_empty() {
-            return Ok(true);
+            return Ok(Seal::Sealed);
         }
-        match &self.next {
-            None => self.prepare_next(segment::length_after(self.end.offset))?,
-            Some(next) if next.is_finished() => {
-                self.begin_segment(0)?;
-                return Ok(true);
-            }
-            Some(_) => {}
+        let prepared = match self.room.take_early() {
+            Early::Taken(prepared) => prepared,
+            Early::Preparing => return Ok(Seal::Preparing),
+            Early::Failed(cause) => return Ok(Seal::Failed(cause)),
+        };
+        match self.write_header(&prepared) {
+            Ok(header) => self.enter(prepared, header).map(|()| Seal::Sealed),
+            Err(cause) => Ok(Seal::Failed(cause)),
         }
-        Ok(false)
     }
 
     /// Notes how far the index has applied the log.
@@ -254,22 +263,15 @@ impl Writer {
 
     /// Notes durably that nothing follows.
     pub(in super::super) fn close(mut self) -> io::Result<()> {
-        self.end_preparation();
+        self.room.clear();
         self.reached.close()
-    }
-
-    fn end_preparation(&mut self) {
-        if let Some(thread) = self.next.take() {
-            let _ = thread.join();
-            let _ = fs::remove_file(self.folder.join(NEXT));
-        }
     }
 }
 
 /// Seals the open segment, as the syncer does with some group.
 #[cfg(test)]
 pub(super) fn seal(writer: &mut Writer) {
-    while !writer.seal().unwrap() {
+    while !matches!(writer.seal().unwrap(), Seal::Sealed) {
         std::thread::yield_now();
     }
 }
@@ -277,6 +279,6 @@ pub(super) fn seal(writer: &mut Writer) {
 impl Drop for Writer {
     /// Also after an error: whoever opens the log next prepares a segment of the same name.
     fn drop(&mut self) {
-        self.end_preparation();
+        self.room.clear();
     }
 }

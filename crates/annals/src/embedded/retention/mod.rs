@@ -44,6 +44,8 @@ pub(super) struct Superseding {
     bytes: AtomicU64,
     /// The syncer is to begin a new segment.
     seal: AtomicBool,
+    /// Why it could not, when it was asked last.
+    unsealed: Mutex<Option<Error>>,
     /// Where the log ended when it was closed.
     closed: Mutex<Option<Place>>,
 }
@@ -69,9 +71,14 @@ impl Superseding {
         self.seal.load(Ordering::Acquire)
     }
 
-    /// The syncer has begun it.
-    pub(super) fn sealed(&self) {
+    /// The syncer has begun it, or could not.
+    pub(super) fn sealed(&self, outcome: Result<()>) {
+        *self.unsealed() = outcome.err();
         self.seal.store(false, Ordering::Release);
+    }
+
+    fn unsealed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.unsealed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,6 +169,7 @@ impl Start {
             deletions: AtomicU64::new(deletions),
             bytes: AtomicU64::new(0),
             seal: AtomicBool::new(false),
+            unsealed: Mutex::new(None),
             closed: Mutex::new(None),
         };
         Self {
@@ -365,11 +373,12 @@ impl Worker {
     /// Waits until the answers to everything decided so far were given, and, if `seal`, until a new
     /// segment is begun.
     fn barrier(&self, seal: bool) -> Result<()> {
+        *self.superseding.unsealed() = None;
         self.superseding.seal.store(seal, Ordering::Release);
         loop {
             self.answered()?;
             if !self.superseding.wants_seal() {
-                return Ok(());
+                return self.superseding.unsealed().take().map_or(Ok(()), Err);
             }
             // The syncer prepares the segment.
             self.shared.pause(PAUSE);
