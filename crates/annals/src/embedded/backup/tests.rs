@@ -85,7 +85,9 @@ fn write(store: &Path, groups: u64, salt: u64) -> (Content, Vec<(u64, u64)>) {
             } else {
                 40
             };
+            // No value begins with a zero: that would be an erased one.
             let body = std::iter::repeat_with(|| random.bits() as u8).take(bytes);
+            let body = std::iter::once(1).chain(body);
             // Of no table.
             let key = format!("\u{2}key {position}").into_bytes();
             let value: Vec<u8> = body.collect();
