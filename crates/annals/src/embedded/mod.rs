@@ -202,6 +202,7 @@ impl Embedded {
         } = parts.start(log, tally.clone())?;
         let parts = retention::Parts {
             folder: folder.log(),
+            readers: folder.readers(),
             index: index.clone(),
             upkeep,
             catalog: catalog.clone(),

@@ -506,3 +506,40 @@ async fn a_damaged_segment_does_not_keep_deleted_values_in_the_index() {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
     assert_eq!(files_with(folder.path(), &needle(20)), [""; 0]);
 }
+
+#[tokio::test]
+async fn a_killed_reader_keeps_nothing_that_is_erased() {
+    let folder = TempDir::new().unwrap();
+    let spec = table("kept");
+    let items = open(folder.path());
+    items.create_table(&spec, Default::default()).await.unwrap();
+    put(&items, &spec, item(1, body(1, 5000))).await;
+    items.flush_index().await.unwrap();
+    // As a process that was killed leaves it: nobody has the lock.
+    let dead = folder
+        .path()
+        .join("readers/annals-reader-1-0123456789abcdef");
+    let tables = dead.join("index/tables");
+    fs::create_dir_all(&tables).unwrap();
+    fs::write(dead.join("LOCK"), "").unwrap();
+    for table in fs::read_dir(folder.path().join("index/tables")).unwrap() {
+        let table = table.unwrap();
+        fs::hard_link(table.path(), tables.join(table.file_name())).unwrap();
+    }
+    assert_ne!(files_with(&dead, &needle(1)), [""; 0]);
+    let reader = Embedded::open_read_only(folder.path(), &EmbeddedSettings::default());
+    let reader = reader.unwrap();
+    // That has removed it already: put it back.
+    fs::create_dir_all(&tables).unwrap();
+    for table in fs::read_dir(folder.path().join("index/tables")).unwrap() {
+        let table = table.unwrap();
+        fs::hard_link(table.path(), tables.join(table.file_name())).unwrap();
+    }
+    delete(&items, &spec, 1).await;
+    items.erase_now().await.unwrap();
+    assert!(!dead.exists());
+    // One that is used keeps what it has.
+    assert_eq!(all(&reader, &spec).await.len(), 1);
+    drop(reader);
+    assert_eq!(files_with(folder.path(), &needle(1)), [""; 0]);
+}

@@ -28,6 +28,7 @@ use super::decider::Job;
 use super::group::OpenGroup;
 use super::index::{Erasure, Index, Upkeep};
 use super::log::{self, Erase, Note, Place, Position, Rewritten};
+use super::{beside, private_folder};
 use crate::{Clock, Error, ErrorKind, Result, SystemClock};
 
 /// How often the thread looks for work.
@@ -141,6 +142,8 @@ impl Shared {
 /// What the thread needs of the store.
 pub(super) struct Parts {
     pub(super) folder: PathBuf,
+    /// Where processes that read beside this one keep links to files of the index.
+    pub(super) readers: PathBuf,
     pub(super) index: Arc<Index>,
     pub(super) upkeep: Arc<Upkeep>,
     pub(super) catalog: Arc<Catalog>,
@@ -316,6 +319,8 @@ impl Worker {
     /// Does what is due, or everything. An error in one part, such as a damaged segment, must not keep
     /// deleted values in the others: the first error is returned when all were tried.
     fn work(&mut self, everything: bool) -> Result<()> {
+        // A reader that was killed would keep what is erased here.
+        private_folder::remove_dead(&self.parts.readers, beside::PREFIX);
         let situation = self.situation();
         let passed = self.pass_if_due(situation, everything);
         let compressed = match everything || !self.due.has_just_failed(situation.now) {
