@@ -52,11 +52,23 @@ pub(super) struct Superseding {
 }
 
 impl Superseding {
+    /// What is left to erase: up to this position, at least so many deletions.
+    fn new(last: u64, deletions: u64) -> Self {
+        Self {
+            last: AtomicU64::new(last),
+            deletions: AtomicU64::new(deletions),
+            bytes: AtomicU64::new(0),
+            seal: AtomicBool::new(false),
+            unsealed: Mutex::new(None),
+            closed: Mutex::new(None),
+        }
+    }
+
     /// A change at a position replaced or deleted a value. Called before it is durable.
     pub(super) fn add(&self, position: Position, old_len: usize, new_len: usize) {
         self.bytes.fetch_add(old_len as u64, Ordering::Relaxed);
-        // A layout may delete by putting something small.
-        if new_len <= old_len / 2 {
+        // A layout may delete by putting a tombstone. That of a small event is little smaller.
+        if new_len < old_len {
             self.deletions.fetch_add(1, Ordering::Relaxed);
         }
         self.last.store(position.0, Ordering::Release);
@@ -167,14 +179,7 @@ impl Start {
             true => (0, 0),
             false => (recovered.end.position.0.saturating_sub(1), 1),
         };
-        let superseding = Superseding {
-            last: AtomicU64::new(last),
-            deletions: AtomicU64::new(deletions),
-            bytes: AtomicU64::new(0),
-            seal: AtomicBool::new(false),
-            unsealed: Mutex::new(None),
-            closed: Mutex::new(None),
-        };
+        let superseding = Superseding::new(last, deletions);
         Self {
             note,
             superseding: Arc::new(superseding),
@@ -525,5 +530,27 @@ fn report(done: Done) {
             segments,
             "erased deleted and overwritten values from the log"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overwrite_by_a_smaller_value_counts_as_a_deletion() {
+        let superseding = Superseding::new(0, 0);
+        let deletions = || superseding.deletions.load(Ordering::Relaxed);
+        // An event of one byte, and its tombstone.
+        superseding.add(Position(7), 92, 55);
+        assert_eq!(deletions(), 1);
+        superseding.add(Position(8), 92, 91);
+        superseding.add(Position(9), 92, 0);
+        assert_eq!(deletions(), 3);
+        superseding.add(Position(10), 92, 92);
+        superseding.add(Position(11), 92, 93);
+        assert_eq!(deletions(), 3, "these wait for a share of the log");
+        assert_eq!(superseding.bytes.load(Ordering::Relaxed), 5 * 92);
+        assert_eq!(superseding.last.load(Ordering::Relaxed), 11);
     }
 }
