@@ -225,6 +225,8 @@ impl Index {
         let value = Slice::from(end.0.to_be_bytes());
         let last = Position(end.0.saturating_sub(1));
         self.insert(last, Slice::from([Kind::Applied as u8]), Some(value));
+        // Before a flush can take the memtable: the version that it makes must be after `last`.
+        self.raise_version(number(end));
         self.tree.rotate_memtable();
     }
 

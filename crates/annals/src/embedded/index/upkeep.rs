@@ -8,6 +8,12 @@
 //! every read that must see it. Its files hold only published changes, all below `end`, the number
 //! after them. A number in the step before `end` is right: reads at `end` or later need nothing that
 //! was dropped, and earlier reads use earlier versions.
+//!
+//! Which reads need what was dropped? The tree drops a value that is older than the oldest read in
+//! flight if a newer one of its key is written with it, even if the newer one is after that read
+//! (lsm-tree 3.1, `CompactionStream::next` compares only the older one). So `end` has to be after all
+//! memtables that a flush takes, also those that are sealed while it begins: sealing raises the number
+//! before the memtable can be taken.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -189,10 +195,8 @@ fn compact_all(index: &Index, progress: &Progress, flushed: &Receiver<()>) {
 pub(in super::super) struct Merged(SeqNo);
 
 impl Index {
-    /// Writes the sealed memtables to files.
+    /// Writes the sealed memtables to files. Sealing them has raised the version's number.
     fn flush(&self) -> Result<()> {
-        let end = self.end();
-        self.raise_version(end);
         let lock = self.tree.get_flush_lock();
         let oldest = self.snapshots.oldest(|| self.end());
         let flushed = self.tree.flush(&lock, oldest);
@@ -255,7 +259,58 @@ impl Index {
     }
 
     /// Raises the number of the tree's next version to the step before `end`.
-    fn raise_version(&self, end: SeqNo) {
+    pub(super) fn raise_version(&self, end: SeqNo) {
         self.versions.fetch_max(end.saturating_sub(STEP - 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lsm_tree::Slice;
+    use lsm_tree::compaction::filter::Context;
+    use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
+
+    use super::*;
+
+    struct KeepAll;
+
+    impl Factory for KeepAll {
+        fn name(&self) -> &str {
+            "keep-all"
+        }
+
+        fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
+            Box::new(Self)
+        }
+    }
+
+    impl CompactionFilter for KeepAll {
+        fn filter_item(&mut self, _: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+            Ok(Verdict::Keep)
+        }
+    }
+
+    fn put(index: &Index, position: u64, value: &str) {
+        let value = Slice::from(value.as_bytes());
+        index.insert(Position(position), Slice::from(b"\x02key"), Some(value));
+        index.publish(Position(position + 1));
+    }
+
+    #[test]
+    fn a_read_keeps_its_values_if_a_memtable_is_sealed_while_a_flush_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = Index::open(folder.path(), 0, |_| Arc::new(KeepAll)).unwrap();
+        put(&index, 1, "first");
+        let read = index.snapshot();
+        index.seal(Position(2));
+        // The flush for it begins only after the next memtable is sealed, and takes both.
+        put(&index, 2, "second");
+        index.seal(Position(3));
+        index.flush().unwrap();
+        assert!(!index.has_sealed());
+        let found = read.get(b"\x02key").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"first"[..]));
+        let found = index.snapshot().get(b"\x02key").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"second"[..]));
     }
 }
