@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::errors;
 use super::folder::Folder;
 use super::index;
 use super::log;
@@ -30,16 +31,21 @@ pub(super) fn check(folder: &Path, step: &mut dyn FnMut(u64)) -> Result<CheckedF
         step(bytes);
         true
     };
-    let (mut findings, end, read) = log::check(&folder.join("log"), &mut step);
+    let log_folder = folder.join("log");
+    let (mut findings, recovered, read) = log::check(&log_folder, &mut step);
     let tree = folder.join("index");
     let of_index = index::check::check(&tree, &mut step);
     findings.extend(of_index.findings);
-    if let (Some(applied), Some(end)) = (of_index.applied, end)
-        && applied > end
-    {
-        let lost = "the end of the log is lost; keep a copy of the folder and restore a backup";
-        let lost = Error::corrupt(lost).fact("log ends at", end);
-        findings.push(lost.fact("index ends at", applied));
+    if let (Some(applied), Some(recovered)) = (of_index.applied, recovered) {
+        let end = recovered.end.position;
+        // An error is one of the log, which was found.
+        if let Ok(false) = recovered.has_made(&log_folder, applied) {
+            findings.push(errors::foreign_index(&tree));
+        } else if applied.position > end {
+            let lost = "the end of the log is lost; keep a copy of the folder and restore a backup";
+            let lost = Error::corrupt(lost).fact("log ends at", end);
+            findings.push(lost.fact("index ends at", applied.position));
+        }
     }
     Ok(CheckedFiles {
         findings,

@@ -233,7 +233,7 @@ impl Decider {
     /// Seals the index's memtable. Everything in it is durable first.
     fn seal(&self) -> Result<()> {
         let place = self.open.wait_idle()?;
-        self.index.seal(place.position);
+        self.index.seal(place);
         self.upkeep.sealed(place);
         Ok(())
     }

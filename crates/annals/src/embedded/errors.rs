@@ -37,6 +37,14 @@ fn is_cut_short(cause: &io::Error) -> bool {
     [io::ErrorKind::UnexpectedEof, io::ErrorKind::NotFound].contains(&cause.kind())
 }
 
+/// The index holds changes that are not those of the log.
+pub(super) fn foreign_index(folder: &Path) -> Error {
+    Error::corrupt(
+        "the index belongs to another store, or to another history of this one; close the store and remove its folder `index`, which is then made again",
+    )
+    .fact("folder", folder.display())
+}
+
 /// The store is open in another process.
 pub(super) fn already_open() -> Error {
     Error::unavailable("another process has this store open; stop it, or use another folder")

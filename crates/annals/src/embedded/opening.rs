@@ -1,7 +1,7 @@
 //! Opens the index of a store: applies the end of the log, or makes the index again from all of it.
 //!
 //! Guarantees: the index holds everything up to the end of the log, and nothing else. One that is
-//! damaged is made again, but only after the log was checked. Nothing else is changed.
+//! damaged, or was made from another log, is made again, but only after the log was checked. Nothing else is changed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lsm_tree::Slice;
 
 use super::catalog::{Catalog, WithoutDropped};
+use super::errors;
 use super::folder;
 use super::index::{Index, Upkeep};
 use super::log::{self, Position, Recovered};
@@ -55,13 +56,20 @@ impl Opening<'_> {
     }
 
     /// Opens the files of the index; returns up to where they hold the log.
+    ///
+    /// # Errors
+    /// `Corrupt` if they are damaged, or were not made from this log.
     fn files(&self) -> Result<(Arc<Index>, Position)> {
         let catalog = self.catalog.clone();
-        let index = Index::open(&self.index_folder, self.cache_bytes, |erasure| {
+        let (mark, cache_bytes) = (self.log.mark(), self.cache_bytes);
+        let index = Index::open(&self.index_folder, mark, cache_bytes, |erasure| {
             Arc::new(WithoutDropped { catalog, erasure })
         })?;
         let applied = index.applied()?;
-        Ok((Arc::new(index), applied))
+        match self.log.has_made(self.log_folder, applied)? {
+            true => Ok((Arc::new(index), applied.position)),
+            false => Err(errors::foreign_index(&self.index_folder)),
+        }
     }
 
     fn apply_log(&self, (index, applied): (Arc<Index>, Position)) -> Result<(Arc<Index>, Upkeep)> {
@@ -89,7 +97,7 @@ impl Opening<'_> {
             index.publish(after.position.max(applied));
             if index.is_full() {
                 upkeep.wait_for_room(&index)?;
-                index.seal(after.position);
+                index.seal(after);
                 upkeep.sealed(after);
             }
             Ok(())

@@ -145,6 +145,81 @@ async fn a_log_that_ends_before_its_index_is_a_finding() {
     assert!(files(folder.path()) == before);
 }
 
+fn notes() -> TableSpec {
+    let key = KeySchema::new(KeyAttribute::text("p"));
+    TableSpec::new("notes".parse().unwrap(), key).unwrap()
+}
+
+fn open(folder: &Path) -> Embedded {
+    Embedded::open(folder, &EmbeddedSettings::default()).unwrap()
+}
+
+/// Puts an item, and writes the index to its files.
+async fn put(items: &Embedded, value: &str) {
+    let item = Item::new().with("p", "note").with("value", value);
+    let put = items.put(&notes(), item, Condition::Always).await;
+    put.unwrap();
+    items.flush_index().await.unwrap();
+}
+
+async fn value(items: &Embedded) -> Option<Item> {
+    let got = items.get(&notes(), vec![Key::new("note")]).await;
+    got.unwrap().items.remove(0)
+}
+
+fn copy(from: &Path, to: &Path) {
+    for (path, bytes) in files(from) {
+        let to = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(to, bytes).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_index_of_another_log_is_found_and_made_again() {
+    let folder = TempDir::new().unwrap();
+    let path = |name| folder.path().join(name);
+    let items = open(&path("ours"));
+    items
+        .create_table(&notes(), Default::default())
+        .await
+        .unwrap();
+    put(&items, "both").await;
+    drop(items);
+    copy(&path("ours"), &path("other history"));
+    let items = open(&path("another store"));
+    items
+        .create_table(&notes(), Default::default())
+        .await
+        .unwrap();
+    put(&items, "both").await;
+    drop(items);
+    // The same positions, with other changes.
+    for name in ["ours", "other history", "another store"] {
+        let items = open(&path(name));
+        put(&items, name).await;
+    }
+    let want = Item::new().with("p", "note").with("value", "ours");
+    for other in ["other history", "another store"] {
+        let mixed = path("mixed");
+        copy(&path("ours"), &mixed);
+        fs::remove_dir_all(mixed.join("index")).unwrap();
+        copy(&path(other).join("index"), &mixed.join("index"));
+        let checked = check(&mixed).unwrap();
+        assert_eq!(checked.findings.len(), 1, "{other}: {:?}", checked.findings);
+        let found = checked.findings[0].to_string();
+        assert!(found.contains("belongs to another"), "{other}: {found}");
+        let reader = Embedded::open_read_only(&mixed, &EmbeddedSettings::default()).unwrap();
+        assert_eq!(value(&reader).await.as_ref(), Some(&want), "{other}");
+        drop(reader);
+        let items = open(&mixed);
+        assert_eq!(value(&items).await.as_ref(), Some(&want), "{other}");
+        drop(items);
+        assert_eq!(check(&mixed).unwrap().findings.len(), 0, "{other}");
+        fs::remove_dir_all(mixed).unwrap();
+    }
+}
+
 #[test]
 fn a_folder_without_a_store_is_refused() {
     let folder = TempDir::new().unwrap();

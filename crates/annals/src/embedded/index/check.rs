@@ -10,9 +10,8 @@ use std::sync::Arc;
 use lsm_tree::{Cache, Checksum};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Kind, integrity};
+use super::{Applied, Kind, integrity};
 use crate::embedded::errors;
-use crate::embedded::log::Position;
 use crate::{Error, Result};
 
 const READ: usize = 1024 * 1024;
@@ -22,8 +21,8 @@ const READ: usize = 1024 * 1024;
 pub(in super::super) struct Checked {
     pub(in super::super) findings: Vec<Error>,
     pub(in super::super) tables: u64,
-    /// The position after the last that the files hold, if nothing is wrong.
-    pub(in super::super) applied: Option<Position>,
+    /// Up to where the files hold a log, if nothing is wrong.
+    pub(in super::super) applied: Option<Applied>,
 }
 
 /// Checks the files of a tree that nobody has open. Calls `step` with the bytes that were read; it
@@ -43,17 +42,20 @@ pub(in super::super) fn check(tree: &Path, step: &mut dyn FnMut(u64) -> bool) ->
         checked.findings.extend(error);
     }
     if checked.findings.is_empty() {
-        let positions: Result<Vec<_>> = tables.iter().map(applied).collect();
-        match positions {
-            Ok(positions) => checked.applied = positions.into_iter().flatten().max(),
+        let all: Result<Vec<_>> = tables.iter().map(applied).collect();
+        match all {
+            Ok(applied) => {
+                let newest = applied.into_iter().flatten().max_by_key(|it| it.position);
+                checked.applied = newest;
+            }
             Err(error) => checked.findings.push(error),
         }
     }
     checked
 }
 
-/// The applied position in a table that was checked. Its key is the first of all.
-fn applied(table: &Table) -> Result<Option<Position>> {
+/// The applied place in a table that was checked. Its key is the first of all.
+fn applied(table: &Table) -> Result<Option<Applied>> {
     let cache = Arc::new(Cache::with_capacity_bytes(0));
     let checksum = Checksum::from_raw(table.checksum);
     let opened = lsm_tree::Table::recover(
@@ -69,8 +71,7 @@ fn applied(table: &Table) -> Result<Option<Position>> {
     let opened = opened.map_err(errors::on_read)?;
     let first = opened.iter().next().transpose().map_err(errors::on_read)?;
     let first = first.filter(|first| *first.key.user_key == [Kind::Applied as u8]);
-    let bytes = first.and_then(|first| <[u8; 8]>::try_from(&*first.value).ok());
-    Ok(bytes.map(|bytes| Position(u64::from_be_bytes(bytes))))
+    Ok(first.and_then(|first| Applied::decode(&first.value)))
 }
 
 /// A file of the tree, and the checksum of its bytes.

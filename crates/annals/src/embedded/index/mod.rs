@@ -9,12 +9,13 @@
 //! [`STEP`]; the numbers between are for the tree's own versions (`upkeep.rs`).
 //!
 //! ```text
-//! key: 0 "applied"             the position up to which the tree's files hold everything
+//! key: 0 "applied"             the place in the log up to which the tree's files hold everything
 //!      1 table's name          the record of a table (`catalog.rs`)
 //!      2 table's number, key   an item
 //!      3 table's number, index, entry's key   an index entry: the key of its item
 //! ```
 
+mod applied;
 pub(super) mod check;
 pub(super) mod integrity;
 mod snapshots;
@@ -28,10 +29,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lsm_tree::compaction::Factory;
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter, Slice};
 
+pub(super) use self::applied::Applied;
 use self::snapshots::{Snapshots, Taken};
 pub(super) use self::upkeep::Upkeep;
 use super::errors;
-use super::log::Position;
+use super::log::{Place, Position};
 use crate::{Error, Result};
 
 /// The first byte of a key.
@@ -56,6 +58,8 @@ const SEALED_MAX: usize = 4;
 
 pub(super) struct Index {
     tree: AnyTree,
+    /// The log's mark.
+    mark: u64,
     /// Numbers of the tree's own versions.
     versions: SequenceNumberCounter,
     /// The position after the last that reads see.
@@ -105,9 +109,10 @@ fn number(position: Position) -> SeqNo {
 }
 
 impl Index {
-    /// Opens the tree, or creates it.
+    /// Opens the tree, or creates it, for a log with this mark.
     pub(super) fn open(
         folder: &Path,
+        mark: u64,
         cache_bytes: u64,
         filter: impl FnOnce(Arc<Erasure>) -> Arc<dyn Factory>,
     ) -> Result<Self> {
@@ -120,6 +125,7 @@ impl Index {
         let tree = config.use_cache(cache).open();
         Ok(Self {
             tree: tree.map_err(|error| errors::on_open(error, folder))?,
+            mark,
             versions,
             visible: AtomicU64::new(0),
             snapshots: Snapshots::default(),
@@ -127,15 +133,14 @@ impl Index {
         })
     }
 
-    /// The position after the last that the tree's files hold.
-    pub(super) fn applied(&self) -> Result<Position> {
+    /// Up to where the tree's files hold a log.
+    pub(super) fn applied(&self) -> Result<Applied> {
         let found = self.latest(&[Kind::Applied as u8])?;
         let Some(found) = found else {
-            return Ok(Position::FIRST);
+            return Ok(Applied::NOTHING);
         };
-        let bytes = <[u8; 8]>::try_from(&*found.value);
-        let bytes = bytes.map_err(|_| Error::corrupt("the index does not know its position"))?;
-        Ok(Position(u64::from_be_bytes(bytes)))
+        let applied = Applied::decode(&found.value);
+        applied.ok_or_else(|| Error::corrupt("the index does not know its position"))
     }
 
     /// Inserts a change; `None` removes the key. Reads see it when it is published.
@@ -220,9 +225,10 @@ impl Index {
         self.tree.active_memtable().size() >= FLUSH_AT_CLOSE_BYTES
     }
 
-    /// Seals the memtable, which holds everything before `end`, all of it published.
-    pub(super) fn seal(&self, end: Position) {
-        let value = Slice::from(end.0.to_be_bytes());
+    /// Seals the memtable, which holds everything before a place, all of it published.
+    pub(super) fn seal(&self, place: Place) {
+        let end = place.position;
+        let value = Slice::from(Applied::at(place, self.mark).encode());
         let last = Position(end.0.saturating_sub(1));
         self.insert(last, Slice::from([Kind::Applied as u8]), Some(value));
         // Before a flush can take the memtable: the version that it makes must be after `last`.

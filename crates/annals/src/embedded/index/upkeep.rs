@@ -271,6 +271,9 @@ mod tests {
     use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 
     use super::*;
+    use crate::embedded::Embedded;
+    use crate::embedded::log::Place;
+    use crate::items::{Condition, Item, Items, Key, KeyAttribute, KeySchema, TableSpec};
 
     struct KeepAll;
 
@@ -296,21 +299,70 @@ mod tests {
         index.publish(Position(position + 1));
     }
 
+    fn seal(index: &Index, end: u64) {
+        index.seal(Place {
+            segment: 0,
+            offset: 64,
+            position: Position(end),
+            previous: 0,
+        });
+    }
+
     #[test]
     fn a_read_keeps_its_values_if_a_memtable_is_sealed_while_a_flush_begins() {
         let folder = tempfile::tempdir().unwrap();
-        let index = Index::open(folder.path(), 0, |_| Arc::new(KeepAll)).unwrap();
+        let index = Index::open(folder.path(), 0, 0, |_| Arc::new(KeepAll)).unwrap();
         put(&index, 1, "first");
         let read = index.snapshot();
-        index.seal(Position(2));
+        seal(&index, 2);
         // The flush for it begins only after the next memtable is sealed, and takes both.
         put(&index, 2, "second");
-        index.seal(Position(3));
+        seal(&index, 3);
         index.flush().unwrap();
         assert!(!index.has_sealed());
         let found = read.get(b"\x02key").unwrap();
         assert_eq!(found.as_deref(), Some(&b"first"[..]));
         let found = index.snapshot().get(b"\x02key").unwrap();
         assert_eq!(found.as_deref(), Some(&b"second"[..]));
+    }
+
+    #[tokio::test]
+    async fn an_index_of_an_earlier_version_which_names_only_its_position_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = TableSpec::new(
+            "notes".parse().unwrap(),
+            KeySchema::new(KeyAttribute::text("id")),
+        );
+        let notes = notes.unwrap();
+        let item = Item::new().with("id", "a");
+        let items = Embedded::open(folder.path(), &Default::default()).unwrap();
+        let created = items.create_table(&notes, Default::default()).await;
+        created.unwrap();
+        let put = items.put(&notes, item.clone(), Condition::Absent).await;
+        put.unwrap();
+        items.flush_index().await.unwrap();
+        drop(items);
+        let tree = folder.path().join("index");
+        let index = Index::open(&tree, 0, 0, |_| Arc::new(KeepAll)).unwrap();
+        let applied = index.applied().unwrap();
+        assert!(applied.chain.is_some());
+        let end = applied.position.plus(1);
+        let value = Slice::from(applied.position.0.to_be_bytes());
+        index.insert(applied.position, Slice::from([0]), Some(value));
+        index.publish(end);
+        index.raise_version(number(end));
+        index.tree.rotate_memtable();
+        index.flush().unwrap();
+        assert_eq!(index.applied().unwrap().chain, None);
+        drop(index);
+        // Made again, it would have lost this.
+        let kept = tree.join("kept");
+        std::fs::write(&kept, "").unwrap();
+        let checked = Embedded::check_files(folder.path(), &mut |_| ()).unwrap();
+        assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+        let items = Embedded::open(folder.path(), &Default::default()).unwrap();
+        let got = items.get(&notes, vec![Key::new("a")]).await.unwrap();
+        assert_eq!(got.items, [Some(item)]);
+        assert!(kept.exists());
     }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::compressed::AnyHeader;
 use super::reader::{Next, SegmentReader};
-use super::{Position, files, recovery, segments};
+use super::recovery::{self, Recovered};
+use super::{Position, files, segments};
 use crate::Result;
 
 /// What was read.
@@ -67,21 +68,25 @@ fn damaged(reader: &SegmentReader, place: super::Place) -> crate::Error {
         .fact("position", place.position)
 }
 
-/// What is wrong with a log that nobody has open, and where it ends. Every frame of every segment is
+/// What is wrong with a log that nobody has open, and its end if that was found. Every frame of every segment is
 /// read.
 pub(in super::super) fn check(
     folder: &Path,
     step: &mut dyn FnMut(u64) -> bool,
-) -> (Vec<crate::Error>, Option<Position>, Read) {
+) -> (Vec<crate::Error>, Option<Recovered>, Read) {
     let mut found = Vec::new();
     let mut read = Read::default();
-    let recovered = recovery::recover(folder);
+    let recovered = match recovery::recover(folder) {
+        Ok(recovered) => Some(recovered),
+        Err(error) => {
+            found.push(error);
+            None
+        }
+    };
     let torn = recovered.as_ref().map_or(0, |log| log.torn_to);
-    let end = recovered.as_ref().ok().map(|log| log.end.position);
-    found.extend(recovered.err());
     let numbers = match segments::numbers(folder) {
         Ok(numbers) => numbers,
-        Err(_) => return (found, end, read),
+        Err(_) => return (found, recovered, read),
     };
     let last = numbers.last().copied();
     for number in numbers {
@@ -100,5 +105,5 @@ pub(in super::super) fn check(
             }
         }
     }
-    (found, end, read)
+    (found, recovered, read)
 }

@@ -11,8 +11,9 @@ use std::path::Path;
 use super::compressed::AnyHeader;
 use super::files;
 use super::reached::{self, Note};
-use super::reader::{Next, SegmentReader, Tail};
+use super::reader::{Frames, Next, SegmentReader, Tail};
 use super::{Checkpoint, LogEnd, Place, Position, segment, segments};
+use crate::embedded::index::Applied;
 use crate::{Error, Result};
 
 /// A log that was checked.
@@ -63,6 +64,28 @@ impl Recovered {
         let headers = segments::headers(folder)?;
         let erased = headers.iter().filter_map(AnyHeader::erased).max();
         Ok(erased.is_some_and(|erased| erased >= self.end.position))
+    }
+
+    /// Whether an index that holds a log up to a place was made from this one. One that goes beyond the
+    /// end of this log may have been.
+    ///
+    /// # Errors
+    /// `Corrupt` if the log is damaged before that place.
+    pub(in super::super) fn has_made(&self, folder: &Path, applied: Applied) -> Result<bool> {
+        let Some(chain) = applied.chain else {
+            return Ok(true);
+        };
+        if chain.mark != self.mark {
+            return Ok(false);
+        }
+        if applied.position > self.end.position {
+            return Ok(true);
+        }
+        let from = self.before(applied.position);
+        let mut frames = Frames::open(folder, from, applied.position)?;
+        while frames.next()?.is_some() {}
+        let place = frames.place();
+        Ok((place.position, place.previous) == (applied.position, chain.previous))
     }
 
     /// Where the log begins.
