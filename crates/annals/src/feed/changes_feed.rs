@@ -5,8 +5,8 @@
 use async_trait::async_trait;
 
 use super::{Entry, FedEvent, Feed, Filter, LaneBatch, LanePosition, Place, Shape, What};
-use crate::items::{Change, Changes, PageBudget};
-use crate::journal::{FeedLayout, Journal, Meaning};
+use crate::items::{Change, Changed, Changes, PageBudget};
+use crate::journal::{FeedLayout, Fetched, Journal, Meaning};
 use crate::{Error, Event, PersistenceId, Result};
 
 /// The feed of a journal in a store with changes.
@@ -35,28 +35,48 @@ impl ChangesFeed {
 
     /// What a change is in the feed; `None` if it is nothing, or nothing that the filter accepts.
     async fn entry(&self, change: Change, filter: &Filter) -> Result<Option<Entry>> {
-        let layout = self.layout()?;
-        let id = layout.id_of(&change.key);
-        let Some(id) = id.filter(|id| filter.accepts_id(id)) else {
+        let place = change.position;
+        let Some((id, meaning)) = self.meaning(change, filter).await? else {
             return Ok(None);
         };
-        let place = change.position;
-        let what = match layout.meaning(&id, change).map_err(during(&id))? {
+        let what = match meaning {
             Meaning::Nothing => return Ok(None),
             Meaning::Deleted(to) => What::Deleted(to),
             Meaning::Purged => What::Purged,
             Meaning::Appended(events) => What::Appended(fed(place, events, filter)),
             Meaning::Elsewhere(number, token) => {
-                let events = layout.fetch(&id, number, token).await;
-                let events = events.map_err(during(&id))?;
-                match events.is_empty() {
-                    true => What::Missing(number),
-                    false => What::Appended(fed(place, events, filter)),
+                let fetched = self.layout()?.fetch(&id, number, token).await;
+                match fetched.map_err(during(&id))? {
+                    Fetched::Events(events) => What::Appended(fed(place, events, filter)),
+                    Fetched::Deleted => What::Missing(number),
+                    Fetched::Nothing => return Ok(None),
                 }
             }
         };
         let is_empty = matches!(&what, What::Appended(events) if events.is_empty());
         Ok((!is_empty).then_some(Entry { place, id, what }))
+    }
+
+    /// The id and the meaning of a change; `None` if the filter does not accept the id.
+    async fn meaning(
+        &self,
+        change: Change,
+        filter: &Filter,
+    ) -> Result<Option<(PersistenceId, Meaning)>> {
+        let layout = self.layout()?;
+        let Some(id) = layout.id_of(&change) else {
+            let is_new = change.now == Changed::Erased && !change.has_replaced;
+            let found = match is_new {
+                true => layout.look_up(&change.key).await?,
+                false => None,
+            };
+            return Ok(found.filter(|(id, _)| filter.accepts_id(id)));
+        };
+        if !filter.accepts_id(&id) {
+            return Ok(None);
+        }
+        let meaning = layout.meaning(&id, change).map_err(during(&id))?;
+        Ok(Some((id, meaning)))
     }
 }
 

@@ -27,6 +27,21 @@ pub enum Meaning {
     Purged,
 }
 
+/// What is left of an append that the feed reads from the journal.
+///
+/// See [`FeedLayout`] for an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fetched {
+    /// Its events that are not deleted, in order; at least one.
+    Events(Vec<Event>),
+    /// All of its events are deleted.
+    Deleted,
+    /// It is no append: the item was part of one that was never completed, or of one that has its place
+    /// elsewhere.
+    Nothing,
+}
+
 /// How a layout's items become entries of the feed. Implemented by layouts; [`JournalLayout::feed`]
 /// returns it.
 ///
@@ -40,8 +55,16 @@ pub trait FeedLayout: fmt::Debug + Send + Sync {
     /// The journal's table.
     fn table(&self) -> &Arc<TableSpec>;
 
-    /// The id whose events an item with this key may have; `None` if it has none.
-    fn id_of(&self, key: &Key) -> Option<PersistenceId>;
+    /// The id that a change is about; `None` if it is about none, or if only the item has the id and
+    /// its value is gone. Called for every change, so it must be cheap.
+    fn id_of(&self, change: &Change) -> Option<PersistenceId>;
+
+    /// The id and the meaning of a new item whose value was erased, if its key does not have the id
+    /// ([`id_of`](Self::id_of) returned `None`). By default all keys have the id.
+    async fn look_up(&self, key: &Key) -> Result<Option<(PersistenceId, Meaning)>> {
+        let _ = key;
+        Ok(None)
+    }
 
     /// What a change means for its id.
     ///
@@ -49,12 +72,12 @@ pub trait FeedLayout: fmt::Debug + Send + Sync {
     /// `Corrupt` if the item does not parse.
     fn meaning(&self, id: &PersistenceId, change: Change) -> Result<Meaning>;
 
-    /// The events of an append that are not deleted, in order. Empty if none is left, or if they
-    /// are of another append than the token's.
+    /// What is left of an append. With a token, only of the token's: a number may be used again after
+    /// a purge.
     async fn fetch(
         &self,
         id: &PersistenceId,
         number: SequenceNumber,
         token: Option<Token>,
-    ) -> Result<Vec<Event>>;
+    ) -> Result<Fetched>;
 }

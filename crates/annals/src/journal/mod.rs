@@ -22,7 +22,7 @@ mod skip;
 pub(crate) use append::CAUSE_BYTES_MAX;
 pub use append::{Append, AppendError, Appended, Conflict, Expected};
 pub use bulk::BulkAppend;
-pub use feed_layout::{FeedLayout, Meaning};
+pub use feed_layout::{FeedLayout, Fetched, Meaning};
 pub use idempotency::IdempotencyKey;
 #[doc(hidden)]
 pub use in_order::in_order;

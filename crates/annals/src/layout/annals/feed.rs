@@ -11,8 +11,8 @@ use super::commit::Commit;
 use super::journal::AnnalsJournal;
 use super::keys;
 use crate::items::{Change, Changed, Item, Key, KeyPart, TableSpec};
-use crate::journal::{FeedLayout, Meaning};
-use crate::{Error, Event, PersistenceId, Result, SequenceNumber, Token};
+use crate::journal::{FeedLayout, Fetched, Meaning};
+use crate::{Error, PersistenceId, Result, SequenceNumber, Token};
 
 #[async_trait]
 impl FeedLayout for AnnalsJournal {
@@ -20,8 +20,8 @@ impl FeedLayout for AnnalsJournal {
         &self.table
     }
 
-    fn id_of(&self, key: &Key) -> Option<PersistenceId> {
-        let KeyPart::S(partition) = &key.partition else {
+    fn id_of(&self, change: &Change) -> Option<PersistenceId> {
+        let KeyPart::S(partition) = &change.key.partition else {
             return None;
         };
         keys::parse_commits(partition).map(|(id, _)| id)
@@ -49,7 +49,7 @@ impl FeedLayout for AnnalsJournal {
         id: &PersistenceId,
         first: SequenceNumber,
         token: Option<Token>,
-    ) -> Result<Vec<Event>> {
+    ) -> Result<Fetched> {
         let commit = self.commit_at(id, first).await?;
         let is_wanted = |commit: &Commit| match token {
             Some(token) => commit.token() == token,
@@ -58,13 +58,15 @@ impl FeedLayout for AnnalsJournal {
             // place of its own.
             None => commit.has_deleted_events(),
         };
-        match commit.filter(is_wanted) {
-            None => Ok(Vec::new()),
-            Some(commit) => match self.joined(commit).await? {
-                None => Ok(Vec::new()),
-                Some(whole) => whole.events(),
-            },
-        }
+        let whole = match commit.filter(is_wanted) {
+            Some(commit) => self.joined(commit).await?,
+            None => None,
+        };
+        let events = whole.map_or_else(|| Ok(Vec::new()), |whole| whole.events())?;
+        Ok(match events.is_empty() {
+            true => Fetched::Deleted,
+            false => Fetched::Events(events),
+        })
     }
 }
 
