@@ -464,7 +464,8 @@ impl Changes for Memory {
             }
             let (mut changes, mut bytes, mut upto) = (Vec::new(), 0, last);
             for change in table.changes_after(after) {
-                if changes.len() >= budget.changes || bytes >= budget.bytes {
+                let has_enough_bytes = bytes >= budget.bytes && !changes.is_empty();
+                if changes.len() >= budget.changes || has_enough_bytes {
                     // Everything before the next change was returned.
                     upto.position = change.position - 1;
                     break;

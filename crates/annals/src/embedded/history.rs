@@ -49,7 +49,8 @@ struct PageRead<'a> {
 
 impl PageRead<'_> {
     fn is_full(&self) -> bool {
-        self.changes.len() >= self.budget.changes || self.bytes >= self.budget.bytes
+        let has_enough_bytes = self.bytes >= self.budget.bytes && !self.changes.is_empty();
+        self.changes.len() >= self.budget.changes || has_enough_bytes
     }
 }
 

@@ -138,9 +138,13 @@ impl Reading {
         self
     }
 
-    /// How much one read may return.
+    /// How much one read may return: at least one change.
     pub fn budget(mut self, budget: PageBudget) -> Self {
-        self.budget = budget;
+        self.budget = PageBudget {
+            // With none, a reader would never move on.
+            changes: budget.changes.max(1),
+            ..budget
+        };
         self
     }
 

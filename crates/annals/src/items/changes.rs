@@ -117,7 +117,8 @@ impl ChangePage {
     }
 }
 
-/// How much a page of changes may hold. It always has at least one change, if there is one.
+/// How much a page of changes may hold. It has at least one change, if there is one, unless `changes`
+/// is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageBudget {
     /// Changes.
