@@ -158,9 +158,14 @@ impl RowDelete for AkkaRows {
 
     async fn purge(&self, id: &PersistenceId) -> Result<bool> {
         let last = self.extent(id).await?;
+        // The feed knows a purge by its last item: without the first row, a low marker.
+        if self.jvm_deletes() && last > 0 {
+            self.put_low(id, last + 1, 0).await?;
+        }
         // The first hundred goes last, and the markers after it: as long as anything is left they
-        // point to it, and an interrupted purge can be repeated.
-        let hundreds: Vec<_> = by_hundreds(1, last).collect();
+        // point to it, and an interrupted purge can be repeated. The first row goes after the markers,
+        // and is found without them.
+        let hundreds: Vec<_> = by_hundreds(2, last).collect();
         for (from, to) in hundreds.into_iter().rev() {
             let keys = (from..=to).map(|number| Write::Delete(self.keys.event(id, number)));
             self.base
@@ -169,12 +174,13 @@ impl RowDelete for AkkaRows {
                 .await?;
         }
         let markers = (0..self.keys.shards).flat_map(|shard| {
-            let kinds = [Marker::Low, Marker::High];
+            let kinds = [Marker::High, Marker::Low];
             kinds.map(|marker| Write::Delete(self.keys.marker_in(marker, id, shard)))
         });
+        let first = (last > 0).then(|| Write::Delete(self.keys.event(id, 1)));
         self.base
             .store
-            .write(&self.base.table, markers.collect())
+            .write(&self.base.table, markers.chain(first).collect())
             .await?;
         Ok(last > 0)
     }

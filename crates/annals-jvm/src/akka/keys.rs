@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crate::rows::FedItem;
 use annals::items::{Item, Key, KeyPart, Query, SortRange, Value};
 use annals::{Error, PersistenceId, Result, SequenceNumber};
 
@@ -113,6 +114,28 @@ impl Keys {
             "P" => Some(Partition::Events(id, number.parse().ok()?)),
             "SH" => Some(Partition::Marker(Marker::High, id, number.parse().ok()?)),
             "SL" => Some(Partition::Marker(Marker::Low, id, number.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// The id and the number of an event's key, or the id of a low marker's; `None` if it is another
+    /// key.
+    pub(super) fn parse_key(&self, key: &Key) -> Option<(PersistenceId, FedItem)> {
+        let KeyPart::S(partition) = &key.partition else {
+            return None;
+        };
+        let position = match &key.sort {
+            Some(KeyPart::N(position)) => position.to_u64()?,
+            _ => return None,
+        };
+        match self.parse(partition)? {
+            Partition::Events(id, hundred) if position < PARTITION => {
+                let number = hundred.checked_mul(PARTITION)?.checked_add(position)?;
+                SequenceNumber::new(number).map(|_| (id, FedItem::Row(Some(number))))
+            }
+            Partition::Marker(Marker::Low, id, _) if position == 0 => {
+                Some((id, FedItem::LowMarker))
+            }
             _ => None,
         }
     }

@@ -283,7 +283,7 @@ fn sealed(marker: Item) -> Item {
     checksum::sealed(marker, COVERED.into_iter())
 }
 
-fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
+pub(super) fn value_of(item: &Item, id: &PersistenceId) -> Result<u64> {
     let key = item.get("par").and_then(Value::as_str).unwrap_or_default();
     checksum::check(item, COVERED.into_iter()).map_err(|cause| {
         Error::corrupt("a marker is damaged")

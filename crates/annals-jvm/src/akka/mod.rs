@@ -2,6 +2,7 @@
 //! snapshots. Their bytes: `docs/format.md`.
 
 mod deletion;
+mod feed;
 mod format;
 mod hints;
 mod ids;

@@ -127,9 +127,19 @@ impl RowDelete for J5ik2oRows {
             Ok(Some(Write::Delete(key)))
         };
         let last = last.max(markers.high);
+        // Everything is hidden first: nobody reads a history that is removed in part. The feed knows a
+        // purge by the marker, whose key has the id.
+        if markers.low <= last && last > 0 {
+            let hidden = Markers {
+                low: last + 1,
+                done: markers.done,
+                high: last,
+            };
+            self.raise_marker(id, hidden, markers).await?;
+        }
         rewrite(self, id, (1, last), remove).await?;
         // The marker goes last: an interrupted purge can be repeated.
-        if markers != Markers::default() {
+        if last > 0 {
             let writes = vec![Write::Delete(self.keys.marker(id))];
             self.base.store.write(&self.base.table, writes).await?;
         }

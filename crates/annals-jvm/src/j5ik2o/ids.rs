@@ -48,7 +48,7 @@ impl RowIds for J5ik2oRows {
 }
 
 impl J5ik2oRows {
-    fn owner_of(&self, item: &Item) -> Option<PersistenceId> {
+    pub(super) fn owner_of(&self, item: &Item) -> Option<PersistenceId> {
         owner(item, self.columns())?.parse().ok()
     }
 }

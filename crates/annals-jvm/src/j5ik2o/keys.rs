@@ -143,6 +143,15 @@ impl Keys {
         }
     }
 
+    /// The id of a marker's key.
+    pub(super) fn marked_id(&self, key: &Key) -> Option<PersistenceId> {
+        let KeyPart::S(partition) = &key.partition else {
+            return None;
+        };
+        let id = partition.strip_prefix(MARKER.0)?.parse().ok()?;
+        (self.marker(&id) == *key).then_some(id)
+    }
+
     fn sort(&self, id: &PersistenceId, number: u64) -> Result<KeyPart> {
         if self.is_numbered {
             return Ok(KeyPart::from(number));

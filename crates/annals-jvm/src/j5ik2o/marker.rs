@@ -36,7 +36,7 @@ pub(super) fn low_in(item: &Item) -> u64 {
     item.get(LOW).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn decode(item: &Item) -> Result<Markers> {
+pub(super) fn decode(item: &Item) -> Result<Markers> {
     let number = |name| {
         let value = item.get(name).and_then(Value::as_u64);
         value.ok_or_else(|| improper(name))

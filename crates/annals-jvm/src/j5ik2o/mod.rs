@@ -6,6 +6,7 @@
 
 mod closing;
 mod deletion;
+mod feed;
 mod format;
 mod hints;
 mod ids;

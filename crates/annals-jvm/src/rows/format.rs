@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use quick_cache::sync::Cache;
 
+use super::feed::RowFeed;
 use super::last_event::{After, Wanted};
 use super::replay::Replay;
 use super::row::{Head, Markers, NewRow, Row, Tail};
@@ -477,6 +478,6 @@ pub(crate) trait RowIds {
 }
 
 /// A format: all of these.
-pub(crate) trait RowFormat: RowReplay + RowVerify + RowIds {}
+pub(crate) trait RowFormat: RowReplay + RowVerify + RowIds + RowFeed {}
 
-impl<F: RowReplay + RowVerify + RowIds> RowFormat for F {}
+impl<F: RowReplay + RowVerify + RowIds + RowFeed> RowFormat for F {}

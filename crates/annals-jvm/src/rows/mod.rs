@@ -20,12 +20,13 @@
 //! last_event  is the expected event last, and where does its successor go
 //! assembly    which rows count: pure, without I/O
 //! replay      the I/O around an assembly
-//! delete, skip, verify
+//! delete, skip, verify, feed
 //! ```
 
 mod append;
 mod assembly;
 mod delete;
+mod feed;
 mod format;
 mod last_event;
 mod replay;
@@ -35,6 +36,7 @@ mod verify;
 
 pub(crate) use append::EVENTS_MAX;
 pub(crate) use delete::{WRITES_AT_ONCE, rewrite};
+pub(crate) use feed::{FedItem, RowFeed};
 pub(crate) use format::{
     Base, Deletion, Explained, Passed, Progress, Put, Raise, RowAppend, RowCodec, RowDelete,
     RowFormat, RowIds, RowReader, RowReplay, RowStream, RowTable, RowVerify,
@@ -53,7 +55,8 @@ use futures::TryStreamExt;
 
 use annals::IdStream;
 use annals::journal::{
-    AppendError, Appended, EventStream, Expected, JournalLayout, Signature, Skip, Stamped, Window,
+    AppendError, Appended, EventStream, Expected, FeedLayout, JournalLayout, Signature, Skip,
+    Stamped, Window,
 };
 use annals::layout::support::{Signatures, verify_scanned};
 use annals::verify::{Finding, FindingStream, Repairs};
@@ -158,6 +161,10 @@ impl<F: RowFormat> JournalLayout for RowJournal<F> {
 
     fn persistence_ids(&self, prefix: &str) -> IdStream {
         self.0.ids(prefix)
+    }
+
+    fn feed(&self) -> Option<&dyn FeedLayout> {
+        Some(self)
     }
 
     fn other_journals(&self) -> Vec<String> {

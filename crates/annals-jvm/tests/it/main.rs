@@ -10,6 +10,7 @@ mod akka_jvm_deletes;
 mod akka_plugin;
 mod akka_snapshot_hazards;
 mod copy;
+mod feed;
 mod j5ik2o_chapters;
 mod j5ik2o_cost;
 mod j5ik2o_fixtures;
