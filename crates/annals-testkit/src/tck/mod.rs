@@ -11,6 +11,7 @@
 
 pub mod aftermath;
 mod akka;
+mod feed;
 mod journal;
 mod log;
 pub mod record;
@@ -183,6 +184,9 @@ pub struct List {
     pub properties: &'static [Property],
 }
 
+/// The list that needs a store with changes.
+const FEED: &str = "feed";
+
 const ALL: &[Variant] = &[ANNALS, AKKA, J5IK2O, J5IK2O_SHARDED];
 
 /// All lists. Tests of a store run all of them.
@@ -195,6 +199,7 @@ pub const LISTS: &[List] = &[
     List { name: "state", variants: &[ANNALS, J5IK2O, J5IK2O_SHARDED], properties: state::PROPERTIES },
     List { name: "log", variants: &[ANNALS], properties: log::storing::PROPERTIES },
     List { name: "playback", variants: &[ANNALS], properties: log::playing::PROPERTIES },
+    List { name: FEED, variants: ALL, properties: feed::PROPERTIES },
 ];
 
 /// One property on one layout: a test for every store.
@@ -229,6 +234,12 @@ impl Case {
     /// If it does not hold.
     pub async fn check(&self, items: Arc<dyn Items>) {
         self.property.check(items, self.variant).await;
+    }
+
+    /// Whether it can only be checked on a store that keeps its changes
+    /// ([`Items::changes`]). Tests of other stores ignore it.
+    pub fn needs_changes(&self) -> bool {
+        self.list == FEED
     }
 
     /// The name of its test: `akka::memory::journal::j1_replays_all_events`.
