@@ -121,10 +121,7 @@ impl<F: RowFormat> FeedLayout for RowJournal<F> {
             };
             match events_of(&self.0, id, &row).await {
                 Ok(events) if events.is_empty() => return without_events(&self.0, id, &row).await,
-                Ok(events) => {
-                    let first = sequence_number(id, row.begin())?;
-                    return Ok(Fetched::Events { first, events });
-                }
+                Ok(events) => return Ok(Fetched::Events(events)),
                 // It was deleted while it was read.
                 Err(error) if error.kind() == ErrorKind::Unavailable => {}
                 Err(error) => return Err(error),

@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 
-use super::{Entry, FedEvent, Feed, Filter, LaneBatch, LanePosition, Place, Shape, What};
+use super::{Entry, FedEvent, Feed, Filter, LaneBatch, LanePosition, Place, Position, Shape, What};
 use crate::items::{Change, Changed, Changes, PageBudget};
 use crate::journal::{FeedLayout, Fetched, Journal, Meaning};
 use crate::{Error, Event, PersistenceId, Result};
@@ -21,6 +21,13 @@ impl ChangesFeed {
         feed.changes()?;
         feed.layout()?;
         Ok(feed)
+    }
+
+    /// The position at the end.
+    pub(super) async fn head(&self) -> Result<Position> {
+        let history = self.changes()?.history().await?;
+        let end = LanePosition::after(history.last.position);
+        Ok(Position::start(history.number, 1).with_lane(0, end))
     }
 
     fn changes(&self) -> Result<&dyn Changes> {

@@ -156,6 +156,14 @@ impl Reading {
         Ok(Arc::new(ChangesFeed::open(&self.journal)?))
     }
 
+    /// The position at the end of the feed as it is now, for readers that want only what follows.
+    ///
+    /// # Errors
+    /// If the store fails, or has no feed.
+    pub async fn head(&self) -> Result<Position> {
+        ChangesFeed::open(&self.journal)?.head().await
+    }
+
     /// The batches up to the end of the feed as it is now.
     pub fn batches(self) -> BatchStream {
         self.read(false)

@@ -119,6 +119,8 @@ impl ChangePage {
 
 /// How much a page of changes may hold. It has at least one change, if there is one, unless `changes`
 /// is 0.
+///
+/// See [`Changes`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageBudget {
     /// Changes.
