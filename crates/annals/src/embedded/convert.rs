@@ -2,26 +2,41 @@
 //!
 //! Guarantees: the files of format 1 are not touched before the new ones are complete and durable. The
 //! engine runs on a copy, as it changes files while it opens. A crash starts the conversion over; a
-//! damaged store is refused and stays as it is.
+//! damaged store is refused and stays as it is. The engine drops what follows damage in its journal, so
+//! the journal is read without it first (`journal.rs`), and everything in it is looked for in what the
+//! engine returns. One incomplete batch at the end of the journal may be an interrupted append and is
+//! left out, with a warning; then the files of format 1 are kept.
+//!
+//! What cannot be found: the end of the journal is missing exactly as if it had never been written (see
+//! `journal.rs`), and neither a closing of the store nor a table of the engine came after it.
 //!
 //! ```text
 //! engine/, REACHED   format 1
 //! converting/        the copy of engine/: links to its tables, copies of everything else
 //! log/               written from the copy
+//! format-1/          created, if a part of the journal was left out
 //! FORMAT             replaced: from here on the store has format 2
-//!                    engine/, REACHED and converting/ are removed, now or at the next open
+//!                    engine/ and REACHED are moved to format-1/, or removed if there is none, now or
+//!                    at the next open; so is converting/
 //! ```
+
+mod journal;
+mod latest;
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, Readable};
+use lsm_tree::AbstractTree;
 
+use self::journal::{Damage, Failure, Journal, Torn};
+use self::latest::Latest;
 use super::errors;
-use super::folder::{Folder, remove_part};
+use super::folder::{Folder, KEPT, remove_part};
 use super::index::{Kind, integrity};
 use super::log::{self, Frame, Writer};
+use super::opening::{PROGRESS, Progress};
 use crate::{Error, Random, Result};
 
 const CONVERTING: &str = "converting";
@@ -41,7 +56,7 @@ pub(super) fn convert(folder: &Folder) -> Result<()> {
 
 /// Converts the folder and calls `step` after every change of it.
 fn convert_in_steps(folder: &Folder, step: &dyn Fn()) -> Result<()> {
-    tracing::info!(folder = %folder.path().display(), "converting the store to format 2");
+    tracing::info!(target: PROGRESS, folder = %folder.path().display(), "converting the store to format 2");
     let converted = write_log(folder, step);
     let copy = folder.path().join(CONVERTING);
     if converted.is_err() {
@@ -50,40 +65,76 @@ fn convert_in_steps(folder: &Folder, step: &dyn Fn()) -> Result<()> {
             tracing::warn!(%error, "cannot remove an unfinished conversion");
         }
     }
-    converted?;
+    if let Some(torn) = converted? {
+        let kept = folder.path().join(KEPT);
+        fs::create_dir(&kept)
+            .map_err(|cause| errors::on_folder(cause, "convert the store", kept.display()))?;
+        step();
+        tracing::warn!(
+            file = %torn.file.display(),
+            offset = torn.offset,
+            bytes = torn.bytes,
+            kept = %kept.display(),
+            "the old journal ends with an incomplete write, which was left out: it was never acknowledged, unless the end of the file is lost. the old files are kept; remove them when nothing is missing"
+        );
+    }
     folder.finish()?;
     step();
     clean_in_steps(folder, step)?;
-    tracing::info!("the store has format 2");
+    tracing::info!(target: PROGRESS, "the store has format 2");
     Ok(())
 }
 
-/// Removes what is left of format 1.
+/// Removes what is left of format 1, or moves it to where it is kept.
 pub(super) fn clean(folder: &Folder) -> Result<()> {
     clean_in_steps(folder, &|| ())
 }
 
 fn clean_in_steps(folder: &Folder, step: &dyn Fn()) -> Result<()> {
-    for part in [CONVERTING, "engine", REACHED, "REACHED.new"] {
+    let kept = folder.path().join(KEPT);
+    let failed = |cause| errors::on_folder(cause, "open the store", kept.display());
+    let is_kept = kept.try_exists().map_err(failed)?;
+    for part in ["engine", REACHED] {
+        let from = folder.path().join(part);
+        if is_kept && from.try_exists().map_err(failed)? {
+            fs::rename(from, kept.join(part)).map_err(failed)?;
+        } else {
+            remove_part(&from)?;
+        }
+        step();
+    }
+    for part in [CONVERTING, "REACHED.new"] {
         remove_part(&folder.path().join(part))?;
         step();
     }
     Ok(())
 }
 
-fn write_log(folder: &Folder, step: &dyn Fn()) -> Result<()> {
+/// Writes the log. Returns what was left out of it.
+fn write_log(folder: &Folder, step: &dyn Fn()) -> Result<Option<Torn>> {
     let failed = |cause| errors::on_folder(cause, "convert the store", folder.path().display());
     let copy = folder.path().join(CONVERTING);
     // What a crash left.
     remove_part(&copy)?;
     remove_part(&folder.log())?;
+    remove_empty(&folder.path().join(KEPT)).map_err(failed)?;
     check_trees(&folder.engine())?;
     let closes = closes_in_file(folder.path())?;
+    let journal = Journal::read(&folder.engine()).map_err(|failure| match failure {
+        Failure::Unreadable(cause) => failed(cause),
+        Failure::Damaged(damage) => in_journal(folder.path(), &damage),
+    })?;
     copy_engine(&folder.engine(), &copy).map_err(failed)?;
     step();
     let old = Old::open(&copy).map_err(|error| damaged(folder.path()).because(error))??;
-    if old.closes()? < closes {
-        return Err(damaged(folder.path()));
+    if old.closes()? < closes || old.is_beyond(&journal) {
+        return Err(damaged(folder.path()).fact("problem", "the end of the journal is missing"));
+    }
+    if old.is_empty(&journal) {
+        return Err(Error::corrupt(
+            "the store is empty, or has lost its journal; if nothing was ever written to it, remove the folder. nothing was changed",
+        )
+        .fact("folder", folder.path().display()));
     }
     log::create(&folder.log(), Random::from_machine().bits())?;
     step();
@@ -92,12 +143,26 @@ fn write_log(folder: &Folder, step: &dyn Fn()) -> Result<()> {
         log: Writer::open(&folder.log(), &recovered)?,
         frame: Frame::at(recovered.end.position),
         folder: folder.path(),
+        progress: Progress::new("converting the store", old.len()),
+        written: 0,
         step,
     };
-    old.each(|key, value| writer.push(key, value))?;
+    let mut latest = journal.latest;
+    old.each(&mut latest, |key, value| writer.push(key, value))?;
+    if !latest.is_complete() {
+        return Err(out_of_order(folder.path()));
+    }
     writer.close()?;
     step();
-    Ok(())
+    Ok(journal.torn)
+}
+
+/// Removes the folder if a crash left it. One with files is somebody's.
+fn remove_empty(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir(folder) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+        _ => Ok(()),
+    }
 }
 
 fn damaged(folder: &Path) -> Error {
@@ -105,6 +170,18 @@ fn damaged(folder: &Path) -> Error {
         "the store is damaged and was not converted; keep a copy of the folder and restore a backup. nothing was changed",
     )
     .fact("folder", folder.display())
+}
+
+fn in_journal(folder: &Path, damage: &Damage) -> Error {
+    damaged(folder)
+        .fact("problem", damage.problem)
+        .fact("file", damage.file.display())
+        .fact("offset", damage.offset)
+}
+
+/// The engine does not return what its journal wrote last.
+fn out_of_order(folder: &Path) -> Error {
+    damaged(folder).fact("problem", "the sequence numbers of the journal are damaged")
 }
 
 /// Compares the files that name tables with their checksums.
@@ -162,6 +239,8 @@ fn copy_engine(from: &Path, to: &Path) -> io::Result<()> {
 struct Old {
     db: Database,
     trees: [(Kind, Keyspace); 3],
+    /// For errors.
+    folder: PathBuf,
 }
 
 impl Old {
@@ -178,7 +257,11 @@ impl Old {
             (Kind::Item, tree("items")?),
             (Kind::Entry, tree("entries")?),
         ];
-        Ok(Ok(Self { db, trees }))
+        Ok(Ok(Self {
+            db,
+            trees,
+            folder: engine.to_owned(),
+        }))
     }
 
     /// How often the store was closed, according to the engine.
@@ -189,13 +272,52 @@ impl Old {
         Ok(found.unwrap_or(0))
     }
 
+    /// Whether the tables have something later than the journal, whose end is lost then. What was in
+    /// files of the journal that were removed since is only in the tables.
+    fn is_beyond(&self, journal: &Journal) -> bool {
+        match (self.persisted(), journal.last) {
+            (Some(persisted), Some(last)) => persisted > last,
+            (Some(_), None) => !journal.is_shortened,
+            (None, _) => journal.is_shortened,
+        }
+    }
+
+    /// The highest sequence number in the tables.
+    fn persisted(&self) -> Option<u64> {
+        let trees = self.trees.iter();
+        trees
+            .filter_map(|(_, tree)| tree.tree.get_highest_persisted_seqno())
+            .max()
+    }
+
+    /// Nothing was ever written, or everything is lost.
+    fn is_empty(&self, journal: &Journal) -> bool {
+        journal.last.is_none() && self.persisted().is_none()
+    }
+
+    /// Keys and values, roughly: also those that were overwritten.
+    fn len(&self) -> u64 {
+        let trees = self.trees.iter();
+        trees.map(|(_, tree)| tree.approximate_len() as u64).sum()
+    }
+
     /// Calls `push` with every key and value, as format 2 has them.
-    fn each(&self, mut push: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Corrupt` if one is not what the journal wrote last.
+    fn each(
+        &self,
+        latest: &mut Latest,
+        mut push: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let snapshot = self.db.snapshot();
         let of_kind = |kind: Kind, bytes: &[u8]| [&[kind as u8], bytes].concat();
         for (kind, tree) in &self.trees {
             for entry in snapshot.iter(tree) {
                 let (key, value) = entry.into_inner().map_err(read_failed)?;
+                if !latest.is_found(tree.id(), &key, &value) {
+                    return Err(out_of_order(&self.folder));
+                }
                 match kind {
                     Kind::Table if &*key == CLOSES => {}
                     Kind::Entry => {
@@ -226,12 +348,15 @@ struct LogWriter<'a> {
     log: Writer,
     frame: Frame,
     folder: &'a Path,
+    progress: Progress,
+    written: u64,
     step: &'a dyn Fn(),
 }
 
 impl LogWriter<'_> {
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.frame.push(key, Some(value), None);
+        self.written += 1;
         match self.frame.len() < FRAME_BYTES {
             true => Ok(()),
             false => self.append(),
@@ -242,6 +367,7 @@ impl LogWriter<'_> {
         let failed = |cause| errors::on_folder(cause, "convert the store", self.folder.display());
         self.log.append(&mut self.frame).map_err(failed)?;
         self.frame = Frame::at(self.frame.end());
+        self.progress.at(self.written);
         (self.step)();
         Ok(())
     }
@@ -256,6 +382,8 @@ impl LogWriter<'_> {
     }
 }
 
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 #[path = "convert_tests.rs"]
 mod tests;

@@ -25,7 +25,7 @@ struct Stored {
     bytes: String,
 }
 
-fn unpack(name: &str, to: &Path) {
+pub(super) fn unpack(name: &str, to: &Path) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/embedded-1");
     let file = fs::File::open(fixtures.join(format!("{name}.jsonl.gz"))).unwrap();
     for line in BufReader::new(flate2::read::GzDecoder::new(file)).lines() {
@@ -42,7 +42,7 @@ fn unpack(name: &str, to: &Path) {
     }
 }
 
-fn table(name: &str) -> TableSpec {
+pub(super) fn table(name: &str) -> TableSpec {
     let key = KeySchema::new(KeyAttribute::text("p")).sorted(KeyAttribute::number("n"));
     let by_tag = KeySchema::new(KeyAttribute::text("tag")).sorted(KeyAttribute::number("n"));
     let index = IndexSpec::global("by-tag".parse().unwrap(), by_tag);
@@ -50,7 +50,7 @@ fn table(name: &str) -> TableSpec {
     spec.with_index(index).unwrap()
 }
 
-fn event(n: u64) -> Item {
+pub(super) fn event(n: u64) -> Item {
     let item = Item::new()
         .with("p", format!("cart-{}", n % 3))
         .with("n", n);
@@ -58,12 +58,12 @@ fn event(n: u64) -> Item {
     item.with("body", vec![n as u8; 30])
 }
 
-fn open(folder: &Path) -> Result<Embedded> {
+pub(super) fn open(folder: &Path) -> Result<Embedded> {
     Embedded::open(folder, &Default::default())
 }
 
 /// The store has what the fixture's program wrote.
-async fn check(items: &Embedded) {
+pub(super) async fn check(items: &Embedded) {
     let mut found = items
         .scan(&table("events"), Scan::whole())
         .await
@@ -86,7 +86,7 @@ async fn check(items: &Embedded) {
     );
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -98,7 +98,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(super) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -11,6 +11,7 @@
 //! index/      made from the log
 //! readers/    what processes that read beside the owner use (`beside.rs`)
 //! engine/     instead of both in format 1, with the file REACHED (`convert.rs`)
+//! format-1/   both, after a conversion that left something out
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -36,6 +37,8 @@ const PARTS: [&str; 7] = [
     READERS,
 ];
 const READERS: &str = "readers";
+/// What a conversion keeps of format 1. Never removed.
+pub(super) const KEPT: &str = "format-1";
 /// In the root of an ext file system from the start: a check of the disk puts there what it finds.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -127,6 +130,9 @@ impl Folder {
         let draft = self.path.join(DRAFT_FILE);
         let begin = || -> io::Result<bool> {
             let is_draft = draft.try_exists()?;
+            if self.path.join(KEPT).try_exists()? {
+                return Ok(false);
+            }
             for part in PARTS {
                 let part = self.path.join(part);
                 if !part.try_exists()? {
@@ -293,7 +299,7 @@ fn refuse_foreign_files(path: &Path) -> Result<()> {
         Err(cause) => return Err(failed(cause)),
     };
     let is_ours = |name: &std::ffi::OsStr| {
-        let files = ["LOCK", FORMAT_FILE, DRAFT_FILE];
+        let files = ["LOCK", FORMAT_FILE, DRAFT_FILE, KEPT];
         files.iter().chain(&PARTS).any(|ours| name == *ours)
     };
     let is_of_the_disk = |entry: &fs::DirEntry| {

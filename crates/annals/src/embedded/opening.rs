@@ -85,9 +85,10 @@ impl Opening<'_> {
         let upkeep = Upkeep::start(&index)?;
         index.publish(applied);
         let from = self.log.before(applied);
-        let mut progress = Progress::new(from.position, end);
+        let changes = end.0.saturating_sub(from.position.0);
+        let mut progress = Progress::new("applying the log to the index", changes);
         log::frames_from(self.log_folder, from, end, |changes, after| {
-            progress.at(after.position);
+            progress.at(after.position.0.saturating_sub(from.position.0));
             for change in changes {
                 if change.position >= applied {
                     let value = change.value.map(Slice::from);
@@ -106,32 +107,69 @@ impl Opening<'_> {
     }
 }
 
-/// Reports how far the log is applied, if there is much of it.
-struct Progress {
-    from: Position,
-    end: Position,
-    next: Position,
+/// Where progress is reported, at the level `INFO`: the command line shows it.
+pub(super) const PROGRESS: &str = "annals::progress";
+
+/// Reports how far something has come, if there is much of it.
+pub(super) struct Progress {
+    what: &'static str,
+    changes: u64,
+    next: u64,
 }
 
 impl Progress {
-    /// Positions between two reports: some seconds.
+    /// Changes between two reports: some seconds.
     const STEP: u64 = 500_000;
 
-    fn new(from: Position, end: Position) -> Self {
+    /// There are about this many `changes`.
+    pub(super) fn new(what: &'static str, changes: u64) -> Self {
         Self {
-            from,
-            end,
-            next: from.plus(Self::STEP),
+            what,
+            changes,
+            next: Self::STEP,
         }
     }
 
-    fn at(&mut self, position: Position) {
-        if position < self.next {
-            return;
+    /// So many changes are done.
+    pub(super) fn at(&mut self, done: u64) {
+        if let Some(percent) = self.due(done) {
+            tracing::info!(target: PROGRESS, changes = done, percent, "{}", self.what);
         }
-        self.next = position.plus(Self::STEP);
-        let done = position.0 - self.from.0;
-        let percent = done * 100 / (self.end.0 - self.from.0).max(1);
-        tracing::info!(changes = done, percent, "applying the log to the index");
+    }
+
+    /// The share that is done, if it is time for a report.
+    fn due(&mut self, done: u64) -> Option<u64> {
+        if done < self.next {
+            return None;
+        }
+        self.next = done.saturating_add(Self::STEP);
+        let percent = u128::from(done) * 100 / u128::from(self.changes.max(1));
+        // The number of changes may be an estimate.
+        Some(percent.min(100) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_reported_once_in_500_000_changes() {
+        let mut progress = Progress::new("testing", 2_000_000);
+        let reports: Vec<_> = (0..=2_500_000u64)
+            .step_by(1000)
+            .filter_map(|done| Some((done, progress.due(done)?)))
+            .collect();
+        assert_eq!(
+            reports,
+            [
+                (500_000, 25),
+                (1_000_000, 50),
+                (1_500_000, 75),
+                (2_000_000, 100),
+                (2_500_000, 100)
+            ]
+        );
+        assert_eq!(Progress::new("testing", 499_999).due(499_999), None);
     }
 }
