@@ -25,6 +25,7 @@ pub(crate) mod state;
 pub(crate) mod tables;
 pub(crate) mod verify;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -313,8 +314,13 @@ async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Prints the library's warnings on standard error, such as events that a replay leaves out.
+/// Prints the library's warnings on standard error, such as events that a replay leaves out; at a
+/// terminal also its progress, to those who wait for a store to open.
 fn print_warnings() {
+    let progress = match std::io::stderr().is_terminal() {
+        true => LevelFilter::INFO,
+        false => LevelFilter::WARN,
+    };
     let lines = tracing_subscriber::fmt::layer()
         .without_time()
         .with_target(false)
@@ -322,6 +328,7 @@ fn print_warnings() {
         .with_writer(std::io::stderr);
     let ours = Targets::new()
         .with_target("annals", LevelFilter::WARN)
+        .with_target("annals::progress", progress)
         // Late events, which `annals log sweep` prints from its report.
         .with_target("annals::log::sweep::page", LevelFilter::ERROR);
     let lines = tracing_subscriber::registry().with(lines.with_filter(ours));

@@ -198,3 +198,24 @@ fn one_thing_is_not_plural() {
     let text = "1 item imported, 0 unchanged, 0 differ";
     assert_eq!(imported.last().unwrap(), text);
 }
+
+/// This folder is refused as damaged, after the conversion has begun.
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn the_conversion_of_a_store_is_reported_to_those_who_wait_at_a_terminal() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    let folder = annals.folder().join("old");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("FORMAT"), "annals embedded format 1\n").unwrap();
+    let says = "INFO converting the store to format 2";
+    let args = ["ids", "--data", "old"];
+    let shown = annals.run_at_terminal(&args, "");
+    assert_eq!(shown.code, Some(5), "{shown:?}");
+    assert!(shown.out.contains(says), "{shown:?}");
+    let piped = annals.run(&args);
+    assert_eq!(piped.code, Some(5), "{piped:?}");
+    assert!(!piped.err.contains(says), "{piped:?}");
+}
