@@ -3,9 +3,13 @@
 //! Guarantees: a problem of the server becomes an error of the same kind, message and facts, as if the
 //! store were here. A call on items that gets 503 or no response is sent again for some seconds, like
 //! a request to DynamoDB: a writer recognises its own item. A server that was never reached is
-//! reported at once. The token is sent to the server only and never printed.
+//! reported at once, except that one that refuses the connection may just be starting and gets a
+//! second. The token is sent to the server only and never printed.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -31,6 +35,10 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(60);
 const TABLE_MAX: Duration = Duration::from_secs(600);
 /// How long a call is sent again.
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// How long a server that refuses the connection may take to start.
+const START_MAX: Duration = Duration::from_secs(1);
+/// The longest pause before it is asked again.
+const START_PAUSE: Duration = Duration::from_millis(100);
 /// How long a connection may take to open.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// When a warning is printed.
@@ -44,7 +52,7 @@ pub(crate) struct Client {
     /// Without a slash at the end.
     address: String,
     authorization: Option<HeaderValue>,
-    clock: SystemClock,
+    clock: Arc<dyn Clock>,
     random: Random,
     has_connected: AtomicBool,
     has_warned: AtomicBool,
@@ -57,7 +65,10 @@ impl fmt::Debug for Client {
 }
 
 /// Why an attempt failed.
+#[derive(Debug)]
 enum Failure {
+    /// Nothing listens at the address.
+    Refused(Error),
     /// Another attempt may succeed.
     Transient(Error),
     Final(Error),
@@ -96,7 +107,7 @@ impl Client {
             http: Http::new(&uri)?,
             address: address.trim_end_matches('/').to_owned(),
             authorization: authorization.transpose()?,
-            clock: SystemClock::new(),
+            clock: Arc::new(SystemClock::new()),
             random: Random::from_machine(),
             has_connected: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
@@ -130,7 +141,9 @@ impl Client {
         let sending = self.send(Method::POST, "/v1/items", wire::line(call).into());
         match SystemClock::within(TABLE_MAX, self.noticing(sending)).await {
             Some(Ok(result)) => Ok(result),
-            Some(Err(Failure::Transient(error) | Failure::Final(error))) => Err(error),
+            Some(Err(
+                Failure::Refused(error) | Failure::Transient(error) | Failure::Final(error),
+            )) => Err(error),
             None => Err(self.no_response()),
         }
     }
@@ -141,15 +154,20 @@ impl Client {
     {
         let (began, mut pause) = (self.clock.monotonic(), Duration::from_millis(50));
         loop {
-            let error = match send().await {
+            let (error, is_refused) = match send().await {
                 Ok(result) => return Ok(result),
                 Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Transient(error)) => error,
+                Err(Failure::Refused(error)) => (error, true),
+                Err(Failure::Transient(error)) => (error, false),
             };
             let wait = pause / 2 + self.random.jitter(pause / 2);
             let elapsed = self.clock.monotonic().saturating_sub(began);
-            let has_connected = self.has_connected.load(Ordering::Relaxed);
-            if !has_connected || elapsed + wait > RETRY_MAX {
+            let (limit, wait) = match self.has_connected.load(Ordering::Relaxed) {
+                true => (RETRY_MAX, wait),
+                false if is_refused => (START_MAX, wait.min(START_PAUSE)),
+                false => (Duration::ZERO, wait),
+            };
+            if elapsed + wait > limit {
                 return Err(error);
             }
             if elapsed >= WARN_AFTER {
@@ -219,7 +237,12 @@ impl Client {
                 }
                 (false, _) => "the connection to the server broke; try again",
             });
-            Failure::Transient(self.about(error.because(cause)))
+            let is_refused = is_refused(&cause);
+            let error = self.about(error.because(cause));
+            match is_refused {
+                true => Failure::Refused(error),
+                false => Failure::Transient(error),
+            }
         })?;
         self.has_connected.store(true, Ordering::Relaxed);
         let (status, body) = (response.status(), response.into_body().collect().await);
@@ -272,6 +295,19 @@ impl Client {
     fn about(&self, error: Error) -> Error {
         error.fact("server", &self.address)
     }
+}
+
+/// Whether nothing listens at the address.
+fn is_refused(error: &(dyn StdError + 'static)) -> bool {
+    let refused = |cause: &io::Error| cause.kind() == io::ErrorKind::ConnectionRefused;
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref().is_some_and(refused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Connections, with TLS if the address is https. The machine's certificates are only read then.
@@ -346,7 +382,62 @@ impl SentProblem {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use annals::ManualClock;
+
     use super::*;
+
+    /// A client of an address at which nothing listens.
+    fn of_nobody() -> Client {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", free.local_addr().unwrap());
+        let mut client = Client::new(&address, None).unwrap();
+        client.clock = Arc::new(ManualClock::at_ms(0));
+        client
+    }
+
+    fn send(client: &Client) -> impl Future<Output = Result<Json, Failure>> {
+        client.send(Method::GET, "/v1/settings", Bytes::new())
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_just_starting_gets_a_second() {
+        let client = of_nobody();
+        let refused = send(&client).await.unwrap_err();
+        assert!(matches!(refused, Failure::Refused(_)), "{refused:?}");
+        // Up after four attempts.
+        let attempts = AtomicUsize::new(0);
+        let started = client.repeat(|| async {
+            match attempts.fetch_add(1, Ordering::Relaxed) {
+                0..4 => send(&client).await.map(drop),
+                _ => Ok(()),
+            }
+        });
+        started.await.unwrap();
+        assert_eq!(attempts.load(Ordering::Relaxed), 5);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_reported_after_a_second() {
+        let client = of_nobody();
+        let error = client.repeat(|| send(&client)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains("no server answers"), "{error}");
+        let waited = client.clock.monotonic();
+        assert!(
+            waited <= START_MAX && waited + START_PAUSE >= START_MAX,
+            "{waited:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn another_failure_of_a_server_that_was_never_reached_is_reported_at_once() {
+        let client = of_nobody();
+        let broken = || async { Err::<(), _>(Failure::Transient(Error::unavailable("broken"))) };
+        client.repeat(broken).await.unwrap_err();
+        assert_eq!(client.clock.monotonic(), Duration::ZERO);
+    }
 
     #[test]
     fn a_problem_becomes_the_error_that_it_was() {
