@@ -73,23 +73,46 @@ pub(crate) fn server(global: &Global, calls_aws: bool) -> Result<Option<Client>>
             false => Ok(None),
         };
     };
+    let refused = |flag| {
+        Err(Error::invalid(format!(
+            "--server uses the store and the settings of the server; leave out {flag}"
+        )))
+    };
+    match named_store(global) {
+        Some(flag) if global.server_is_typed => refused(flag),
+        Some(_) => Ok(None),
+        None if global.region_is_typed && !calls_aws => refused("--region"),
+        None => Client::new(&address, token(global)?.as_deref()).map(Some),
+    }
+}
+
+/// The flag that names a store on the command line.
+fn named_store(global: &Global) -> Option<&'static str> {
     let store = [
         (global.dynamodb, "--dynamodb"),
         (global.data_is_typed, "--data"),
         (global.endpoint_is_typed, "--endpoint"),
         (global.config_is_typed, "--config"),
     ];
-    let refused = |flag| {
-        Err(Error::invalid(format!(
-            "--server uses the store and the settings of the server; leave out {flag}"
-        )))
-    };
-    match store.into_iter().find(|(is_given, _)| *is_given) {
-        Some((_, flag)) if global.server_is_typed => refused(flag),
-        Some(_) => Ok(None),
-        None if global.region_is_typed && !calls_aws => refused("--region"),
-        None => Client::new(&address, token(global)?.as_deref()).map(Some),
+    let named = store.into_iter().find(|(is_given, _)| *is_given);
+    named.map(|(_, flag)| flag)
+}
+
+/// Refuses a server for a command that cannot use one, before anything is sent to it.
+///
+/// # Errors
+/// `Invalid` with this reason, and with what names the server.
+pub(crate) fn refuse_server(global: &Global, why: &str) -> Result<()> {
+    // A store on the command line overrides the variable.
+    let is_overridden = named_store(global).is_some() && !global.server_is_typed;
+    if given(&global.server).is_none() || is_overridden {
+        return Ok(());
     }
+    let advice = match global.server_is_typed {
+        true => "leave out --server",
+        false => "unset the variable ANNALS_SERVER, or name the store with --data",
+    };
+    Err(Error::invalid(format!("{why}; {advice}")))
 }
 
 /// The settings of a server, with the flags for layout and tables.

@@ -71,13 +71,11 @@ pub(super) async fn run_blocking<T: Send + 'static>(
 impl Context {
     /// The folder of the embedded store, for a command that works on its files.
     pub(super) fn folder(&self, command: &str) -> Result<PathBuf> {
-        let advice = match (&self.server, self.settings.store) {
-            (Some(_), _) => "run it where the folder is, with --data and without --server",
-            (None, StoreKind::DynamoDb) => "on DynamoDB use its own backups, or `annals export`",
-            (None, StoreKind::Embedded) => return Ok(self.settings.data.clone()),
-        };
-        Err(Error::invalid(format!(
-            "`annals {command}` needs the folder of an embedded store; {advice}"
-        )))
+        match self.settings.store {
+            StoreKind::Embedded => Ok(self.settings.data.clone()),
+            StoreKind::DynamoDb => Err(Error::invalid(format!(
+                "`annals {command}` needs the folder of an embedded store; on DynamoDB use its own backups, or `annals export`"
+            ))),
+        }
     }
 }

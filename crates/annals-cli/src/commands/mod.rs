@@ -230,21 +230,21 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let (settings, server) = match &args.command {
         Command::Config(command) if !command.needs_settings() => (Settings::default(), None),
         Command::Completions(_) | Command::Man(_) => (Settings::default(), None),
-        command => match open::server(&args.global, calls_aws(command))? {
-            Some(_) if matches!(command, Command::Serve(_) | Command::Bench(_)) => {
-                return Err(Error::invalid(
-                    "this command needs a store of its own; leave out --server",
-                ));
+        command => {
+            if let Some(why) = needs_own_store(command) {
+                open::refuse_server(&args.global, why)?;
             }
-            Some(server) => {
-                let settings = open::server_settings(&args.global, &server).await?;
-                (settings, Some(Arc::new(RemoteItems::new(server))))
+            match open::server(&args.global, calls_aws(command))? {
+                Some(server) => {
+                    let settings = open::server_settings(&args.global, &server).await?;
+                    (settings, Some(Arc::new(RemoteItems::new(server))))
+                }
+                None => {
+                    refuse_unused_folder(&args)?;
+                    (open::settings(&args.global, calls_aws(command))?, None)
+                }
             }
-            None => {
-                refuse_unused_folder(&args)?;
-                (open::settings(&args.global, calls_aws(command))?, None)
-            }
-        },
+        }
     };
     let context = Context {
         settings,
@@ -258,6 +258,21 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         true => error,
         false => context.with_region(error),
     })
+}
+
+/// Why a command cannot use the store of a server.
+fn needs_own_store(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Serve(_) | Command::Bench(_) => Some("this command needs a store of its own"),
+        Command::Backup(_) => Some(
+            "`annals backup` needs the folder of an embedded store; run it where the folder is",
+        ),
+        Command::Restore(_) => Some(
+            "`annals restore` needs the folder of an embedded store; run it where the folder is",
+        ),
+        Command::Verify(command) => command.needs_own_store(),
+        _ => None,
+    }
 }
 
 /// Whether a command calls AWS itself, whatever its store is: for a copy, or for Kinesis.

@@ -66,6 +66,13 @@ impl Tally {
 }
 
 impl Verify {
+    /// Why it cannot use the store of a server.
+    pub(crate) fn needs_own_store(&self) -> Option<&'static str> {
+        self.deep.then_some(
+            "--deep reads the files of a store that nobody has open; stop the server, or restore a backup with `annals restore DIR --data copy` and check that",
+        )
+    }
+
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         if self.deep {
             return deep(context).await;
@@ -110,11 +117,6 @@ impl Verify {
 
 /// Checks the files of the embedded store.
 async fn deep(context: &Context) -> Result<ExitCode> {
-    if context.server.is_some() {
-        return Err(Error::invalid(
-            "--deep reads the files of a store that nobody has open; stop the server and leave out --server, or restore a backup with `annals restore DIR --data copy` and check that",
-        ));
-    }
     if !context.is_alone() {
         return Err(Error::invalid(
             "--deep reads the files of the embedded store; leave it out",

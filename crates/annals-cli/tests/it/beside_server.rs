@@ -271,6 +271,22 @@ fn the_variable_names_a_server_unless_a_store_is_named() {
     let annals = Annals::embedded().with_variable("ANNALS_SERVER", "http://127.0.0.1:9");
     annals.run(&["ids"]).fails(4, "no server answers");
     annals.run(&["--data", "here", "append", "a", "1"]).ok();
+    // Refused before anything is sent to the server, and by the name of what was given.
+    for args in [
+        &["serve"][..],
+        &["bench", "store"],
+        &["backup", "copy"],
+        &["restore", "copy"],
+        &["verify", "--deep"],
+    ] {
+        annals.run(args).fails(
+            2,
+            "; unset the variable ANNALS_SERVER, or name the store with --data",
+        );
+        let typed = [args, &["--server", "http://127.0.0.1:9"]].concat();
+        annals.run(&typed).fails(2, "; leave out --server");
+    }
+    annals.run(&["--data", "here", "backup", "copy"]).ok();
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn a_deep_check_reads_the_files_of_a_closed_store() {
         if annals.server().is_some() {
             deep.fails(
                 2,
-                "stop the server and leave out --server, or restore a backup with `annals restore",
+                "stop the server, or restore a backup with `annals restore DIR --data copy` and check that; leave out --server",
             );
             return;
         }
