@@ -11,7 +11,6 @@ use std::sync::Arc;
 use annals::embedded::Embedded;
 use annals::items::Items;
 use annals::memory::Memory;
-use annals::store::Store;
 use annals::{Error, ErrorKind, Result};
 use annals_aws::DynamoDb;
 
@@ -219,57 +218,67 @@ pub(crate) enum Absent {
 /// What a command does with the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It reads, so it need not have the folder for itself.
+    /// It only reads: it takes no lock, and changes nothing but the folder `readers` of the store.
     Read,
     Write,
 }
 
+/// A store that was opened.
+pub(crate) struct Opened {
+    pub(crate) items: Arc<dyn Items>,
+    /// What was wrong with the index of an embedded store. It reads all the same.
+    pub(crate) damage: Option<Error>,
+}
+
 /// Opens the store of these settings.
-pub(crate) async fn store(settings: &Settings, absent: Absent, access: Access) -> Result<Store> {
+pub(crate) async fn store(settings: &Settings, absent: Absent, access: Access) -> Result<Opened> {
     let items: Arc<dyn Items> = match settings.store {
         StoreKind::Embedded if absent == Absent::Empty && has_no_store(&settings.data) => {
             Arc::new(Memory::new())
         }
         StoreKind::Embedded => {
-            if absent == Absent::Refuse {
-                refuse_no_store(&settings.data)?;
-            }
-            let is_new = has_no_store(&settings.data);
-            let opened = match Embedded::open(&settings.data, &settings.embedded) {
-                Err(error) if access == Access::Read && owner(&error).is_some() => {
-                    read_beside(settings, owner(&error).unwrap_or_default())?
-                }
-                opened => opened?,
-            };
-            // For people, who may have mistyped the folder.
-            if is_new && std::io::stdout().is_terminal() {
-                print_note(&format!(
-                    "annals: created a store in {}",
-                    settings.data.display()
-                ));
-            }
-            Arc::new(opened)
+            let opened = embedded(settings, absent, access)?;
+            return Ok(Opened {
+                damage: opened.index_damage().cloned(),
+                items: Arc::new(opened),
+            });
         }
         StoreKind::DynamoDb => Arc::new(DynamoDb::open(&settings.aws()).await?),
     };
-    Ok(Store::from_items(items))
+    let damage = None;
+    Ok(Opened { items, damage })
+}
+
+fn embedded(settings: &Settings, absent: Absent, access: Access) -> Result<Embedded> {
+    let folder = &settings.data;
+    if absent == Absent::Refuse || access == Access::Read {
+        refuse_no_store(folder)?;
+    }
+    if access == Access::Read {
+        let opened = Embedded::open_read_only(folder, &settings.embedded)?;
+        if let Some(owner) = Embedded::owner(folder)
+            && std::io::stderr().is_terminal()
+        {
+            print_note(&format!(
+                "annals: process {owner} has the store open; this reads it as it is now"
+            ));
+        }
+        return Ok(opened);
+    }
+    let is_new = has_no_store(folder);
+    let opened = Embedded::open(folder, &settings.embedded)?;
+    // For people, who may have mistyped the folder.
+    if is_new && std::io::stdout().is_terminal() {
+        let folder = folder.display();
+        print_note(&format!("annals: created a store in {folder}"));
+    }
+    Ok(opened)
 }
 
 /// The process that has the store open, if that is the problem.
 fn owner(error: &Error) -> Option<&str> {
     let process = error.fact_value("process");
     process.filter(|_| error.kind() == ErrorKind::Unavailable)
-}
-
-/// The store as it is now; another process has it open.
-fn read_beside(settings: &Settings, owner: &str) -> Result<Embedded> {
-    let opened = Embedded::open_read_only(&settings.data, &settings.embedded)?;
-    if std::io::stderr().is_terminal() {
-        print_note(&format!(
-            "annals: process {owner} has the store open; this reads it as it is now"
-        ));
-    }
-    Ok(opened)
 }
 
 /// Adds the option for a store that `annals serve` has open: only this program has it, and of its

@@ -43,7 +43,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Args, Command, given};
-use crate::open::{self, Absent, Access};
+use crate::open::{self, Absent, Access, Opened};
 use crate::output::{self, Output};
 use crate::remote::RemoteItems;
 
@@ -85,10 +85,32 @@ impl Context {
         match &self.server {
             Some(server) => Ok(Store::from_items(server.clone())),
             None => {
-                let opened = open::store(&self.settings, absent, access).await;
-                opened.map_err(open::suggest_server)
+                let opened = self.open_here(absent, access).await?;
+                Ok(Store::from_items(opened.items))
             }
         }
+    }
+
+    async fn open_here(&self, absent: Absent, access: Access) -> Result<Opened> {
+        let opened = open::store(&self.settings, absent, access).await;
+        opened.map_err(open::suggest_server)
+    }
+
+    /// The journal, its store, and what was wrong with the store's index.
+    pub(crate) async fn checked_journal(
+        &self,
+        access: Access,
+    ) -> Result<(Journal, Store, Option<Error>)> {
+        let (store, damage) = match &self.server {
+            Some(_) => (self.existing_store(access).await?, None),
+            None => {
+                let opened = self.open_here(Absent::Refuse, access).await?;
+                (Store::from_items(opened.items), opened.damage)
+            }
+        };
+        let journal = self.journal_in(&store).await?;
+        store.take_counts();
+        Ok((journal, store, damage))
     }
 
     /// Where the store is, for people: without credentials.

@@ -9,9 +9,9 @@ use annals::{Error, ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
 use serde_json::json;
 
-use super::{Context, Purpose};
+use super::Context;
 use crate::findings::Sources;
-use crate::open;
+use crate::open::{self, Access};
 use crate::output::{ABSENT, Output, exit_code};
 use crate::{progress, wire};
 
@@ -52,6 +52,18 @@ impl Tally {
         Ok(())
     }
 
+    /// A damaged index: opening the store for a repair has made it again.
+    fn print_index(&mut self, output: Output, damage: &Error, is_repair: bool) -> Result<()> {
+        self.found += 1;
+        self.repairable += u64::from(!is_repair);
+        self.repaired += u64::from(is_repair);
+        let remedy = match is_repair {
+            true => "repaired",
+            false => "repairable",
+        };
+        print_file(output, damage, Some(remedy))
+    }
+
     /// A summary for people.
     fn summary(&self) -> String {
         let left = self.found - self.repairable - self.repaired;
@@ -77,15 +89,18 @@ impl Verify {
         if self.deep {
             return deep(context).await;
         }
-        let (how, purpose) = match self.repair {
-            true => (How::Repair, Purpose::Change),
-            false => (How::Check, Purpose::Read),
+        let (how, access) = match self.repair {
+            true => (How::Repair, Access::Write),
+            false => (How::Check, Access::Read),
         };
-        let (journal, store) = context.journal(purpose).await?;
+        let (journal, store, damage) = context.checked_journal(access).await?;
         let id = self.persistence_id.as_ref();
         let snapshots = context.snapshots_in(&store).await?;
         let states = context.states_in(&store).await?;
         let mut tally = Tally::default();
+        if let Some(damage) = damage {
+            tally.print_index(context.output, &damage, self.repair)?;
+        }
         let bar = progress::counter("checked");
         let sources = Sources {
             journal,
@@ -134,14 +149,7 @@ async fn deep(context: &Context) -> Result<ExitCode> {
     bar.finish_and_clear();
     let checked = checked?;
     for finding in &checked.findings {
-        let object = json!({
-            "of": "file",
-            "problem": "unreadable",
-            "detail": finding.to_string(),
-        });
-        context
-            .output
-            .line(&object, &format!("-  file  unreadable  {finding}"))?;
+        print_file(context.output, finding, None)?;
     }
     let (found, frames, tables) = (checked.findings.len(), checked.frames, checked.tables);
     let read = format!("{frames} frames of the log and {tables} files of the index");
@@ -165,6 +173,21 @@ fn size_of(folder: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
+}
+
+/// A finding about a file of the embedded store.
+fn print_file(output: Output, damage: &Error, remedy: Option<&str>) -> Result<()> {
+    let mut object = json!({
+        "of": "file",
+        "problem": "unreadable",
+        "detail": damage.to_string(),
+    });
+    let mut text = format!("-  file  unreadable  {damage}");
+    if let Some(remedy) = remedy {
+        object["remedy"] = remedy.into();
+        text.push_str(&format!("  [{remedy}]"));
+    }
+    output.line(&object, &text)
 }
 
 fn print(output: Output, finding: &Finding) -> Result<()> {

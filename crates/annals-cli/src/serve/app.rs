@@ -82,7 +82,8 @@ impl App {
     pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
         // The store's own metrics need the recorder when the store is opened.
         let metrics = metrics::recorder()?;
-        let store = open::store(settings, Absent::Create, Access::Write).await?;
+        let opened = open::store(settings, Absent::Create, Access::Write).await?;
+        let store = Store::from_items(opened.items);
         let in_flight = InFlight::new(&limits);
         let app = Self(Arc::new(Inner {
             store,

@@ -31,6 +31,7 @@ mod journal;
 mod log;
 mod moving;
 mod piped;
+mod reading;
 mod run;
 mod serve_bulk;
 mod serve_cbor;

@@ -1,4 +1,4 @@
-//! Reading a store that another process may have open, without its help.
+//! Reading a store that another process may have open, without its help and without its lock.
 //!
 //! Guarantees: a consistent point in time that has every change acknowledged before, all of it on
 //! stable storage. No file of the owner is changed, so it does not matter whether one runs, was killed
@@ -47,6 +47,8 @@ pub(super) struct PointInTime {
     pub(super) index: Arc<Index>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) history: History,
+    /// What is wrong with the store's index, if it could not be used.
+    pub(super) damage: Option<Error>,
     /// The copy of the index; removed when this is dropped.
     pub(super) copy: PrivateFolder,
 }
@@ -62,7 +64,7 @@ pub(super) fn open(store: &Path, cache_bytes: u64) -> Result<PointInTime> {
 /// Opens the store and calls `step` when the point in time was taken, before the log is read.
 fn open_in_steps(store: &Path, cache_bytes: u64, step: &dyn Fn()) -> Result<PointInTime> {
     let log = folder::log_beside(store)?;
-    let current = store.join("index").join("current");
+    let current = folder::index(store).join("current");
     let mut damaged = 0;
     for _ in 0..TRIES_MAX {
         let before = fs::read(&current).ok();
@@ -94,9 +96,8 @@ fn attempt(
     step: &dyn Fn(),
 ) -> Result<Option<PointInTime>> {
     let failed = |cause| errors::on_folder(cause, "read the store", store.display());
-    let copy = private_folder(store).map_err(failed)?;
-    let index = copy.path().join("index");
-    copy_index(&store.join("index"), &index).map_err(failed)?;
+    let copy = private_copy(store).map_err(failed)?;
+    let index = folder::index(copy.path());
     let recovered = log::recover_beside(log)?;
     recovered.sync_end(log).map_err(failed)?;
     step();
@@ -108,9 +109,12 @@ fn attempt(
         catalog: Arc::default(),
         cache_bytes,
     };
-    let (index, upkeep) = match can_rebuild {
+    let (index, upkeep, damage) = match can_rebuild {
         true => opening.index()?,
-        false => opening.intact_index()?,
+        false => {
+            let (index, upkeep) = opening.intact_index()?;
+            (index, upkeep, None)
+        }
     };
     // Everything is inserted.
     drop(upkeep);
@@ -123,22 +127,23 @@ fn attempt(
         history: History::new(log.to_owned(), recovered.mark(), end),
         index,
         catalog: opening.catalog,
+        damage,
         copy,
     }))
 }
 
-/// A folder for the copy: in the store, where files can be linked, or a temporary one.
-fn private_folder(store: &Path) -> io::Result<PrivateFolder> {
+/// A folder with a copy of the index: in the store, where files can be linked, or a temporary one if
+/// the store cannot be written or its disk is full.
+fn private_copy(store: &Path) -> io::Result<PrivateFolder> {
+    let copy_in = |parent: &Path| {
+        remove_dead(parent, PREFIX);
+        let copy = PrivateFolder::create(parent, PREFIX)?;
+        copy_index(&folder::index(store), &folder::index(copy.path()))?;
+        Ok(copy)
+    };
     let readers = folder::readers(store);
-    let in_store = fs::create_dir_all(&readers).and_then(|()| {
-        remove_dead(&readers, PREFIX);
-        PrivateFolder::create(&readers, PREFIX)
-    });
-    in_store.or_else(|_| {
-        let parent = std::env::temp_dir();
-        remove_dead(&parent, PREFIX);
-        PrivateFolder::create(&parent, PREFIX)
-    })
+    let in_store = fs::create_dir_all(&readers).and_then(|()| copy_in(&readers));
+    in_store.or_else(|_| copy_in(&std::env::temp_dir()))
 }
 
 /// Copies an index. Without a file that was removed meanwhile, the copy is incomplete.
@@ -181,11 +186,13 @@ fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
 
 /// The error of a write to a store that was opened for reading.
 pub(super) fn read_only(store: &Path) -> Error {
-    let error = Error::invalid(
-        "this store was opened for reading; write through the process that has it open",
-    );
+    let owner = folder::owner(store);
+    let error = Error::invalid(match owner {
+        Some(_) => "this store was opened for reading; write through the process that has it open",
+        None => "this store was opened for reading; open it for writing",
+    });
     let error = error.fact("folder", store.display());
-    match folder::owner(store) {
+    match owner {
         Some(process) => error.fact("process", process),
         None => error,
     }

@@ -4,7 +4,7 @@
 //! left alone. A creation that a crash interrupted is started over; nothing else is ever removed.
 //!
 //! ```text
-//! LOCK        locked while the store is open; holds the process id
+//! LOCK        locked while the store is open; holds the process id, and nothing once it is closed
 //! FORMAT.new  written first: a store is being created, nothing was acknowledged
 //! FORMAT      FORMAT.new, renamed when the store is complete
 //! log/        the commit log
@@ -17,6 +17,9 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::errors;
 use crate::{Error, Result};
@@ -39,6 +42,8 @@ const PARTS: [&str; 7] = [
 const READERS: &str = "readers";
 /// What a conversion keeps of format 1. Never removed.
 pub(super) const KEPT: &str = "format-1";
+/// The problem with format 1 for those who do not write.
+const FORMAT_ONE: &str = "the store has format 1 and cannot be read before it is converted; `annals tables create` converts it, as does everything else that opens it for writing";
 /// In the root of an ext file system from the start: a check of the disk puts there what it finds.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -52,13 +57,21 @@ pub(super) struct Folder {
 
 /// The lock of a folder. Unlocked when dropped, or by the system when the process ends.
 #[derive(Debug)]
-struct Lock(File);
+struct Lock {
+    file: File,
+    /// Whether the file has the id of this process.
+    is_noted: bool,
+}
 
 impl Drop for Lock {
     /// Closing is not enough: a child process that another thread is just starting has the file open
     /// too, until it calls exec.
     fn drop(&mut self) {
-        let _ = self.0.unlock();
+        if self.is_noted {
+            // Or another process could later have this id, and be taken for the owner.
+            let _ = self.file.set_len(0);
+        }
+        let _ = self.file.unlock();
     }
 }
 
@@ -112,10 +125,7 @@ impl Folder {
             text => text.map_err(failed)?,
         };
         if check_format(&text, path)? != Format::Current {
-            return Err(Error::invalid(
-                "the store was written by an earlier version; open it once with this one",
-            )
-            .fact("folder", path.display()));
+            return Err(Error::invalid(FORMAT_ONE).fact("folder", path.display()));
         }
         match File::open(path.join("LOCK")) {
             Ok(file) => lock_file(file, path).map(Some),
@@ -177,7 +187,7 @@ impl Folder {
     }
 
     pub(super) fn index(&self) -> PathBuf {
-        self.path.join("index")
+        index(&self.path)
     }
 
     /// The folders of processes that read beside the owner.
@@ -205,7 +215,8 @@ impl Folder {
 
     /// Writes the process id into the lock, now that the store is open.
     pub(super) fn note_owner(&mut self) {
-        let file = &mut self.lock.0;
+        self.lock.is_noted = true;
+        let file = &mut self.lock.file;
         let noted = file.rewind().and_then(|()| file.set_len(0));
         // A courtesy to those who find it locked.
         let _ = noted.and_then(|()| writeln!(file, "{}", std::process::id()));
@@ -230,6 +241,11 @@ pub(super) fn remove_part(part: &Path) -> Result<()> {
     removed.map_err(|cause| errors::on_folder(cause, "open the store", part.display()))
 }
 
+/// The folder of the index, in a store and in a copy of it.
+pub(super) fn index(path: &Path) -> PathBuf {
+    path.join("index")
+}
+
 pub(super) fn readers(path: &Path) -> PathBuf {
     path.join(READERS)
 }
@@ -247,17 +263,22 @@ pub(super) fn log_beside(path: &Path) -> Result<PathBuf> {
     let problem = match format {
         Format::Current => return Ok(path.join("log")),
         Format::New => "there is no store in this folder",
-        Format::One => {
-            "the store has an older format; open it once with this version to convert it"
-        }
+        Format::One => FORMAT_ONE,
     };
     Err(Error::invalid(problem).fact("folder", path.display()))
 }
 
-/// The process that opened the store last, if it says so.
-pub(super) fn owner(path: &Path) -> Option<String> {
+/// The process that has the store open, as far as that can be known without the lock: the one that
+/// opened it last, if it runs. Trying the lock could refuse an owner that is just starting.
+pub(super) fn owner(path: &Path) -> Option<u32> {
     let text = fs::read_to_string(path.join("LOCK")).ok()?;
-    Some(text.trim().to_owned()).filter(|process| !process.is_empty())
+    let process: u32 = text.trim().parse().ok()?;
+    let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
+    match test_kill_process(pid) {
+        // A process of another user.
+        Ok(()) | Err(Errno::PERM) => Some(process),
+        Err(_) => None,
+    }
 }
 
 /// Removes a file or folder, if it exists.
@@ -347,7 +368,10 @@ fn lock_file(mut file: File, path: &Path) -> Result<Lock> {
                 .fact("folder", path.display()));
         }
     }
-    Ok(Lock(file))
+    Ok(Lock {
+        file,
+        is_noted: false,
+    })
 }
 
 fn check_format(text: &str, path: &Path) -> Result<Format> {

@@ -25,6 +25,7 @@ mod folder;
 mod full_disk_tests;
 mod group;
 mod history;
+mod in_flight;
 mod index;
 mod log;
 mod opening;
@@ -38,8 +39,8 @@ mod threads;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
@@ -54,6 +55,7 @@ pub use self::check::CheckedFiles;
 use self::decider::{Answer, Job};
 use self::folder::{Folder, Format};
 use self::history::History;
+use self::in_flight::Reads;
 use self::index::Index;
 use self::log::Writer;
 use self::opening::Opening;
@@ -116,6 +118,8 @@ pub struct Embedded {
     history: Arc<History>,
     /// `None` only while the store is being dropped.
     index: Option<Arc<Index>>,
+    /// What was wrong with the index when the store was opened.
+    damage: Option<Error>,
     /// Last: it is unlocked after everything has closed.
     home: Home,
 }
@@ -171,7 +175,10 @@ impl Embedded {
             catalog: Arc::default(),
             cache_bytes: settings.cache_mib.saturating_mul(MIB),
         };
-        let (index, upkeep) = opening.index()?;
+        let (index, upkeep, damage) = opening.index()?;
+        if let Some(error) = &damage {
+            tracing::warn!(%error, "the index was damaged, and was made again from the log");
+        }
         let decided = opening.catalog.load(&index.snapshot())?;
         let catalog = opening.catalog;
         convert::clean(&folder)?;
@@ -222,6 +229,7 @@ impl Embedded {
             catalog,
             history,
             index: Some(index),
+            damage,
             home: Home::Owner(folder),
         })
     }
@@ -242,6 +250,9 @@ impl Embedded {
 
     /// Opens the store in `folder` as it is now, for reading, also while another process has it open.
     /// Everything acknowledged before is there; what is written later is not: open it again.
+    ///
+    /// It takes no lock, so it keeps no process from opening the store for writing, and changes nothing
+    /// but the folder `readers`. A lost or damaged index is replaced by a copy of its own.
     ///
     /// ```
     /// use annals::ErrorKind;
@@ -272,6 +283,9 @@ impl Embedded {
     /// are damaged. The methods that write return `Invalid`.
     pub fn open_read_only(folder: &Path, settings: &EmbeddedSettings) -> Result<Self> {
         let opened = beside::open(folder, settings.cache_mib.saturating_mul(MIB))?;
+        if let Some(error) = &opened.damage {
+            tracing::warn!(%error, "reading from the log");
+        }
         Ok(Self {
             scrub: None,
             retention: None,
@@ -282,6 +296,7 @@ impl Embedded {
             catalog: opened.catalog,
             history: Arc::new(opened.history),
             index: Some(opened.index),
+            damage: opened.damage,
             home: Home::Reader {
                 store: folder.to_owned(),
                 _copy: opened.copy,
@@ -321,6 +336,19 @@ impl Embedded {
         };
         let outcome = retention.request().await;
         outcome.unwrap_or_else(|_| Err(Error::unavailable("the store was closed; open it again")))
+    }
+
+    /// What was wrong with the index when the store was opened. It was made again from the log: in its
+    /// folder, or if the store was opened for reading, in a copy of its own.
+    #[doc(hidden)]
+    pub fn index_damage(&self) -> Option<&Error> {
+        self.damage.as_ref()
+    }
+
+    /// The process that has the store in a folder open, as far as that can be known without its lock.
+    #[doc(hidden)]
+    pub fn owner(folder: &Path) -> Option<u32> {
+        folder::owner(folder)
     }
 
     /// Checks every byte of the store in a folder that nobody has open. Changes nothing. Calls `step`
@@ -376,35 +404,6 @@ impl Embedded {
                 Err(Error::unavailable("a read was aborted; try again").because(stopped))
             }
         }
-    }
-}
-
-/// The number of reads in flight, also those without a caller.
-#[derive(Clone, Debug, Default)]
-struct Reads(Arc<(Mutex<usize>, Condvar)>);
-
-/// A read in flight until this is dropped.
-struct InFlight(Reads);
-
-impl Reads {
-    fn begin(&self) -> InFlight {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        InFlight(self.clone())
-    }
-
-    fn wait(&self) {
-        let mut count = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count > 0 {
-            count = self.0.1.wait(count).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let (count, finished) = &*self.0.0;
-        *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        finished.notify_all();
     }
 }
 

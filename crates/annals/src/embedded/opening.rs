@@ -27,14 +27,16 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens the index and applies the end of the log. If the index is damaged, makes it again.
+    /// Opens the index and applies the end of the log. If the index is damaged, makes it again, and
+    /// returns what was wrong, too.
     ///
     /// # Errors
     /// `Corrupt` if the log is damaged, or has lost its end: then the index is the only copy of that.
-    pub(super) fn index(&self) -> Result<(Arc<Index>, Upkeep)> {
+    pub(super) fn index(&self) -> Result<(Arc<Index>, Upkeep, Option<Error>)> {
+        let mut damage = None;
         let files = match self.files() {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
-                tracing::warn!(%error, "the index is damaged, and is made again from the log");
+                damage = Some(self.damaged_index(&error));
                 // Removed only if the log can replace it.
                 log::frames_from(
                     self.log_folder,
@@ -47,7 +49,17 @@ impl Opening<'_> {
             }
             files => files,
         };
-        self.apply_log(files?)
+        let (index, upkeep) = self.apply_log(files?)?;
+        Ok((index, upkeep, damage))
+    }
+
+    /// The error about the store's index. The one that was opened may be a copy.
+    fn damaged_index(&self, cause: &Error) -> Error {
+        let error = Error::corrupt(
+            "the index is damaged; the log has everything, and the index is made again from it when the store is opened for writing",
+        );
+        let error = error.fact("folder", folder::index(self.folder).display());
+        error.because(cause.message().to_owned())
     }
 
     /// The same, but a damaged index is an error.
