@@ -114,7 +114,7 @@ impl Serve {
             };
             error.fact("listen", self.listen).because(cause)
         })?;
-        let app = App::open(&context.settings, guard, limits).await?;
+        let (app, store) = App::open(&context.settings, guard, limits).await?;
         let address = listener
             .local_addr()
             .map_err(|cause| Error::unavailable("cannot read the address").because(cause))?;
@@ -130,6 +130,7 @@ impl Serve {
             let _ = interrupts.or(std::future::pending::<()>()).await;
         };
         let served = serve::run(listener, app, stop).await;
+        store.close().await;
         if let Some(otlp) = otlp {
             otlp.finish().await;
         }

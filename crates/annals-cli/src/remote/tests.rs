@@ -25,7 +25,7 @@ async fn the_store_of_a_server_conforms() {
         sweep_every: None,
         ..Limits::default()
     };
-    let app = App::open(&settings, guard, limits).await.unwrap();
+    let (app, store) = App::open(&settings, guard, limits).await.unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let server = tokio::spawn(serve::run(listener, app, async {
         let _ = stopped.await;
@@ -35,4 +35,5 @@ async fn the_store_of_a_server_conforms() {
     conformance::run(items).await;
     stop.send(()).unwrap();
     server.await.unwrap().unwrap();
+    store.close().await;
 }

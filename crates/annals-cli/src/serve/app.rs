@@ -4,10 +4,11 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use crate::settings::{Settings, StoreKind};
 use ::metrics::Counter;
-use annals::items::{TableName, TableSpec};
+use annals::items::{Items, TableName, TableSpec};
 use annals::log::Log;
 use annals::store::Store;
 use annals::{Annals, Clock, Result, SystemClock};
@@ -48,6 +49,42 @@ struct Inner {
     purges: AtomicU64,
 }
 
+/// The store of a server, to be closed when the server has stopped.
+pub(crate) struct OpenStore(Arc<dyn Items>);
+
+impl OpenStore {
+    /// How long to wait for tasks that still have the store.
+    const WAIT_MAX: Duration = Duration::from_secs(5);
+    const PAUSE: Duration = Duration::from_millis(5);
+
+    /// Closes the store, and returns when its files are closed: an embedded store notes then that it
+    /// was. Waits for tasks that were aborted and still have the store; one that does not end is
+    /// reported.
+    pub(crate) async fn close(self) {
+        let (clock, items) = (SystemClock::new(), self.0);
+        let released = async {
+            while Arc::strong_count(&items) > 1 {
+                clock.sleep(Self::PAUSE).await;
+            }
+        };
+        if SystemClock::within(Self::WAIT_MAX, released)
+            .await
+            .is_none()
+        {
+            tracing::warn!(
+                users = Arc::strong_count(&items) - 1,
+                "the store was not closed cleanly: it is still in use. nothing acknowledged is lost"
+            );
+            return;
+        }
+        // It waits for threads and files.
+        let closed = tokio::task::spawn_blocking(move || drop(items)).await;
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the store was not closed cleanly");
+        }
+    }
+}
+
 /// What is opened by the first call that can, and again after it was closed.
 struct Reopened<T>(RwLock<Arc<OnceCell<Arc<T>>>>);
 
@@ -79,11 +116,15 @@ impl App {
     ///
     /// # Errors
     /// As the store fails to open. DynamoDB gets no request yet, so a server starts without it, too.
-    pub(crate) async fn open(settings: &Settings, guard: Guard, limits: Limits) -> Result<Self> {
+    pub(crate) async fn open(
+        settings: &Settings,
+        guard: Guard,
+        limits: Limits,
+    ) -> Result<(Self, OpenStore)> {
         // The store's own metrics need the recorder when the store is opened.
         let metrics = metrics::recorder()?;
         let opened = open::store(settings, Absent::Create, Access::Write).await?;
-        let store = Store::from_items(opened.items);
+        let store = Store::from_items(opened.items.clone());
         let in_flight = InFlight::new(&limits);
         let app = Self(Arc::new(Inner {
             store,
@@ -118,7 +159,7 @@ impl App {
             app.0.annals.cell().set(Arc::new(annals)).ok();
             app.0.log.cell().set(Arc::new(log)).ok();
         }
-        Ok(app)
+        Ok((app, OpenStore(opened.items)))
     }
 
     /// Journal, snapshots and state, opened by the first call that finds their tables.

@@ -2,7 +2,8 @@
 //!
 //! Promises: connections over the limit get a 503 and are closed. Stalled readers are disconnected,
 //! and sooner during a shutdown. A shutdown accepts no more connections, ends tails, and waits for
-//! every request and detached write in flight, within its deadline.
+//! every request and detached write in flight, within its deadline. Every task that was begun here has
+//! ended then, or was aborted and has released the store.
 //! Trusts: hyper to limit the head of a request.
 
 use std::future::Future;
@@ -21,6 +22,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Limits;
@@ -35,6 +37,8 @@ use super::sweeper;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// After how long an idle peer is probed.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+/// How long an aborted task may take to end: one step of it.
+const ABORT_TIME: Duration = Duration::from_secs(5);
 /// How long a refused peer may take to read why.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
@@ -49,16 +53,18 @@ pub(crate) async fn run(
 ) -> Result<()> {
     let graceful = GracefulShutdown::new();
     let router = Arc::new(Router::new(app.clone())?);
-    let upkeep = tokio::spawn(upkeep(app.clone()));
-    let checking = tokio::spawn(health::report(app.clone()));
-    let sweeping = app.limits().sweep_every.map(|every| {
-        let sweeping = sweeper::sweep(app.clone(), every);
-        tokio::spawn(sweeping)
-    });
+    let mut background = JoinSet::new();
+    background.spawn(upkeep(app.clone()));
+    background.spawn(health::report(app.clone()));
+    if let Some(every) = app.limits().sweep_every {
+        background.spawn(sweeper::sweep(app.clone(), every));
+    }
+    let mut connections = JoinSet::new();
     {
+        let tasks = (&graceful, &mut connections);
         let (stop, accepting) = (
             std::pin::pin!(stop),
-            accept(&listener, (&app, &router), &graceful),
+            accept(&listener, (&app, &router), tasks),
         );
         select(stop, std::pin::pin!(accepting)).await;
     }
@@ -71,10 +77,13 @@ pub(crate) async fn run(
         app.finish_detached().await;
     };
     let finished = SystemClock::within(app.limits().grace, finish).await;
-    upkeep.abort();
-    checking.abort();
-    if let Some(sweeping) = sweeping {
-        sweeping.abort();
+    // Aborting alone is not enough: until a task has ended, it has the store open.
+    let ended = async {
+        background.shutdown().await;
+        connections.shutdown().await;
+    };
+    if SystemClock::within(ABORT_TIME, ended).await.is_none() {
+        tracing::warn!("a task does not end");
     }
     finished.ok_or_else(|| {
         annals::Error::unavailable(
@@ -93,7 +102,7 @@ async fn upkeep(app: App) {
 async fn accept(
     listener: &TcpListener,
     (app, router): (&App, &Arc<Router>),
-    graceful: &GracefulShutdown,
+    (graceful, connections): (&GracefulShutdown, &mut JoinSet<()>),
 ) {
     let permits = Arc::new(Semaphore::new(app.limits().connections));
     let http = http(app.limits());
@@ -119,7 +128,9 @@ async fn accept(
         let connection = http.serve_connection(TokioIo::new(stream), router.service());
         let watcher: Watcher = graceful.watcher();
         let held = (permit, Held::connection());
-        tokio::spawn(async move {
+        // Those that have ended.
+        while connections.try_join_next().is_some() {}
+        connections.spawn(async move {
             let _held = held;
             if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(%error, "a connection ended early");

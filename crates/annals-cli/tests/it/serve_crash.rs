@@ -1,13 +1,14 @@
 //! Servers that are killed or shut down while many clients write.
 
 use std::io::BufReader;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value as Json;
 
 use crate::run::Annals;
-use crate::serve_client::{JSON, Reply, Server, connect, write_request};
+use crate::serve_client::{JSON, Reply, Server, Tail, connect, write_request};
 
 const CLIENTS: usize = 16;
 
@@ -104,4 +105,57 @@ fn a_killed_server_loses_no_acknowledged_event() {
 #[test]
 fn a_shutdown_finishes_the_requests_in_flight() {
     check(|server| assert_eq!(server.stop(), Some(0)));
+}
+
+/// Whether the store notes that it was closed: the newer of the two slots of `log/reached`.
+fn is_closed(data: &Path) -> bool {
+    let bytes = std::fs::read(data.join("log/reached")).unwrap();
+    let field = |slot: usize, at: usize| {
+        let field = bytes[slot + at..].first_chunk().unwrap();
+        u64::from_le_bytes(*field)
+    };
+    let (count, closed) = (16, 88);
+    let newer = [0, 512].into_iter().max_by_key(|slot| field(*slot, count));
+    field(newer.unwrap(), closed) == 1
+}
+
+/// Appends many events in each request until the server is gone.
+fn append_bulk_until_gone(address: &str) {
+    const LINES: (&str, &str) = ("content-type", "application/x-ndjson");
+    let stream = connect(address);
+    let (mut out, mut back) = (stream.try_clone().unwrap(), BufReader::new(stream));
+    // Long enough to be answered as results come.
+    let body = "{\"persistence_id\":\"bulk\",\"events\":[{\"payload\":1}]}\n".repeat(400);
+    loop {
+        write_request(&mut out, ("POST", "/v1/append"), &[LINES], body.as_bytes());
+        match Reply::try_read(&mut back, "POST") {
+            Ok(reply) if reply.status == 200 => {}
+            _ => return,
+        }
+    }
+}
+
+#[test]
+fn a_shutdown_under_load_closes_the_store() {
+    const ROUNDS: usize = 10;
+    let annals = Annals::embedded();
+    let data = annals.folder().join("annals-data");
+    for round in 0..ROUNDS {
+        let server = Server::start(&annals);
+        assert!(!is_closed(&data) || round == 0, "round {round}: it is open");
+        let address = server.address.clone();
+        let mut tail = Tail::begin(&server, "/v1/journal/id0/events", &[]);
+        let (enough, gone) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| append_until_gone(&address, &enough, &gone));
+            scope.spawn(|| append_bulk_until_gone(&address));
+            scope.spawn(|| while tail.next().is_some() {});
+            while enough.load(Ordering::Relaxed) < 100 {
+                std::thread::yield_now();
+            }
+            gone.store(true, Ordering::Relaxed);
+            assert_eq!(server.stop(), Some(0), "round {round}");
+        });
+        assert!(is_closed(&data), "round {round}: the store was not closed");
+    }
 }
