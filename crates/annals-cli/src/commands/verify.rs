@@ -7,7 +7,6 @@ use annals::embedded::Embedded;
 use annals::verify::{Finding, Remedy, Verify as How};
 use annals::{Error, ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
-use serde_json::json;
 
 use super::Context;
 use crate::findings::Sources;
@@ -175,19 +174,26 @@ fn size_of(folder: &Path) -> u64 {
         .sum()
 }
 
-/// A finding about a file of the embedded store.
+#[derive(serde::Serialize)]
+struct FileFinding<'a> {
+    of: &'a str,
+    problem: &'a str,
+    detail: String,
+    /// `None`: whatever is wrong, it is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<&'a str>,
+}
+
+/// Prints a finding about a file of the embedded store.
 fn print_file(output: Output, damage: &Error, remedy: Option<&str>) -> Result<()> {
-    let mut object = json!({
-        "of": "file",
-        "problem": "unreadable",
-        "detail": damage.to_string(),
-    });
-    let mut text = format!("-  file  unreadable  {damage}");
-    if let Some(remedy) = remedy {
-        object["remedy"] = remedy.into();
-        text.push_str(&format!("  [{remedy}]"));
-    }
-    output.line(&object, &text)
+    let object = FileFinding {
+        of: "file",
+        problem: "unreadable",
+        detail: damage.to_string(),
+        remedy,
+    };
+    let remedy = remedy.map_or_else(String::new, |remedy| format!("  [{remedy}]"));
+    output.line(&object, &format!("-  file  unreadable  {damage}{remedy}"))
 }
 
 fn print(output: Output, finding: &Finding) -> Result<()> {

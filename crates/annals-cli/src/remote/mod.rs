@@ -245,12 +245,12 @@ impl Changes for RemoteItems {
         after: u64,
         budget: PageBudget,
     ) -> Result<ChangePage> {
-        let call = ItemsCall::Changes {
+        let call = ItemsCall::Changes(wire::ChangesRead {
             table: ItemsTable::new(table),
             after,
             changes: budget.changes,
             bytes: budget.bytes,
-        };
+        });
         let page = self.0.items(&call).await?.into_changes()?;
         page.ok_or_else(unexpected)
     }

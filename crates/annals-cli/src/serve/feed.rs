@@ -5,6 +5,7 @@
 //! which everything was read.
 
 use annals::feed::{Batch, BatchStream, Filter, Position, Reading};
+use annals::items::PageBudget;
 use annals::{Error, Result};
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
@@ -46,29 +47,29 @@ pub(super) async fn feed(call: Call) -> Answer {
                 "server-sent events have no end; leave out max, or ask for application/x-ndjson",
             ));
         }
-        let batches = checked(reading.after(after).follow()).await?;
-        return Ok(sse::response(frames(app, batches)));
+        let reading = reading.after(after);
+        check(&reading).await?;
+        return Ok(sse::response(frames(app, reading.follow())));
     }
     let reading = reading.after(after);
     if params.is_on("follow")? {
-        let batches = checked(reading.follow()).await?;
-        let texts = texts(batches).take(max);
+        check(&reading).await?;
+        let texts = texts(reading.follow()).take(max);
         let ends = app.closing().clone().cancelled_owned();
         return Ok(lines_at_once(texts.take_until(Box::pin(ends))));
     }
     lines(texts(reading.batches()).take(max)).await
 }
 
-/// Following batches, unless the first read fails at once: then the client gets a problem. A follower
-/// that waits for its first event has none.
-async fn checked(mut batches: BatchStream) -> Answer<BatchStream> {
-    match futures::poll!(batches.next()) {
-        std::task::Poll::Ready(Some(Err(error))) => Err(error.into()),
-        std::task::Poll::Ready(Some(Ok(first))) => {
-            Ok(BatchStream::new(stream::iter([Ok(first)]).chain(batches)))
-        }
-        _ => Ok(batches),
-    }
+/// Refuses a position that the feed does not have. A stream of new events has no other way to say so.
+async fn check(reading: &Reading) -> Answer<()> {
+    let one = PageBudget {
+        changes: 1,
+        bytes: 1,
+    };
+    let mut batches = reading.clone().budget(one).batches();
+    batches.try_next().await?;
+    Ok(())
 }
 
 fn texts(batches: BatchStream) -> impl Stream<Item = Result<String>> + Send + Unpin {

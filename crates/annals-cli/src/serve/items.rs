@@ -6,6 +6,7 @@
 //! deleted: the last sequence number of a purged id is not the last any more.
 
 use annals::items::{PageBudget, WriteError, item_from_json, item_to_json};
+use annals::store::Store;
 use annals::{Error, Result};
 
 use super::app::App;
@@ -79,33 +80,8 @@ async fn run(app: &App, call: ItemsCall) -> Result<ItemsResult> {
         ItemsCall::Scan { table, scan } => {
             ItemsResult::page(&store.scan(&table.spec()?, scan.scan()?).await?)
         }
-        ItemsCall::History {} => match store.changes() {
-            Some(changes) => {
-                let found = changes.history().await?;
-                let (history, last) = (Some(found.number), found.last.into());
-                ItemsResult::History { history, last }
-            }
-            None => ItemsResult::History {
-                history: None,
-                last: Default::default(),
-            },
-        },
-        ItemsCall::Changes {
-            table,
-            after,
-            changes: most,
-            bytes,
-        } => {
-            // No more than a page of this server would have.
-            let limit = PageBudget::default();
-            let budget = PageBudget {
-                changes: most.min(limit.changes),
-                bytes: bytes.min(limit.bytes),
-            };
-            let changes = store.changes().ok_or_else(no_changes)?;
-            let page = changes.read_changes(&table.spec()?, after, budget).await?;
-            ItemsResult::changes(&page)
-        }
+        ItemsCall::History {} => history(store).await?,
+        ItemsCall::Changes(read) => read_changes(store, read).await?,
         ItemsCall::CreateTable { table, billing } => {
             store.create_table(&table.spec()?, billing.into()).await?;
             ItemsResult::Created {}
@@ -124,8 +100,32 @@ async fn run(app: &App, call: ItemsCall) -> Result<ItemsResult> {
     })
 }
 
-fn no_changes() -> Error {
-    Error::invalid("the server's store does not keep its changes")
+async fn history(store: &Store) -> Result<ItemsResult> {
+    let Some(changes) = store.changes() else {
+        let last = Default::default();
+        return Ok(ItemsResult::History {
+            history: None,
+            last,
+        });
+    };
+    let found = changes.history().await?;
+    let (history, last) = (Some(found.number), found.last.into());
+    Ok(ItemsResult::History { history, last })
+}
+
+async fn read_changes(store: &Store, read: wire_items::ChangesRead) -> Result<ItemsResult> {
+    let missing = || Error::invalid("the server's store does not keep its changes");
+    // No more than a page of this server would have.
+    let limit = PageBudget::default();
+    let budget = PageBudget {
+        changes: read.changes.min(limit.changes),
+        bytes: read.bytes.min(limit.bytes),
+    };
+    let changes = store.changes().ok_or_else(missing)?;
+    let page = changes
+        .read_changes(&read.table.spec()?, read.after, budget)
+        .await?;
+    Ok(ItemsResult::changes(&page))
 }
 
 fn written(outcome: Result<annals::items::Cost, WriteError>) -> Result<ItemsResult> {

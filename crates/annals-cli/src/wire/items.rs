@@ -47,15 +47,7 @@ pub(crate) enum ItemsCall {
     },
     /// The number of the store's history, and its last change.
     History {},
-    Changes {
-        table: ItemsTable,
-        #[schemars(with = "super::Count")]
-        after: u64,
-        #[schemars(with = "super::Count")]
-        changes: usize,
-        #[schemars(with = "super::Count")]
-        bytes: usize,
-    },
+    Changes(ChangesRead),
     CreateTable {
         table: ItemsTable,
         billing: Billing,
@@ -139,6 +131,20 @@ impl From<Cost> for StoreCost {
             read_half_units: cost.read_half_units,
         }
     }
+}
+
+/// Which changes are read: those of a table after a position, and at most how many.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ItemsChangesRead")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangesRead {
+    pub(crate) table: ItemsTable,
+    #[schemars(with = "super::Count")]
+    pub(crate) after: u64,
+    #[schemars(with = "super::Count")]
+    pub(crate) changes: usize,
+    #[schemars(with = "super::Count")]
+    pub(crate) bytes: usize,
 }
 
 /// A change of an item: what it became, `null` if it was deleted, or nothing if that was erased since.

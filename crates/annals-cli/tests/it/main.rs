@@ -24,6 +24,7 @@ mod disk_reserve;
 #[path = "../../../annals/tests/it/example_run.rs"]
 mod example_run;
 mod examples;
+mod feed;
 mod generated;
 mod j5ik2o;
 mod j5ik2o_settings;

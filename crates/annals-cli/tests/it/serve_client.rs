@@ -304,15 +304,22 @@ impl Tail {
         }
     }
 
-    /// The id and data of the next event; `None` at the regular end of the stream.
+    /// The number that is the id of the next event, and its data; `None` at the regular end of the
+    /// stream.
     pub(crate) fn next(&mut self) -> Option<(u64, Json)> {
+        let (id, data) = self.next_text()?;
+        Some((id.parse().unwrap(), data))
+    }
+
+    /// The id and data of the next event.
+    pub(crate) fn next_text(&mut self) -> Option<(String, Json)> {
         // Heartbeats keep the connection open: without a limit, a missing event would never fail a test.
         for _ in 0..HEARTBEATS_MAX {
             while let Some((block, rest)) = self.pending.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.pending = rest;
                 if let Some((id, data)) = block.split_once('\n') {
-                    let id = id.strip_prefix("id: ").unwrap().parse().unwrap();
+                    let id = id.strip_prefix("id: ").unwrap().to_owned();
                     let data = data.strip_prefix("data: ").unwrap();
                     return Some((id, serde_json::from_str(data).unwrap()));
                 }
