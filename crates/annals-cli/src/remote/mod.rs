@@ -19,7 +19,7 @@ use annals::{Error, Result};
 use async_trait::async_trait;
 
 pub(crate) use self::client::Client;
-use crate::wire::{ItemsCall, ItemsResult, ItemsTable, items as wire};
+use crate::wire::{ChangesRead, ItemsCall, ItemsResult, ItemsTable, items as wire};
 
 /// About how many bytes of items are sent in one request. Escaped as JSON, they take up to six times as
 /// many, which must be within the server's limit for bodies.
@@ -245,7 +245,7 @@ impl Changes for RemoteItems {
         after: u64,
         budget: PageBudget,
     ) -> Result<ChangePage> {
-        let call = ItemsCall::Changes(wire::ChangesRead {
+        let call = ItemsCall::Changes(ChangesRead {
             table: ItemsTable::new(table),
             after,
             changes: budget.changes,

@@ -12,7 +12,7 @@ use annals::{Error, Result};
 use super::app::App;
 use super::http::{self, Call, parse};
 use super::problem::Answer;
-use crate::wire::{ItemsCall, ItemsResult, ItemsTable, items as wire_items};
+use crate::wire::{ChangesRead, ItemsCall, ItemsResult, ItemsTable, items as wire_items};
 
 /// `GET /v1/settings`
 pub(super) async fn settings(call: Call) -> Answer {
@@ -113,7 +113,7 @@ async fn history(store: &Store) -> Result<ItemsResult> {
     Ok(ItemsResult::History { history, last })
 }
 
-async fn read_changes(store: &Store, read: wire_items::ChangesRead) -> Result<ItemsResult> {
+async fn read_changes(store: &Store, read: ChangesRead) -> Result<ItemsResult> {
     let missing = || Error::invalid("the server's store does not keep its changes");
     // No more than a page of this server would have.
     let limit = PageBudget::default();

@@ -4,16 +4,18 @@
 //! failure is not a result: it is a problem, as everywhere in the server.
 
 use annals::items::{
-    Billing as TableBilling, Change as ItemChange, ChangePage, Changed,
-    Condition as WriteCondition, Consistency, Cost as StoreCost, Cursor, Direction, Got, IndexSpec,
-    Item, Key as ItemKey, KeyAttribute, KeyPart, KeySchema, KeyType, LastChange, Page as ItemPage,
-    Projection, Query as ItemQuery, Scan as ItemScan, Scope, Segment, SortRange, TableName,
-    TableSpec, Write as ItemWrite, item_from_json, item_to_json, value_from_json, value_to_json,
+    Billing as TableBilling, Condition as WriteCondition, Consistency, Cost as StoreCost, Cursor,
+    Direction, Got, IndexSpec, Item, Key as ItemKey, KeyAttribute, KeyPart, KeySchema, KeyType,
+    Page as ItemPage, Projection, Query as ItemQuery, Scan as ItemScan, Scope, Segment, SortRange,
+    TableName, TableSpec, Write as ItemWrite, item_from_json, item_to_json, value_from_json,
+    value_to_json,
 };
 use annals::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+
+use super::changes::{Change, ChangesRead, Moment};
 
 /// A call of the store.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -130,120 +132,6 @@ impl From<Cost> for StoreCost {
             write_units: cost.write_units,
             read_half_units: cost.read_half_units,
         }
-    }
-}
-
-/// Which changes are read: those of a table after a position, and at most how many.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ItemsChangesRead")]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ChangesRead {
-    pub(crate) table: ItemsTable,
-    #[schemars(with = "super::Count")]
-    pub(crate) after: u64,
-    #[schemars(with = "super::Count")]
-    pub(crate) changes: usize,
-    #[schemars(with = "super::Count")]
-    pub(crate) bytes: usize,
-}
-
-/// A change of an item: what it became, `null` if it was deleted, or nothing if that was erased since.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ItemsChange")]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Change {
-    #[schemars(with = "super::Count")]
-    position: u64,
-    key: Key,
-    has_replaced: bool,
-    now: Now,
-}
-
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ItemsChanged")]
-#[serde(rename_all = "snake_case")]
-enum Now {
-    Put(Json),
-    Erased,
-    Deleted,
-}
-
-/// A position among the changes of a store, and when it was written.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ItemsMoment")]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Moment {
-    #[schemars(with = "super::Count")]
-    position: u64,
-    #[schemars(with = "super::Count")]
-    time_ms: u64,
-}
-
-impl From<LastChange> for Moment {
-    fn from(last: LastChange) -> Self {
-        Self {
-            position: last.position,
-            time_ms: last.time_ms,
-        }
-    }
-}
-
-impl From<Moment> for LastChange {
-    fn from(moment: Moment) -> Self {
-        Self::new(moment.position, moment.time_ms)
-    }
-}
-
-impl Change {
-    fn new(change: &ItemChange) -> Self {
-        Self {
-            position: change.position,
-            key: Key::new(&change.key),
-            has_replaced: change.has_replaced,
-            now: match &change.now {
-                Changed::Put(item) => Now::Put(item_to_json(item)),
-                Changed::Erased => Now::Erased,
-                Changed::Deleted => Now::Deleted,
-            },
-        }
-    }
-
-    fn change(self) -> Result<ItemChange> {
-        let now = match self.now {
-            Now::Put(item) => Changed::Put(item_from_json(&item)?),
-            Now::Erased => Changed::Erased,
-            Now::Deleted => Changed::Deleted,
-        };
-        let key = self.key.key()?;
-        Ok(ItemChange::new(self.position, key, self.has_replaced, now))
-    }
-}
-
-impl ItemsResult {
-    pub(crate) fn changes(page: &ChangePage) -> Self {
-        Self::Changes {
-            changes: page.changes.iter().map(Change::new).collect(),
-            upto: page.upto.into(),
-            last: page.last.into(),
-            cost: page.cost.into(),
-        }
-    }
-
-    /// The changes; `None` if it is the result of another call.
-    pub(crate) fn into_changes(self) -> Result<Option<ChangePage>> {
-        let Self::Changes {
-            changes,
-            upto,
-            last,
-            cost,
-        } = self
-        else {
-            return Ok(None);
-        };
-        let changes = changes.into_iter().map(Change::change);
-        let changes = changes.collect::<Result<_>>()?;
-        let page = ChangePage::new(changes, upto.into(), last.into(), cost.into());
-        Ok(Some(page))
     }
 }
 

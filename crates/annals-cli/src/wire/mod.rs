@@ -3,9 +3,10 @@
 //! Promises: one type for one thing in both, serialised on one line in the order of its fields; the
 //! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
 //! Stored events are in `event`, appends in `append`, snapshots and state here, schemas of payloads in
-//! `shapes`, calls of the store in `items`, everything else in `reports`.
+//! `shapes`, calls of the store in `items` and `changes`, the feed in `feed`, everything else in `reports`.
 
 mod append;
+mod changes;
 mod event;
 mod feed;
 pub(crate) mod items;
@@ -13,6 +14,7 @@ mod reports;
 mod shapes;
 
 pub(crate) use append::{Append, Appended, BulkAppend, BulkAppended, expected};
+pub(crate) use changes::ChangesRead;
 pub(crate) use event::{StoredEvent, push_cbor, push_line};
 pub(crate) use feed::{FeedLine, FeedNotice, feed_lines};
 pub(crate) use items::{ItemsCall, ItemsResult, ItemsTable};

@@ -211,7 +211,7 @@ fn the_conversion_of_a_store_is_reported_to_those_who_wait_at_a_terminal() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("FORMAT"), "annals embedded format 1\n").unwrap();
     let says = "INFO converting the store to format 2";
-    let args = ["ids", "--data", "old"];
+    let args = ["tables", "create", "--data", "old"];
     let shown = annals.run_at_terminal(&args, "");
     assert_eq!(shown.code, Some(5), "{shown:?}");
     assert!(shown.out.contains(says), "{shown:?}");

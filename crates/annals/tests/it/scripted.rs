@@ -26,6 +26,11 @@ async fn kind(items: &dyn Items, table: &TableSpec, verb: Verb) -> Option<ErrorK
         Verb::Get => items.get(table, vec![key(1)]).await.err(),
         Verb::Query => items.query(table, Query::of("a")).await.err(),
         Verb::Scan => items.scan(table, Scan::whole()).await.err(),
+        Verb::Changes => {
+            let changes = items.changes().expect("memory keeps its changes");
+            let read = changes.read_changes(table, 0, Default::default()).await;
+            read.err()
+        }
         Verb::Put => {
             let put = items.put(table, item(1), Condition::Always).await;
             put.err().map(Error::from)

@@ -119,7 +119,7 @@ pub(in crate::serve) fn feed() -> Operation {
         "The events of all ids, in the order in which they were committed",
     )
     .lines(
-        "A line for each event (schema Event, with its position), or for a deletion (schema FeedNotice); with `Accept: text/event-stream`, server-sent events whose ids are positions to resume from, and comments with the position up to which everything was read. A connection that breaks off means that events are missing. 400 for a position of another store.",
+        "A line for each event (schema Event) with its position, or for a deletion (schema FeedNotice); with `Accept: text/event-stream`, server-sent events whose ids are positions to resume from, and comments with the position up to which everything was read. A connection that breaks off means that events are missing. 400 for a position of another store.",
         &[EVENT_STREAM],
     )
     .parameters([
