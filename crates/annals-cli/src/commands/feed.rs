@@ -7,7 +7,7 @@ use annals::feed::{Batch, Filter, Position, Reading, SLICES, What};
 use annals::{Error, Result};
 use futures::TryStreamExt;
 
-use super::{Context, Purpose};
+use super::Context;
 use crate::args::whole_number;
 use crate::columns::Columns;
 use crate::output::{Output, print_lines};
@@ -60,16 +60,7 @@ pub(crate) fn parse_slices(text: &str) -> Result<RangeInclusive<u16>> {
 
 impl Feed {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        if self.follow && context.is_alone() {
-            eprintln!(
-                "annals: one process at a time writes to an embedded store, so nobody can append while this follows; use --server with a running `annals serve`"
-            );
-        }
-        // Beside the owner it would never see a new event.
-        let purpose = match self.follow {
-            true => Purpose::Change,
-            false => Purpose::Read,
-        };
+        let purpose = context.purpose_of_reading(self.follow);
         let (journal, store) = context.journal(purpose).await?;
         let filter = Filter::new().prefix(self.prefix);
         let filter = self.category.into_iter().fold(filter, Filter::category);

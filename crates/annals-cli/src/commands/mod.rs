@@ -151,6 +151,21 @@ impl Context {
         }
     }
 
+    /// What a command opens the store for that reads events, or also follows them. Warns if nobody can
+    /// append meanwhile.
+    pub(crate) fn purpose_of_reading(&self, follows: bool) -> Purpose {
+        if follows && self.is_alone() {
+            eprintln!(
+                "annals: one process at a time writes to an embedded store, so nobody can append while this follows; use --server with a running `annals serve`"
+            );
+        }
+        match follows {
+            // Beside the owner it would never see a new event.
+            true => Purpose::Change,
+            false => Purpose::Read,
+        }
+    }
+
     /// Whether this process has the embedded store open, and so no other process.
     pub(crate) fn is_alone(&self) -> bool {
         self.server.is_none() && self.settings.store == StoreKind::Embedded

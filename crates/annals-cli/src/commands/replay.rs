@@ -6,7 +6,7 @@ use annals::journal::{EventStream, Journal, Window};
 use annals::{Codec, Event, NewEvent, PersistenceId, Result, SequenceNumber};
 use futures::{StreamExt, TryStreamExt};
 
-use super::{Context, Purpose};
+use super::Context;
 use crate::args::whole_number;
 use crate::columns::{self, Columns};
 use crate::output::{ABSENT, Output, print_lines, print_note};
@@ -46,16 +46,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        if self.follow && context.is_alone() {
-            eprintln!(
-                "annals: one process at a time writes to an embedded store, so nobody can append while this follows; use --server with a running `annals serve`"
-            );
-        }
-        // Beside the owner it would never see a new event.
-        let purpose = match self.follow {
-            true => Purpose::Change,
-            false => Purpose::Read,
-        };
+        let purpose = context.purpose_of_reading(self.follow);
         let (journal, store) = context.journal(purpose).await?;
         let id = &self.persistence_id;
         let window = Window::from(self.from)
