@@ -10,7 +10,8 @@ use annals::entity::{
 };
 use annals::{Annals, Error};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -88,13 +89,16 @@ impl IntoResponse for Failure {
             AskError::Rejected(AccountError::NotFound) => self.0.problem().with_status(404),
             error => error.problem(),
         };
-        if problem.status >= 500 {
+        // An overload is no error of the service.
+        let is_busy = matches!(self.0, AskError::Overloaded { .. } | AskError::Stopped);
+        if problem.status >= 500 && !is_busy {
             log(&self.0);
         }
         let status = StatusCode::from_u16(problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let media_type = [(CONTENT_TYPE, Problem::MEDIA_TYPE)];
-        (status, media_type, Json(problem)).into_response()
+        let retry_after = (status == 503 && problem.retryable).then_some([(RETRY_AFTER, "1")]);
+        (status, media_type, retry_after, Json(problem)).into_response()
     }
 }
 // ANCHOR_END: response

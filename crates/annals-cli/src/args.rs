@@ -16,8 +16,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    append, backup, bench, completions, config, copy, delete, export, feed, highest, ids, import,
-    log, man, replay, restore, serve, snapshot, state, tables, verify,
+    append, backup, bench, completions, config, copy, delete, export, feed, group, highest, ids,
+    import, log, man, projection, replay, restore, serve, snapshot, state, tables, verify,
 };
 use crate::examples;
 
@@ -278,6 +278,9 @@ pub(crate) enum Command {
     Replay(replay::Replay),
     /// Print the events of all ids, in the order in which they were committed
     Feed(feed::Feed),
+    /// Consumer groups: members share the events of the feed, each commit for one of them
+    #[command(subcommand)]
+    Group(group::GroupCommand),
     /// Print the last sequence number of an id
     Highest(highest::Highest),
     /// List persistence ids
@@ -293,6 +296,9 @@ pub(crate) enum Command {
     /// The time-ordered log: ingest, pump, sweep, play back
     #[command(subcommand)]
     Log(log::LogCommand),
+    /// Projections: list, status, pause, resume, rebuild, switch, dead letters
+    #[command(subcommand)]
+    Projection(projection::Projection),
     /// Create, check or drop the tables of the layout, or print a CloudFormation template
     #[command(subcommand)]
     Tables(tables::Tables),

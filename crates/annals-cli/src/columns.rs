@@ -46,6 +46,12 @@ impl<const N: usize> Rows<N> {
         Self { bar, ..self }
     }
 
+    /// With the name of each row in the first column.
+    pub(crate) fn name_first(mut self) -> Self {
+        self.columns.is_name_first = true;
+        self
+    }
+
     /// Makes the columns wide enough for these cells.
     pub(crate) fn widen<'a>(&mut self, rows: impl Iterator<Item = [&'a str; N]>) {
         rows.for_each(|row| self.columns.widen(&row));
@@ -103,6 +109,7 @@ pub(crate) struct Columns<const N: usize> {
     names: [&'static str; N],
     widths: [usize; N],
     is_coloured: bool,
+    is_name_first: bool,
     has_header: bool,
 }
 
@@ -112,8 +119,15 @@ impl<const N: usize> Columns<N> {
             names,
             widths: names.map(str::len),
             is_coloured,
+            is_name_first: false,
             has_header: false,
         }
+    }
+
+    /// With the name of each row in the first column.
+    pub(crate) fn name_first(mut self) -> Self {
+        self.is_name_first = true;
+        self
     }
 
     /// The lines of some rows, the first time with the header.
@@ -128,7 +142,10 @@ impl<const N: usize> Columns<N> {
             let names = self.names.map(str::to_owned);
             lines.push(self.line(&names, |_| HEADER));
         }
+        let is_name_first = self.is_name_first;
         let style = |place| match N - place {
+            _ if is_name_first && place == 1 => NAME,
+            _ if is_name_first => Style::new(),
             0 => Style::new(),
             1 => NAME,
             _ => QUIET,

@@ -30,6 +30,11 @@ annals log sweep
 annals log playback --start 2026-11-01T00:00:00Z",
     ),
     (
+        "projection",
+        "annals projection list
+annals projection status open-carts",
+    ),
+    (
         "tables",
         "annals tables create --log
 annals tables check",
@@ -59,6 +64,40 @@ annals replay 'Cart|1' --dynamodb --layout akka --journal-table pekko-persistenc
 annals feed --category Cart --tag paid --max 10
 annals feed --after 3735928559.0:912 --server http://127.0.0.1:7070 --follow",
     ),
+    (
+        "group",
+        "annals group create mailer --category Cart
+annals group next mailer --max 1
+annals group ack mailer 0-912-00c0ffee00c0ffee",
+    ),
+    ("group list", "annals group list"),
+    (
+        "group create",
+        "annals group create mailer --category Cart --start now
+annals group create mailer --ack-ms 60000 --retries 3",
+    ),
+    ("group status", "annals group status mailer"),
+    (
+        "group next",
+        "annals group next mailer --max 5
+annals group next mailer --wait 30000 --server http://127.0.0.1:7070",
+    ),
+    (
+        "group ack",
+        "annals group ack mailer 0-912-00c0ffee00c0ffee",
+    ),
+    (
+        "group nack",
+        "annals group nack mailer 0-912-00c0ffee00c0ffee --reason 'no such customer'",
+    ),
+    ("group dead-letters", "annals group dead-letters mailer"),
+    (
+        "group retry",
+        "annals group retry mailer
+annals group retry mailer 'Cart|1'",
+    ),
+    ("group discard", "annals group discard mailer 'Cart|1'"),
+    ("group delete", "annals group delete mailer"),
     ("highest", "annals highest 'Cart|1'"),
     ("ids", "annals ids --prefix 'Cart|'"),
     (
@@ -108,6 +147,26 @@ annals log horizon --set-back 2026-11-15T00:00:00Z",
         "annals log playback --start 2026-11-15T00:00:00Z --end 2026-11-16T00:00:00Z
 annals log playback --start 2026-11-15T00:00:00Z --speed 60 --to kinesis:replayed
 annals log playback --start 2026-11-15T00:00:00Z --follow",
+    ),
+    (
+        "projection list",
+        "annals projection list
+annals projection list --server http://127.0.0.1:7070 --json",
+    ),
+    ("projection status", "annals projection status open-carts"),
+    ("projection pause", "annals projection pause open-carts"),
+    ("projection resume", "annals projection resume open-carts"),
+    (
+        "projection rebuild",
+        "annals projection rebuild open-carts
+annals projection switch open-carts",
+    ),
+    ("projection switch", "annals projection switch open-carts"),
+    (
+        "projection dead-letters",
+        "annals projection dead-letters mails
+annals projection dead-letters mails --retry
+annals projection dead-letters mails --discard --id 'Cart|1'",
     ),
     (
         "tables create",

@@ -220,6 +220,8 @@ pub(crate) enum Absent {
 pub(crate) enum Access {
     /// It only reads: it takes no lock, and changes nothing but the folder `readers` of the store.
     Read,
+    /// The same again and again, so that it is not said each time.
+    Follow,
     Write,
 }
 
@@ -251,12 +253,13 @@ pub(crate) async fn store(settings: &Settings, absent: Absent, access: Access) -
 
 fn embedded(settings: &Settings, absent: Absent, access: Access) -> Result<Embedded> {
     let folder = &settings.data;
-    if absent == Absent::Refuse || access == Access::Read {
+    if absent == Absent::Refuse || access != Access::Write {
         refuse_no_store(folder)?;
     }
-    if access == Access::Read {
+    if access != Access::Write {
         let opened = Embedded::open_read_only(folder, &settings.embedded)?;
         if let Some(owner) = Embedded::owner(folder)
+            && access == Access::Read
             && std::io::stderr().is_terminal()
         {
             print_note(&format!(
@@ -266,13 +269,31 @@ fn embedded(settings: &Settings, absent: Absent, access: Access) -> Result<Embed
         return Ok(opened);
     }
     let is_new = has_no_store(folder);
-    let opened = Embedded::open(folder, &settings.embedded)?;
+    let opened =
+        Embedded::open(folder, &settings.embedded).map_err(|error| match error.kind() {
+            // Most likely mistyped: its files, or a file in its place.
+            ErrorKind::Invalid if is_new => check_data(error),
+            _ => error,
+        })?;
     // For people, who may have mistyped the folder.
     if is_new && std::io::stdout().is_terminal() {
         let folder = folder.display();
         print_note(&format!("annals: created a store in {folder}"));
     }
     Ok(opened)
+}
+
+/// The error about a folder that is no store, which names the option first.
+fn check_data(error: Error) -> Error {
+    let first = Error::new(error.kind(), format!("check --data: {}", error.message()));
+    let facts = error.facts();
+    let checked = facts.fold(first, |checked, (name, value)| {
+        checked.fact(name.to_owned(), value)
+    });
+    match std::error::Error::source(&error) {
+        Some(cause) => checked.because(cause.to_string()),
+        None => checked,
+    }
 }
 
 /// The process that has the store open, if that is the problem.
@@ -304,7 +325,7 @@ pub(crate) fn refuse_no_store(folder: &Path) -> Result<()> {
         false => return Ok(()),
         true if is_backup(folder) => "this is a backup; restore it first with `annals restore`",
         true => {
-            "there is no store in this folder; check --data, or create one with `annals tables create`"
+            "check --data: there is no store in this folder. `annals tables create` creates one"
         }
     };
     Err(Error::invalid(problem).fact("data", folder.display()))

@@ -39,6 +39,14 @@ impl Output {
         self.json
     }
 
+    /// The same for people, also in a pipe.
+    pub(crate) fn for_people(self) -> Self {
+        Self {
+            json: false,
+            ..self
+        }
+    }
+
     /// Whether text has colours: at a terminal, unless `NO_COLOR` is set.
     pub(crate) fn is_coloured(self) -> bool {
         is_coloured(&io::stdout())

@@ -17,6 +17,16 @@ pub(crate) fn to_text(codec: &Codec, bytes: &[u8]) -> String {
     }
 }
 
+/// The codec unless it is JSON, then the payload indented, for a terminal.
+pub(crate) fn to_pretty_text(codec: &Codec, bytes: &[u8]) -> String {
+    let text = to_indented_text(codec, bytes);
+    match codec {
+        Codec::Json => text,
+        // Stored data must not control the terminal.
+        other => format!("    codec: {}\n{text}", escaped(&other.to_string())),
+    }
+}
+
 /// A payload for people on lines of its own, indented; JSON keeps its numbers as they are stored, and
 /// text its lines.
 pub(crate) fn to_indented_text(codec: &Codec, bytes: &[u8]) -> String {

@@ -8,11 +8,17 @@ struct Cost;
 #[doc = include_str!("../../../docs/guides/feed.md")]
 struct Feed;
 
+#[doc = include_str!("../../../docs/guides/groups.md")]
+struct Groups;
+
 #[doc = include_str!("../../../docs/guides/hosts.md")]
 struct Hosts;
 
 #[doc = include_str!("../../../docs/guides/http-errors.md")]
 struct HttpErrors;
+
+#[doc = include_str!("../../../docs/guides/projections.md")]
+struct Projections;
 
 #[doc = include_str!("../../../docs/guides/schema-evolution.md")]
 struct SchemaEvolution;

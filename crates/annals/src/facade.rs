@@ -2,10 +2,12 @@
 
 use crate::entity::{Entity, EntitySettings, Executor, Host, Region, Shared, durable};
 use crate::feed::Reading;
+use crate::group::Groups;
 use crate::items::{TableName, missing_table};
 use crate::journal::Journal;
 use crate::layout::{AnnalsLayout, Layout};
 use crate::log::Log;
+use crate::projection::Projections;
 use crate::settings::LogSettings;
 use crate::snapshot::{Criteria, Snapshots};
 use crate::state::States;
@@ -13,6 +15,11 @@ use crate::store::Store;
 use crate::{Error, PersistenceId, Result};
 
 /// Journal, snapshots, durable state, entities and log on one store.
+///
+/// Clones share the store. To close an embedded store, drop every clone, every [`Region`] and
+/// [`Executor`], every [`Journal`] and stream: the last one that is dropped frees the folder, and it can be
+/// opened again, also in this process. Nothing has to be flushed: what was acknowledged is on disk. Call
+/// [`Region::passivate_all`] before, so that no command is in flight.
 ///
 /// ```
 /// use annals::{Annals, Codec, NewEvent, journal::Expected};
@@ -34,6 +41,7 @@ pub struct Annals {
     journal: Journal,
     snapshots: Snapshots,
     states: Option<States>,
+    groups: Groups,
 }
 
 /// What [`Annals::purge`] removed. See there for an example.
@@ -60,10 +68,13 @@ fn is_missing_table(error: &Error) -> bool {
 }
 
 impl Annals {
-    /// Opens a folder of this machine, creating it if it is missing. One process at a time.
+    /// Opens a folder of this machine, creating it if it is missing. One process at a time, and one at a
+    /// time in a process. The folder is free again when this, its clones and all that was made of them are
+    /// dropped.
     ///
     /// # Errors
-    /// `Invalid` if the folder is not a store, `Unavailable` if another process has it open.
+    /// `Invalid` if the folder is not a store, `Unavailable` if it is open already, in another process or in
+    /// this one.
     #[cfg(feature = "embedded")]
     pub async fn embedded(folder: impl AsRef<std::path::Path>) -> Result<Self> {
         let opened = crate::embedded::Embedded::open(folder.as_ref(), &Default::default())?;
@@ -78,8 +89,10 @@ impl Annals {
         let store = store.into();
         let has_states = layout.tables()?.state.is_some();
         let states = has_states.then(|| layout.states(&store)).transpose()?;
+        let journal = layout.journal(&store).await?;
         Ok(Self {
-            journal: layout.journal(&store).await?,
+            groups: Groups::of(&journal)?,
+            journal,
             snapshots: layout.snapshots(&store)?,
             states,
             store,
@@ -164,7 +177,21 @@ impl Annals {
     ///
     /// Nothing is read yet; see [`Reading`] for an example. The memory and embedded stores have it.
     pub fn feed(&self) -> Reading {
-        Reading::of(&self.journal)
+        Reading::new(&self.journal)
+    }
+
+    /// The projections: views and handlers that follow the feed. See [`View`](crate::projection::View)
+    /// for an example.
+    pub fn projections(&self) -> Projections {
+        Projections::of(&self.journal)
+    }
+
+    /// The consumer groups: members share the events of the feed, each commit for one of them.
+    ///
+    /// See [`Group`](crate::group::Group) for an example. The memory and embedded stores have the feed
+    /// that groups need.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// Opens the time-ordered log on the same store; its tables must exist.
@@ -197,7 +224,10 @@ impl Annals {
         }
     }
 
-    /// Starts a region: entities stay in memory while they are used. Call it inside a tokio runtime.
+    /// Starts a region: entities stay in memory while they are used.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the region's tasks run on the one of its caller.
     pub fn region<E: Entity>(&self, settings: EntitySettings<E>) -> Region<E> {
         Region::start(self.host(settings))
     }
@@ -218,11 +248,13 @@ impl Annals {
         })
     }
 
-    /// Starts a region of durable entities. Call it inside a tokio runtime. See [`durable`] for an
-    /// example.
+    /// Starts a region of durable entities. See [`durable`] for an example.
     ///
     /// # Errors
     /// `Invalid` if the layout has no durable state.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the region's tasks run on the one of its caller.
     pub fn durable_region<E: durable::Entity>(
         &self,
         settings: EntitySettings<E>,

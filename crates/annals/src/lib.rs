@@ -174,6 +174,8 @@
 //! | append, replay, follow, delete events | [`journal`] |
 //! | save an entity's state next to its events | [`snapshot`] |
 //! | store only the current value | [`state`] |
+//! | share the work on new events among members | [`group`] |
+//! | keep a read model, or react to events | [`projection`] |
 //! | play back the events of all entities by time | [`log`] |
 //! | copy everything to another layout or store | [`copy`] |
 //! | know what it costs | [`store`] |
@@ -194,6 +196,8 @@ mod facade;
 mod id;
 mod payload;
 mod random;
+#[cfg(feature = "embedded")]
+mod restoring;
 mod stream;
 
 pub mod copy;
@@ -201,11 +205,14 @@ pub mod copy;
 pub mod embedded;
 pub mod entity;
 pub mod feed;
+pub mod group;
 pub mod items;
 pub mod journal;
 pub mod layout;
 pub mod log;
 pub mod memory;
+pub mod projection;
+
 pub mod settings;
 pub mod snapshot;
 pub mod state;

@@ -31,20 +31,49 @@ use crate::{Error, Result};
 /// # }
 /// ```
 #[must_use = "streams do nothing unless polled"]
-pub struct ResultStream<T>(Pin<Box<dyn Stream<Item = Result<T>> + Send>>);
+pub struct ResultStream<T> {
+    source: Source<T>,
+    /// What is added to errors, in this order.
+    annotate: Vec<Annotate>,
+}
+
+type Results<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
+type Annotate = Box<dyn Fn(Error) -> Error + Send>;
+
+enum Source<T> {
+    Members(Results<T>),
+    Batches {
+        batches: Results<Vec<T>>,
+        batch: vec::IntoIter<T>,
+    },
+}
+
+// Nothing in it is pinned but the boxes.
+impl<T> Unpin for Source<T> {}
 
 impl<T: Send + 'static> ResultStream<T> {
     /// The results of another stream.
     pub fn new(stream: impl Stream<Item = Result<T>> + Send + 'static) -> Self {
-        Self(Box::pin(stream))
+        Self::from_source(Source::Members(Box::pin(stream)))
+    }
+
+    fn from_source(source: Source<T>) -> Self {
+        let annotate = Vec::new();
+        Self { source, annotate }
     }
 
     /// The members of each batch, in order. A batch is polled for once, not once for each member.
     pub(crate) fn of_batches(batches: impl Stream<Item = Result<Vec<T>>> + Send + 'static) -> Self {
-        Self::new(Flattened {
+        Self::from_source(Source::Batches {
             batches: Box::pin(batches),
             batch: Vec::new().into_iter(),
         })
+    }
+
+    /// The same stream, with something added to its errors.
+    pub(crate) fn annotated(mut self, annotate: impl Fn(Error) -> Error + Send + 'static) -> Self {
+        self.annotate.push(Box::new(annotate));
+        self
     }
 
     /// A stream of nothing.
@@ -58,25 +87,18 @@ impl<T: Send + 'static> ResultStream<T> {
     }
 }
 
-/// The members of batches.
-struct Flattened<S, T> {
-    batches: Pin<Box<S>>,
-    batch: vec::IntoIter<T>,
-}
-
-// Nothing in it is pinned but the box.
-impl<S, T> Unpin for Flattened<S, T> {}
-
-impl<S: Stream<Item = Result<Vec<T>>>, T> Stream for Flattened<S, T> {
-    type Item = Result<T>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+impl<T> Source<T> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T>>> {
+        let (batches, batch) = match self {
+            Self::Members(members) => return members.as_mut().poll_next(cx),
+            Self::Batches { batches, batch } => (batches, batch),
+        };
         loop {
-            if let Some(next) = self.batch.next() {
+            if let Some(next) = batch.next() {
                 return Poll::Ready(Some(Ok(next)));
             }
-            match ready!(self.batches.as_mut().poll_next(cx)) {
-                Some(Ok(batch)) => self.batch = batch.into_iter(),
+            match ready!(batches.as_mut().poll_next(cx)) {
+                Some(Ok(next)) => *batch = next.into_iter(),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
@@ -88,11 +110,22 @@ impl<T> Stream for ResultStream<T> {
     type Item = Result<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll_next(cx)
+        let next = self.source.poll_next(cx);
+        match next {
+            Poll::Ready(Some(Err(error))) => {
+                let annotate = self.annotate.iter();
+                let error = annotate.fold(error, |error, annotate| annotate(error));
+                Poll::Ready(Some(Err(error)))
+            }
+            next => next,
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        match &self.source {
+            Source::Members(members) => members.size_hint(),
+            Source::Batches { batch, .. } => (batch.len(), None),
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use std::iter::successors;
 
 use annals::entity::{AskError, Problem, Region};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header::CONTENT_TYPE};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -65,13 +66,16 @@ impl<E: Into<AskError<CartError>>> From<E> for HttpError {
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let problem = self.0.problem();
-        if problem.status >= 500 {
+        // An overload is no error of the service.
+        let is_busy = matches!(self.0, AskError::Overloaded { .. } | AskError::Stopped);
+        if problem.status >= 500 && !is_busy {
             log(&self.0);
         }
         let status = StatusCode::from_u16(problem.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let media_type = [(CONTENT_TYPE, Problem::MEDIA_TYPE)];
-        (status, media_type, Json(problem)).into_response()
+        let retry_after = (status == 503 && problem.retryable).then_some([(RETRY_AFTER, "1")]);
+        (status, media_type, retry_after, Json(problem)).into_response()
     }
 }
 

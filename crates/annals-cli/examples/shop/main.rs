@@ -9,11 +9,18 @@ mod http;
 use annals::Annals;
 use annals::entity::{EntitySettings, Retention};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+    let levels = Targets::new()
+        .with_target("annals", LevelFilter::INFO)
+        .with_default(LevelFilter::WARN);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(lines.with_filter(levels))
         .init();
     let annals = Annals::embedded("annals-data").await?;
     let settings = EntitySettings::new().retention(Retention::every(100));
@@ -23,9 +30,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, http::router(carts.clone()))
-        .with_graceful_shutdown(async { tokio::signal::ctrl_c().await.unwrap_or_default() })
+        .with_graceful_shutdown(stopped()?)
         .await?;
     carts.passivate_all().await;
     Ok(())
+}
+
+/// Waits for Ctrl-C, or for SIGTERM, which service managers send.
+fn stopped() -> std::io::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 // ANCHOR_END: main

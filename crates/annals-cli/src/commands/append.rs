@@ -137,6 +137,11 @@ impl Append {
                 self.codec
             ));
         }
+        if !id.as_str().contains('|') {
+            print_advice(&format!(
+                "ids of entities are TYPE|ID, such as 'Cart|1'; this one has no |, so the feed has it in no category. id=`{id}`"
+            ));
+        }
         let appended = match journal.append(id, expected, append).await {
             Ok(appended) => appended,
             Err(error) => return Err(with_last(&journal, id, error).await),
@@ -177,17 +182,21 @@ impl Append {
     }
 }
 
-/// The error; a conflict with the last sequence number, if it can be read. The events that the
-/// conflict found are the next ones, not necessarily all.
+/// The error; a conflict with the last sequence number, if it can be read, instead of the events that the
+/// conflict found: these are the next ones, not necessarily all.
 async fn with_last(journal: &Journal, id: &PersistenceId, error: AppendError) -> Error {
-    let is_conflict = matches!(error, AppendError::Conflict(_));
-    let error = Error::from(error);
-    if !is_conflict {
-        return error;
-    }
+    let AppendError::Conflict(conflict) = &error else {
+        return error.into();
+    };
+    let expected = conflict.expected;
     match journal.highest(id).await {
-        Ok(Some(last)) => error.fact("last", last),
-        _ => error,
+        Ok(Some(last)) => Error::conflict(
+            "the expected event is not the last one, and nothing was appended; see the new events with `annals replay`, then append with --expect and the last number",
+        )
+        .fact("id", id)
+        .fact("expected", expected)
+        .fact("last", last),
+        _ => error.into(),
     }
 }
 

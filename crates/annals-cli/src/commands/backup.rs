@@ -38,13 +38,20 @@ impl Backup {
         let object = json!({
             "position": position,
             "time": report.time_ms,
+            "restorable_from": report.restorable_from,
             "files_copied": copied,
             "files_reused": reused,
             "bytes_copied": report.bytes_copied,
             "bytes": report.bytes,
         });
+        let earliest = match report.restorable_from {
+            0 => String::new(),
+            from => format!(
+                ". points from position {from} on can be restored; earlier ones if only snapshots were erased since"
+            ),
+        };
         let text = format!(
-            "backed up to position {position}{}: {} copied ({} bytes), {reused} already there",
+            "backed up to position {position}{}: {} copied ({} bytes), {reused} already there{earliest}",
             written_at(report.time_ms),
             counted(copied, "file"),
             report.bytes_copied,

@@ -4,13 +4,16 @@ use std::ops::RangeInclusive;
 use std::process::ExitCode;
 
 use annals::feed::{Batch, Filter, Position, Reading, SLICES, What};
+use annals::items::Cost;
 use annals::{Error, Result};
 use futures::TryStreamExt;
+use indicatif::ProgressBar;
 
-use super::Context;
+use super::{Context, Purpose};
 use crate::args::whole_number;
 use crate::columns::Columns;
-use crate::output::{Output, print_lines};
+use crate::following::Following;
+use crate::output::{Output, print_advice, print_lines};
 use crate::{payload, progress, wire};
 
 /// Print the events of all ids, in the order in which they were committed
@@ -37,8 +40,7 @@ pub(crate) struct Feed {
     /// At most so many lines
     #[arg(long, value_name = "N", value_parser = |text: &str| whole_number(text, u64::MAX))]
     max: Option<u64>,
-    /// Then every new event, until interrupted or --max. With --server: nobody else can append to an
-    /// embedded store that this command has open
+    /// Then every new event, until interrupted or --max; also while another process writes
     #[arg(long)]
     follow: bool,
 }
@@ -60,33 +62,98 @@ pub(crate) fn parse_slices(text: &str) -> Result<RangeInclusive<u16>> {
 
 impl Feed {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let purpose = context.purpose_of_reading(self.follow);
-        let (journal, store) = context.journal(purpose).await?;
+        let missing = self.missing();
         let filter = Filter::new().prefix(self.prefix);
         let filter = self.category.into_iter().fold(filter, Filter::category);
         let mut filter = self.tag.into_iter().fold(filter, Filter::tag);
         filter.slices = self.slices;
-        let reading = Reading::of(&journal).filter(filter).after(self.after);
-        let mut batches = match self.follow {
+        let most = self.max.unwrap_or(u64::MAX);
+        let mut printing = Printing {
+            filter,
+            after: self.after,
+            printer: Printer::new(context.output),
+            left: most,
+            bar: progress::counter("events fed"),
+            cost: Cost::ZERO,
+        };
+        match self.follow && context.is_alone() {
+            true => printing.follow_beside(context).await?,
+            false => printing.read(context, (Purpose::Read, self.follow)).await?,
+        }
+        printing.bar.finish_and_clear();
+        if printing.left == most && most > 0 {
+            print_advice(&missing);
+        }
+        context.output.cost(printing.cost)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What to say if there is nothing to print.
+    fn missing(&self) -> String {
+        let slices = self.slices.as_ref();
+        let slices = slices.map(|it| format!("{}-{}", it.start(), it.end()));
+        let prefix = Some(&self.prefix).filter(|prefix| !prefix.is_empty());
+        let categories = self.category.iter().map(|it| ("category", it.clone()));
+        let facts: Vec<_> = categories
+            .chain(prefix.map(|it| ("prefix", it.clone())))
+            .chain(self.tag.iter().map(|it| ("tag", it.clone())))
+            .chain(slices.map(|it| ("slices", it)))
+            .chain(self.after.as_ref().map(|it| ("after", it.to_string())))
+            .map(|(name, value)| format!("{name}=`{value}`"))
+            .collect();
+        match facts.is_empty() {
+            true => "there are no events".to_owned(),
+            false => format!("no event matches. {}", facts.join(", ")),
+        }
+    }
+}
+
+/// The feed as it is printed.
+struct Printing {
+    filter: Filter,
+    /// Up to where it was printed.
+    after: Option<Position>,
+    printer: Printer,
+    /// How many lines may follow.
+    left: u64,
+    bar: ProgressBar,
+    cost: Cost,
+}
+
+impl Printing {
+    /// Prints the feed up to its end, and with `follows` what is appended later.
+    async fn read(&mut self, context: &Context, (purpose, follows): (Purpose, bool)) -> Result<()> {
+        let (journal, store) = context.journal(purpose).await?;
+        let reading = Reading::new(&journal).filter(self.filter.clone());
+        let reading = reading.after(self.after.clone());
+        let mut batches = match follows {
             true => reading.follow(),
             false => reading.batches(),
         };
-        let mut printer = Printer::new(context.output);
-        let mut left = self.max.unwrap_or(u64::MAX);
-        let bar = progress::counter("events fed");
-        while left > 0
+        while self.left > 0
             && let Some(batch) = batches.try_next().await?
         {
-            let (text, lines) = printer.lines(&batch, left);
-            bar.inc(lines);
-            left -= lines;
+            let (text, lines) = self.printer.lines(&batch, self.left);
+            self.bar.inc(lines);
+            self.left -= lines;
+            self.after = Some(batch.position);
             if lines > 0 {
-                bar.suspend(|| print_lines(&text))?;
+                self.bar.suspend(|| print_lines(&text))?;
             }
         }
-        bar.finish_and_clear();
-        context.print_cost(&store)?;
-        Ok(ExitCode::SUCCESS)
+        self.cost += store.counts().total().cost;
+        Ok(())
+    }
+
+    /// Prints the feed of an embedded store, and what its owner appends later.
+    async fn follow_beside(&mut self, context: &Context) -> Result<()> {
+        let mut following = Following::new(context.settings.data.clone());
+        while self.left > 0 {
+            following.wait().await?;
+            let outcome = self.read(context, (Purpose::Follow, false)).await;
+            following.read(outcome)?;
+        }
+        Ok(())
     }
 }
 

@@ -172,8 +172,10 @@ fn environment(command: &Command) -> Roff {
 /// A default that is empty would be shown as `[default: ]`.
 fn without_empty_defaults(command: Command) -> Command {
     let command = command.mut_args(|arg| {
-        let is_empty = arg.get_default_values().iter().all(|text| text.is_empty());
-        match is_empty {
+        let defaults = arg.get_default_values();
+        // A flag has none, and clap refuses to hide it.
+        let is_shown_empty = !defaults.is_empty() && defaults.iter().all(|text| text.is_empty());
+        match is_shown_empty {
             true => arg.hide_default_value(true),
             false => arg,
         }

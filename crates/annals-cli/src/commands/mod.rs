@@ -12,11 +12,13 @@ pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod export;
 pub(crate) mod feed;
+pub(crate) mod group;
 pub(crate) mod highest;
 pub(crate) mod ids;
 pub(crate) mod import;
 pub(crate) mod log;
 pub(crate) mod man;
+pub(crate) mod projection;
 pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod serve;
@@ -151,22 +153,7 @@ impl Context {
         }
     }
 
-    /// What a command opens the store for that reads events, or also follows them. Warns if nobody can
-    /// append meanwhile.
-    pub(crate) fn purpose_of_reading(&self, follows: bool) -> Purpose {
-        if follows && self.is_alone() {
-            eprintln!(
-                "annals: one process at a time writes to an embedded store, so nobody can append while this follows; use --server with a running `annals serve`"
-            );
-        }
-        match follows {
-            // Beside the owner it would never see a new event.
-            true => Purpose::Change,
-            false => Purpose::Read,
-        }
-    }
-
-    /// Whether this process has the embedded store open, and so no other process.
+    /// Whether the command works on the files of an embedded store.
     pub(crate) fn is_alone(&self) -> bool {
         self.server.is_none() && self.settings.store == StoreKind::Embedded
     }
@@ -176,6 +163,7 @@ impl Context {
     async fn store_for(&self, purpose: Purpose) -> Result<Store> {
         match purpose {
             Purpose::Read => return self.existing_store(Access::Read).await,
+            Purpose::Follow => return self.existing_store(Access::Follow).await,
             Purpose::Change => return self.existing_store(Access::Write).await,
             Purpose::Write => {}
         }
@@ -254,6 +242,8 @@ impl Context {
 pub(crate) enum Purpose {
     /// Also while another process has the embedded store open.
     Read,
+    /// The same, to read it again later.
+    Follow,
     /// To delete or repair what is stored.
     Change,
     Write,
@@ -339,6 +329,7 @@ async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {
         Command::Append(command) => command.run(context).await,
         Command::Replay(command) => command.run(context).await,
         Command::Feed(command) => command.run(context).await,
+        Command::Group(command) => command.run(context).await,
         Command::Highest(command) => command.run(context).await,
         Command::Ids(command) => command.run(context).await,
         Command::Delete(command) => command.run(context).await,
@@ -346,6 +337,7 @@ async fn run_in(context: &Context, args: Args) -> Result<ExitCode> {
         Command::State(command) => command.run(context).await,
         Command::Log(command) => command.run(context).await,
         Command::Tables(command) => command.run(context).await,
+        Command::Projection(command) => command.run(context).await,
         Command::Export(command) => command.run(context).await,
         Command::Import(command) => command.run(context).await,
         Command::Copy(command) => {

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 use annals::journal::{EventStream, Journal, Window};
-use annals::{Codec, Event, NewEvent, PersistenceId, Result, SequenceNumber};
+use annals::{Codec, Event, PersistenceId, Result, SequenceNumber};
 use futures::{StreamExt, TryStreamExt};
+use indicatif::ProgressBar;
 
-use super::Context;
+use super::{Context, Purpose};
 use crate::args::whole_number;
 use crate::columns::{self, Columns};
+use crate::following::Following;
 use crate::output::{ABSENT, Output, print_lines, print_note};
 use crate::{payload, progress, wire};
 
@@ -34,21 +36,28 @@ pub(crate) struct Replay {
         value_parser = |text: &str| whole_number(text, u64::MAX)
     )]
     max: Option<u64>,
-    /// Then every new event, until interrupted. With --server or --dynamodb: nobody else can append
-    /// to an embedded store that this command has open
+    /// Then every new event, until interrupted; also while another process writes
     #[arg(long)]
     follow: bool,
     /// Print rows for people with each payload on lines of its own, indented, after the codec (unless
-    /// it is json), the tags and the metadata
+    /// it is json), the tags, the metadata, the causation id and the correlation id
     #[arg(long, conflicts_with = "json")]
     pretty: bool,
 }
 
 impl Replay {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
-        let purpose = context.purpose_of_reading(self.follow);
-        let (journal, store) = context.journal(purpose).await?;
+        let mut printing = Printing {
+            printer: Printer::new(context.output, self.pretty),
+            bar: progress::counter("events replayed"),
+            printed: 0,
+            next: Some(self.from),
+        };
         let id = &self.persistence_id;
+        if self.follow && context.is_alone() {
+            return printing.follow_beside(context, id).await;
+        }
+        let (journal, store) = context.journal(Purpose::Read).await?;
         let window = Window::from(self.from)
             .to(self.to.unwrap_or(SequenceNumber::LAST))
             .limit(self.max.unwrap_or(u64::MAX));
@@ -56,11 +65,11 @@ impl Replay {
             true => journal.follow(id, self.from),
             false => journal.replay(id, window),
         };
-        let printer = Printer::new(context.output, self.pretty);
-        let printed = print_all(printer, events).await?;
+        printing.print_all(events).await?;
+        printing.bar.finish_and_clear();
         let mut code = ExitCode::SUCCESS;
         // An empty window of an id with events is a result; an id without events is absent.
-        if printed == 0 {
+        if printing.printed == 0 {
             let highest = journal.highest(id).await?;
             let note = match highest {
                 None => {
@@ -147,15 +156,18 @@ impl Printer {
         for event in events {
             lines.extend(columns.lines(&[row(event, String::new())]));
             let data = &event.data;
-            lines.extend(details(data));
+            lines.extend(details(event));
             lines.push(payload::to_indented_text(&data.codec, &data.payload));
         }
         lines
     }
 }
 
-/// The codec of an event unless it is JSON, its tags and its metadata, if there are any.
-fn details(data: &NewEvent) -> Vec<String> {
+/// The codec of an event unless it is JSON, its tags, its metadata, and what it follows from, if there
+/// are any.
+fn details(event: &Event) -> Vec<String> {
+    let data = &event.data;
+    let text_of = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let codec = Some(&data.codec).filter(|codec| **codec != Codec::Json);
     let pairs = data.metadata.iter();
     let pairs: Vec<_> = pairs
@@ -165,6 +177,8 @@ fn details(data: &NewEvent) -> Vec<String> {
         ("codec", codec.map(ToString::to_string).unwrap_or_default()),
         ("tags", data.tags.join(", ")),
         ("metadata", pairs.join(", ")),
+        ("causation id", text_of(event.causation.as_deref())),
+        ("correlation id", text_of(event.correlation.as_deref())),
     ];
     let details = details.into_iter().filter(|(_, text)| !text.is_empty());
     // Stored data must not control the terminal.
@@ -178,29 +192,60 @@ fn row(event: &Event, payload: String) -> [String; 4] {
     [number, time, event.data.manifest.clone(), payload]
 }
 
-async fn print_all(mut printer: Printer, events: EventStream) -> Result<u64> {
-    let bar = progress::counter("events replayed");
-    let mut printed = 0;
-    let mut chunks = events.ready_chunks(LINES_AT_ONCE);
-    while let Some(chunk) = chunks.next().await {
-        let mut events = Vec::with_capacity(chunk.len());
-        let mut failure = None;
-        for event in chunk {
-            match event {
-                Ok(event) => events.push(event),
-                Err(error) => failure = Some(error),
+/// The events as they are printed.
+struct Printing {
+    printer: Printer,
+    bar: ProgressBar,
+    /// How many were printed.
+    printed: u64,
+    /// The next one, unless the last possible one was printed.
+    next: Option<SequenceNumber>,
+}
+
+impl Printing {
+    async fn print_all(&mut self, events: EventStream) -> Result<()> {
+        let mut chunks = events.ready_chunks(LINES_AT_ONCE);
+        while let Some(chunk) = chunks.next().await {
+            let mut events = Vec::with_capacity(chunk.len());
+            let mut failure = None;
+            for event in chunk {
+                match event {
+                    Ok(event) => events.push(event),
+                    Err(error) => failure = Some(error),
+                }
+            }
+            self.printed += events.len() as u64;
+            self.bar.inc(events.len() as u64);
+            if let Some(last) = events.last() {
+                let lines = self.printer.lines(&events);
+                self.bar.suspend(|| print_lines(&lines))?;
+                self.next = last.sequence_number.next();
+            }
+            if let Some(failure) = failure {
+                return Err(failure);
             }
         }
-        printed += events.len() as u64;
-        bar.inc(events.len() as u64);
-        if !events.is_empty() {
-            let lines = printer.lines(&events);
-            bar.suspend(|| print_lines(&lines))?;
-        }
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
+        Ok(())
     }
-    bar.finish_and_clear();
-    Ok(printed)
+
+    /// Prints the events of an embedded store, and what its owner appends later.
+    async fn follow_beside(mut self, context: &Context, id: &PersistenceId) -> Result<ExitCode> {
+        let mut following = Following::new(context.settings.data.clone());
+        while let Some(from) = self.next {
+            following.wait().await?;
+            let outcome = self.replay_beside(context, id, from).await;
+            following.read(outcome)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn replay_beside(
+        &mut self,
+        context: &Context,
+        id: &PersistenceId,
+        from: SequenceNumber,
+    ) -> Result<()> {
+        let (journal, _) = context.journal(Purpose::Follow).await?;
+        self.print_all(journal.replay(id, Window::from(from))).await
+    }
 }

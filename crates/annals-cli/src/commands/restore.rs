@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use annals::embedded::{self, RestorePoint};
-use annals::{Error, Result};
+use annals::embedded::RestorePoint;
+use annals::feed::Position;
+use annals::{Annals, Error, Result};
 use serde_json::json;
 
 use super::Context;
-use super::backup::{run_blocking, written_at};
+use super::backup::written_at;
 use crate::args::whole_number;
 use crate::output::counted;
 use crate::payload::{parse_time, time_text};
@@ -16,35 +17,51 @@ use crate::payload::{parse_time, time_text};
 /// Restore a backup into the folder of the embedded store (--data), which must be missing or empty
 ///
 /// Every file is checked before anything is put in place. With a position or a time, the store ends
-/// after the last whole group of changes up to it.
+/// after the last whole group of changes up to it; it lacks the snapshots of that point that were deleted
+/// later, and entities recover from their events.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Restore {
     /// The folder of the backup
     #[arg(value_name = "DIR")]
     from: PathBuf,
-    /// Up to this position, as `annals backup` prints it
-    #[arg(
-        long,
-        value_name = "P",
-        conflicts_with = "to_time",
-        value_parser = |text: &str| whole_number(text, u64::MAX)
-    )]
-    to_position: Option<u64>,
+    /// Up to this position, as `annals backup` or `annals feed` prints it
+    #[arg(long, value_name = "P", conflicts_with = "to_time", value_parser = parse_position)]
+    to_position: Option<RestorePoint>,
     /// Up to what was written by this time: milliseconds since 1970, or like 2026-01-31T12:00:00Z
     #[arg(long, value_name = "T", value_parser = parse_time)]
     to_time: Option<u64>,
+}
+
+/// A position as a backup prints it, or as the feed does.
+fn parse_position(text: &str) -> Result<RestorePoint> {
+    if !text.contains('.') {
+        return whole_number(text, u64::MAX).map(RestorePoint::Position);
+    }
+    let position: Position = text.parse()?;
+    let place = match position.lanes() {
+        [lane] => lane.place,
+        _ => {
+            return Err(
+                Error::invalid("the feed of an embedded store has one lane").fact("position", text)
+            );
+        }
+    };
+    Ok(RestorePoint::Fed {
+        generation: position.generation(),
+        place,
+    })
 }
 
 impl Restore {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         let data = context.folder("restore")?;
         let point = match (self.to_position, self.to_time) {
-            (Some(position), _) => RestorePoint::Position(position),
+            (Some(point), _) => point,
             (None, Some(time_ms)) => RestorePoint::Time(time_ms),
             (None, None) => RestorePoint::End,
         };
-        let from = self.from;
-        let restored = run_blocking(move || embedded::restore(&from, &data, point)).await;
+        let layout = context.settings.layout();
+        let restored = Annals::restore(&self.from, &data, point, &layout).await;
         let restored = restored.map_err(with_times)?;
         let position = restored.position;
         let object = json!({
@@ -52,9 +69,15 @@ impl Restore {
             "time": restored.time_ms,
             "files": restored.files,
             "bytes": restored.bytes,
+            "snapshots_left_out": restored.snapshots_left_out,
         });
+        let left_out = match restored.snapshots_left_out {
+            0 => String::new(),
+            1 => "; left out 1 snapshot that was deleted later: it is rebuilt".to_owned(),
+            n => format!("; left out {n} snapshots that were deleted later: they are rebuilt"),
+        };
         let text = format!(
-            "restored {} up to position {position}{}; {} checked",
+            "restored {} up to position {position}{}; {} checked{left_out}",
             context.location(),
             written_at(restored.time_ms),
             counted(restored.files, "file"),

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use super::{Context, Purpose};
 use crate::args::Offered;
 use crate::columns::Rows;
-use crate::output::{ABSENT, Output, print_advice, print_note};
+use crate::output::{ABSENT, Output, print_advice, print_line, print_note};
 use crate::{payload, wire};
 
 /// The most snapshots held in memory to align their columns.
@@ -53,6 +53,10 @@ pub(crate) enum Snapshot {
         /// The one stored with the last append, by `append --snapshot`
         #[arg(long, conflicts_with = "Bounds")]
         riding: bool,
+        /// Print a row for people with the state on lines of its own, indented, after the codec (unless
+        /// it is json)
+        #[arg(long, conflicts_with = "json")]
+        pretty: bool,
     },
     /// Print every snapshot, newest first
     List {
@@ -123,13 +127,15 @@ impl Snapshot {
             Self::Load {
                 persistence_id,
                 riding: true,
+                pretty,
                 ..
-            } => load_riding(context, &persistence_id).await,
+            } => load_riding(context, &persistence_id, pretty).await,
             Self::Load {
                 persistence_id,
                 bounds,
+                pretty,
                 ..
-            } => load(context, &persistence_id, bounds.criteria()).await,
+            } => load(context, (&persistence_id, bounds.criteria()), pretty).await,
             Self::List {
                 persistence_id,
                 bounds,
@@ -188,7 +194,11 @@ async fn last_event(
 }
 
 /// One that does not decode is reported, and the next older one loaded.
-async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Result<ExitCode> {
+async fn load(
+    context: &Context,
+    (id, criteria): (&PersistenceId, Criteria),
+    is_pretty: bool,
+) -> Result<ExitCode> {
     let (snapshots, store) = context.snapshots(Purpose::Read).await?;
     let mut all = snapshots.find(id, criteria);
     let found = loop {
@@ -200,25 +210,32 @@ async fn load(context: &Context, id: &PersistenceId, criteria: Criteria) -> Resu
             Err(error) => return Err(error),
         }
     };
-    let code = print_found(context.output, id, found)?;
+    let code = print_found(context.output, id, (found, is_pretty))?;
     context.print_cost(&store)?;
     Ok(code)
 }
 
-async fn load_riding(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
+async fn load_riding(context: &Context, id: &PersistenceId, is_pretty: bool) -> Result<ExitCode> {
     let (journal, store) = context.journal(Purpose::Read).await?;
     let found = journal.last_snapshot(id).await?;
-    let code = print_found(context.output, id, found)?;
+    let code = print_found(context.output, id, (found, is_pretty))?;
     context.print_cost(&store)?;
     Ok(code)
 }
 
-fn print_found(output: Output, id: &PersistenceId, found: Option<Stored>) -> Result<ExitCode> {
+fn print_found(
+    output: Output,
+    id: &PersistenceId,
+    (found, is_pretty): (Option<Stored>, bool),
+) -> Result<ExitCode> {
     let Some(found) = found else {
         eprintln!("annals: there is no such snapshot. id=`{id}`");
         return Ok(ExitCode::from(ABSENT));
     };
-    print(&mut rows(output), &[found])?;
+    match is_pretty {
+        true => print_pretty(output, &found)?,
+        false => print(&mut rows(output), &[found])?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -271,6 +288,19 @@ async fn delete(context: &Context, id: &PersistenceId, criteria: Criteria) -> Re
     context.output.line(&wire::Deleted::new(id), &text)?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A row, then the state on lines of its own.
+fn print_pretty(output: Output, snapshot: &Stored) -> Result<()> {
+    let stored = &snapshot.payload;
+    let mut rows = Rows::new(output.for_people(), ["NUMBER", "TIME", "TYPE", ""]);
+    let cells = |it: &Stored| {
+        let (number, time) = (it.sequence_number.to_string(), it.time_ms);
+        let time = payload::time_text(time);
+        [number, time, stored.manifest.clone(), String::new()]
+    };
+    rows.print(std::slice::from_ref(snapshot), |_| String::new(), cells)?;
+    print_line(&payload::to_pretty_text(&stored.codec, &stored.bytes))
 }
 
 fn rows(output: Output) -> Rows<4> {

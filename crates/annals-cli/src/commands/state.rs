@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Context, Purpose};
 use crate::args::Offered;
 use crate::columns::Rows;
-use crate::output::ABSENT;
+use crate::output::{ABSENT, print_line};
 use crate::{payload, wire};
 
 /// Get, put or delete durable state.
@@ -20,6 +20,10 @@ pub(crate) enum State {
     Get {
         /// The persistence id
         persistence_id: PersistenceId,
+        /// Print a row for people with the value on lines of its own, indented, after the codec (unless
+        /// it is json)
+        #[arg(long, conflicts_with = "json")]
+        pretty: bool,
     },
     /// Write a value as a revision, if the one before it is stored; 1 is the first
     Put {
@@ -62,7 +66,10 @@ pub(crate) enum State {
 impl State {
     pub(crate) async fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
-            Self::Get { persistence_id } => get(context, &persistence_id).await,
+            Self::Get {
+                persistence_id,
+                pretty,
+            } => get(context, &persistence_id, pretty).await,
             Self::Put {
                 persistence_id,
                 value,
@@ -85,7 +92,7 @@ impl State {
     }
 }
 
-async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
+async fn get(context: &Context, id: &PersistenceId, is_pretty: bool) -> Result<ExitCode> {
     let (states, store) = context.states(Purpose::Read).await?;
     let last = states.last(id).await?;
     let deleted = last.as_ref().map(|last| last.revision);
@@ -100,13 +107,22 @@ async fn get(context: &Context, id: &PersistenceId) -> Result<ExitCode> {
         context.print_cost(&store)?;
         return Ok(ExitCode::from(ABSENT));
     };
-    let mut rows = Rows::new(context.output, ["REVISION", "TIME", "TAG", "VALUE"]);
+    let (output, name) = match is_pretty {
+        true => (context.output.for_people(), ""),
+        false => (context.output, "VALUE"),
+    };
+    let mut rows = Rows::new(output, ["REVISION", "TIME", "TAG", name]);
     let json = |value: &Payload| wire::line(&wire::State::new(&state, value));
+    let pretty = is_pretty.then(|| payload::to_pretty_text(&value.codec, &value.bytes));
     rows.print(&[value], json, |value| {
         let (revision, time) = (state.revision, payload::time_text(state.time_ms));
-        let text = payload::to_text(&value.codec, &value.bytes);
+        let text = match is_pretty {
+            true => String::new(),
+            false => payload::to_text(&value.codec, &value.bytes),
+        };
         [revision.to_string(), time, state.tag.clone(), text]
     })?;
+    pretty.map_or(Ok(()), |text| print_line(&text))?;
     context.print_cost(&store)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ use annals::{Error, ErrorKind, PersistenceId, Result};
 use futures::TryStreamExt;
 
 use super::Context;
+use crate::columns::Rows;
 use crate::findings::Sources;
 use crate::open::{self, Access};
 use crate::output::{ABSENT, Output, exit_code};
@@ -32,27 +33,36 @@ pub(crate) struct Verify {
     deep: bool,
 }
 
-/// Counts of findings.
-#[derive(Debug, Default)]
+/// Findings as they are printed, and their counts.
 struct Tally {
+    rows: Rows<6>,
     found: u64,
     repairable: u64,
     repaired: u64,
 }
 
 impl Tally {
-    fn print(&mut self, output: Output, findings: Vec<Finding>) -> Result<()> {
+    fn new(output: Output) -> Self {
+        Self {
+            rows: rows(output),
+            found: 0,
+            repairable: 0,
+            repaired: 0,
+        }
+    }
+
+    fn print(&mut self, findings: &[Finding]) -> Result<()> {
         for finding in findings {
             self.found += 1;
             self.repairable += u64::from(finding.remedy == Remedy::Repairable);
             self.repaired += u64::from(finding.remedy == Remedy::Repaired);
-            print(output, &finding)?;
         }
-        Ok(())
+        let json = |finding: &Finding| wire::line(&wire::Finding::new(finding));
+        self.rows.print(findings, json, row)
     }
 
     /// A damaged index: opening the store for a repair has made it again.
-    fn print_index(&mut self, output: Output, damage: &Error, is_repair: bool) -> Result<()> {
+    fn print_index(&mut self, damage: &Error, is_repair: bool) -> Result<()> {
         self.found += 1;
         self.repairable += u64::from(!is_repair);
         self.repaired += u64::from(is_repair);
@@ -60,7 +70,7 @@ impl Tally {
             true => "repaired",
             false => "repairable",
         };
-        print_file(output, damage, Some(remedy))
+        print_file(&mut self.rows, damage, Some(remedy))
     }
 
     /// A summary for people.
@@ -69,9 +79,10 @@ impl Tally {
         match (self.found, self.repairable) {
             (0, _) => "nothing is wrong".to_owned(),
             (found, 0) => format!("{found} found: {} repaired, {left} left", self.repaired),
-            (found, repairable) => {
-                format!("{found} found: {repairable} can be repaired (--repair), {left} are left")
-            }
+            (found, repairable) => format!(
+                "{found} found: {repairable} can be repaired with `{}`, {left} are left",
+                repair_command(std::env::args())
+            ),
         }
     }
 }
@@ -96,9 +107,9 @@ impl Verify {
         let id = self.persistence_id.as_ref();
         let snapshots = context.snapshots_in(&store).await?;
         let states = context.states_in(&store).await?;
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(context.output);
         if let Some(damage) = damage {
-            tally.print_index(context.output, &damage, self.repair)?;
+            tally.print_index(&damage, self.repair)?;
         }
         let bar = progress::counter("checked");
         let sources = Sources {
@@ -109,7 +120,7 @@ impl Verify {
         let mut found = sources.clone().findings(id, how);
         while let Some(findings) = found.try_next().await? {
             bar.inc(1);
-            bar.suspend(|| tally.print(context.output, findings))?;
+            bar.suspend(|| tally.print(&findings))?;
         }
         bar.finish_and_clear();
         // Damaged data would be an error here, but then there are findings.
@@ -147,8 +158,9 @@ async fn deep(context: &Context) -> Result<ExitCode> {
     })?;
     bar.finish_and_clear();
     let checked = checked?;
+    let mut rows = rows(context.output);
     for finding in &checked.findings {
-        print_file(context.output, finding, None)?;
+        print_file(&mut rows, finding, None)?;
     }
     let (found, frames, tables) = (checked.findings.len(), checked.frames, checked.tables);
     let read = format!("{frames} frames of the log and {tables} files of the index");
@@ -185,27 +197,85 @@ struct FileFinding<'a> {
 }
 
 /// Prints a finding about a file of the embedded store.
-fn print_file(output: Output, damage: &Error, remedy: Option<&str>) -> Result<()> {
+fn print_file(rows: &mut Rows<6>, damage: &Error, remedy: Option<&str>) -> Result<()> {
     let object = FileFinding {
         of: "file",
         problem: "unreadable",
         detail: damage.to_string(),
         remedy,
     };
-    let remedy = remedy.map_or_else(String::new, |remedy| format!("  [{remedy}]"));
-    output.line(&object, &format!("-  file  unreadable  {damage}{remedy}"))
+    rows.print(&[object], wire::line, |object| {
+        let remedy = remedy.unwrap_or_default();
+        let cells = ["-", "file", "unreadable", "", remedy, &object.detail];
+        cells.map(str::to_owned)
+    })
 }
 
-fn print(output: Output, finding: &Finding) -> Result<()> {
+fn rows(output: Output) -> Rows<6> {
+    let names = [
+        "PERSISTENCE ID",
+        "OF",
+        "PROBLEM",
+        "NUMBERS",
+        "REMEDY",
+        "DETAIL",
+    ];
+    Rows::new(output, names)
+}
+
+fn row(finding: &Finding) -> [String; 6] {
     let object = wire::Finding::new(finding);
-    let (of, problem) = (finding.kind.name(), finding.problem.name());
     let whose = finding.persistence_id.as_ref();
     let whose = whose.map_or_else(|| "-".to_owned(), ToString::to_string);
-    let numbers = finding.numbers;
-    let numbers = numbers.map_or_else(String::new, |(from, to)| format!(" {from}-{to}"));
-    let (remedy, why) = (object.remedy, object.why);
-    let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    let detail = &finding.detail;
-    let text = format!("{whose}{numbers}  {of}  {problem}  {detail}  [{remedy}{why}]");
-    output.line(&object, &text)
+    let numbers = match finding.numbers {
+        Some((from, to)) if from == to => from.to_string(),
+        Some((from, to)) => format!("{from}-{to}"),
+        None => String::new(),
+    };
+    let why = object.why.map(|why| match finding.numbers {
+        Some((from, _)) => with_command(why, &whose, from.get()),
+        None => why.to_owned(),
+    });
+    let why = why.map_or_else(String::new, |why| format!("; left: {why}"));
+    [
+        whose,
+        finding.kind.name().to_owned(),
+        finding.problem.name().to_owned(),
+        numbers,
+        object.remedy.to_owned(),
+        format!("{}{why}", finding.detail),
+    ]
+}
+
+/// The reason with the whole command that deletes a snapshot.
+fn with_command(why: &str, id: &str, from: u64) -> String {
+    let command = format!("annals snapshot delete {} --min-seq {from}", quoted(id));
+    why.replace("annals snapshot delete", &command)
+}
+
+/// An argument as a shell reads it.
+fn quoted(arg: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@,+".contains(c);
+    match arg.chars().all(is_plain) && !arg.is_empty() {
+        true => arg.to_owned(),
+        false => format!("'{}'", arg.replace('\'', r"'\''")),
+    }
+}
+
+/// The command line that repairs what this one has found.
+fn repair_command(args: impl Iterator<Item = String>) -> String {
+    let args: Vec<String> = args.skip(1).map(|arg| quoted(&arg)).collect();
+    format!("annals {} --repair", args.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repair_has_the_options_of_the_check() {
+        let args = ["/usr/bin/annals", "verify", "Cart|1", "--data", "my data"];
+        let command = repair_command(args.into_iter().map(str::to_owned));
+        assert_eq!(command, "annals verify 'Cart|1' --data 'my data' --repair");
+    }
 }

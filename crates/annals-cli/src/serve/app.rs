@@ -19,8 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{
     AppendQueue, DetachedWrites, Finishing, Guard, InFlight, Limits, body_bytes,
 };
+use super::group_lag::ReportedGroups;
 use super::metrics;
 use super::problem::Answer;
+use super::projection_metrics::ProjectionMetrics;
 use super::sweeper::Horizon;
 use super::tail::{Polling, Tails};
 use crate::open::{self, Absent, Access};
@@ -45,6 +47,8 @@ struct Inner {
     closing: CancellationToken,
     tails: Tails,
     horizon: Horizon,
+    projection_metrics: ProjectionMetrics,
+    reported_groups: ReportedGroups,
     /// How often ids may have been purged.
     purges: AtomicU64,
 }
@@ -145,6 +149,8 @@ impl App {
             append_queue: AppendQueue::new(),
             closing: CancellationToken::new(),
             horizon: Horizon::default(),
+            projection_metrics: ProjectionMetrics::default(),
+            reported_groups: ReportedGroups::default(),
             purges: AtomicU64::new(0),
             tails: Tails::new(match settings.store {
                 // No other process can have the folder open.
@@ -169,6 +175,11 @@ impl App {
             Annals::open(&self.0.store, &layout).await
         };
         self.0.annals.get(open).await
+    }
+
+    /// Journal, snapshots and state, if they were used.
+    pub(super) fn opened_annals(&self) -> Option<Arc<Annals>> {
+        self.0.annals.cell().get().cloned()
     }
 
     /// The time-ordered log, opened by the first call that finds its tables.
@@ -275,6 +286,14 @@ impl App {
 
     pub(super) fn horizon(&self) -> &Horizon {
         &self.0.horizon
+    }
+
+    pub(super) fn projection_metrics(&self) -> &ProjectionMetrics {
+        &self.0.projection_metrics
+    }
+
+    pub(super) fn reported_groups(&self) -> &ReportedGroups {
+        &self.0.reported_groups
     }
 
     /// Cancelled when the server is to stop.

@@ -40,7 +40,7 @@ pub(super) async fn feed(call: Call) -> Answer {
     let max = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
     let app = &call.app;
     let annals = app.annals().await?;
-    let reading = Reading::of(annals.journal()).filter(filter);
+    let reading = Reading::new(annals.journal()).filter(filter);
     if sse::are_wanted(&call.parts.headers) {
         if params.number::<u64>("max")?.is_some() {
             return Err(Problem::invalid(

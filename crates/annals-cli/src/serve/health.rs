@@ -1,9 +1,11 @@
 //! Liveness, readiness and metrics, and what this server is.
 
 use super::app::App;
+use super::group_lag;
 use super::http;
 use super::http::Call;
 use super::problem::{Answer, Problem};
+use super::projection_metrics;
 use super::sweeper::report_lag;
 use super::tables::{self, Checked, Which};
 use crate::wire;
@@ -79,6 +81,8 @@ async fn check(app: &App) -> Answer<bool> {
 /// `GET /metrics`
 pub(super) async fn metrics(Call { app, .. }: Call) -> Answer {
     report_lag(&app).await;
+    let projections = projection_metrics::text(&app).await;
+    group_lag::report(&app).await;
     let media = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(http::bytes(media, app.metrics().render()))
+    Ok(http::bytes(media, app.metrics().render() + &projections))
 }

@@ -10,7 +10,10 @@
 //! | [`SWEPT`] | | events that the background sweeper moved into slots |
 //! | [`SWEEP_FAILURES`] | | its sweeps that failed |
 //! | [`SWEEP_LAG`] | | seconds from the log's horizon to now; absent before the first sweep |
+//! | [`GROUP_LAG_EVENTS`], [`GROUP_LAG`] | `group` | events that a consumer group has not handled, up to a limit, and the age of the oldest in seconds |
+//! | [`GROUP_IN_FLIGHT`], [`GROUP_DEAD`] | `group` | its commits in flight, and its dead letters |
 //!
+//! Those of projections are in `projection_metrics`.
 //! The store handle (`annals::store`) and DynamoDB's client add theirs: requests, capacity units, refused
 //! and failed calls, retries.
 
@@ -30,6 +33,10 @@ pub(super) const TAILS: &str = "annals_http_tails";
 pub(super) const SWEPT: &str = "annals_log_swept_total";
 pub(super) const SWEEP_FAILURES: &str = "annals_log_sweep_failures_total";
 pub(super) const SWEEP_LAG: &str = "annals_log_sweep_lag_seconds";
+pub(super) const GROUP_LAG_EVENTS: &str = "annals_group_lag_events";
+pub(super) const GROUP_LAG: &str = "annals_group_lag_seconds";
+pub(super) const GROUP_IN_FLIGHT: &str = "annals_group_in_flight";
+pub(super) const GROUP_DEAD: &str = "annals_group_dead_letters";
 
 /// From a cached read to an overloaded store.
 const BUCKETS: [f64; 12] = [
@@ -72,6 +79,16 @@ fn describe() {
     metrics::describe_counter!(SWEPT, "events moved into their slots");
     metrics::describe_gauge!(SWEEP_LAG, "seconds from the log's horizon to now");
     metrics::describe_counter!(SWEEP_FAILURES, "sweeps that failed");
+    metrics::describe_gauge!(
+        GROUP_LAG_EVENTS,
+        "events that a consumer group has not handled"
+    );
+    metrics::describe_gauge!(GROUP_LAG, "seconds since the oldest of them");
+    metrics::describe_gauge!(
+        GROUP_IN_FLIGHT,
+        "commits that a consumer group has in flight"
+    );
+    metrics::describe_gauge!(GROUP_DEAD, "dead letters of a consumer group");
     metrics::counter!(SWEPT).absolute(0);
     metrics::counter!(SWEEP_FAILURES).absolute(0);
     metrics::counter!(CONFLICTS).absolute(0);

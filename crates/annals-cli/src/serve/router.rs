@@ -35,9 +35,14 @@ use super::app::App;
 use super::http::Call;
 use super::http::{Body, Response};
 use super::metrics::{REFUSED, REQUESTS, SECONDS};
-use super::openapi::{self, operations as doc};
+use super::openapi::{
+    self, group_operations as group_doc, operations as doc, projections as projections_doc,
+};
 use super::problem::{Answer, Kind, Problem};
-use super::{bulk, feed, health, ingest, items, journal, log, snapshots, state, tables, verify};
+use super::{
+    bulk, feed, groups, health, ingest, items, journal, log, projections, snapshots, state, tables,
+    verify,
+};
 
 const LIVE: &str = "/healthz";
 /// Monitoring has no token.
@@ -81,6 +86,16 @@ routes! {
     GET "/openapi.json" openapi::get, doc::openapi;
     POST "/v1/append" bulk::append, doc::append_bulk;
     GET "/v1/feed" feed::feed, doc::feed;
+    GET "/v1/groups" groups::list, group_doc::list;
+    PUT "/v1/groups/{group}" groups::put, group_doc::put;
+    GET "/v1/groups/{group}" groups::status, group_doc::status;
+    DELETE "/v1/groups/{group}" groups::delete, group_doc::delete;
+    POST "/v1/groups/{group}/next" groups::next, group_doc::next;
+    POST "/v1/groups/{group}/ack" groups::ack, group_doc::ack;
+    POST "/v1/groups/{group}/nack" groups::nack, group_doc::nack;
+    GET "/v1/groups/{group}/dead-letters" groups::dead_letters, group_doc::dead_letters;
+    POST "/v1/groups/{group}/dead-letters/retry" groups::retry, group_doc::retry;
+    POST "/v1/groups/{group}/dead-letters/discard" groups::discard, group_doc::discard;
     GET "/v1/journal" journal::ids, doc::ids;
     DELETE "/v1/journal/{persistence_id}" journal::purge, doc::purge;
     GET "/v1/journal/{persistence_id}/events" journal::events, doc::replay;
@@ -101,6 +116,15 @@ routes! {
     GET "/v1/state/{persistence_id}" state::get, doc::get_state;
     PUT "/v1/state/{persistence_id}" state::put, doc::put_state;
     DELETE "/v1/state/{persistence_id}" state::delete, doc::delete_state;
+    GET "/v1/projections" projections::list, projections_doc::list;
+    GET "/v1/projections/{projection}" projections::status, projections_doc::status;
+    POST "/v1/projections/{projection}/pause" projections::pause, projections_doc::pause;
+    POST "/v1/projections/{projection}/resume" projections::resume, projections_doc::resume;
+    POST "/v1/projections/{projection}/rebuild" projections::rebuild, projections_doc::rebuild;
+    POST "/v1/projections/{projection}/switch" projections::switch, projections_doc::switch;
+    GET "/v1/projections/{projection}/dead-letters" projections::dead_letters, projections_doc::dead_letters;
+    POST "/v1/projections/{projection}/dead-letters/retry" projections::retry, projections_doc::retry;
+    POST "/v1/projections/{projection}/dead-letters/discard" projections::discard, projections_doc::discard;
     GET "/v1/settings" items::settings, doc::settings;
     POST "/v1/items" items::call, doc::items;
     GET "/v1/tables" tables::check, doc::check_tables;

@@ -3,13 +3,16 @@
 //! Promises: one type for one thing in both, serialised on one line in the order of its fields; the
 //! schemas at `/openapi.json` are derived from the same types. JSON payloads keep their bytes.
 //! Stored events are in `event`, appends in `append`, snapshots and state here, schemas of payloads in
-//! `shapes`, calls of the store in `items` and `changes`, the feed in `feed`, everything else in `reports`.
+//! `shapes`, calls of the store in `items` and `changes`, the feed in `feed`, projections in
+//! `projections`, consumer groups in `group`, everything else in `reports`.
 
 mod append;
 mod changes;
 mod event;
 mod feed;
+mod group;
 pub(crate) mod items;
+mod projections;
 mod reports;
 mod shapes;
 
@@ -17,7 +20,9 @@ pub(crate) use append::{Append, Appended, BulkAppend, BulkAppended, expected};
 pub(crate) use changes::ChangesRead;
 pub(crate) use event::{StoredEvent, push_cbor, push_line};
 pub(crate) use feed::{FeedLine, FeedNotice, feed_lines};
+pub(crate) use group::*;
 pub(crate) use items::{ItemsCall, ItemsResult, ItemsTable};
+pub(crate) use projections::*;
 pub(crate) use reports::*;
 
 use std::borrow::Cow;

@@ -325,9 +325,10 @@ fn an_unreadable_folder() {
     annals
         .run(&["--data", "a-file", "tables", "create"])
         .fails(2, "folder=`a-file`");
-    annals
-        .run(&["--data", ".", "tables", "create"])
-        .fails(2, "is not an annals store");
+    annals.run(&["--data", ".", "tables", "create"]).fails(
+        2,
+        "check --data: folder has other files and is not an annals store",
+    );
     let kept = std::fs::read_to_string(annals.folder().join("a-file")).unwrap();
     assert_eq!(kept, "mine");
 }

@@ -303,9 +303,6 @@ fn commands_read_beside_a_server_and_write_through_it() {
     ] {
         annals.run(args).fails(4, &process);
     }
-    let followed = annals.run(&["replay", "a", "--follow"]);
-    assert_eq!(followed.code, Some(4), "{followed:?}");
-    assert!(followed.err.contains("use --server"), "{followed:?}");
     assert_eq!(server.stop(), Some(0));
     annals.run(&["append", "a", "{}"]).ok();
 }
@@ -357,6 +354,67 @@ fn a_backup_and_a_restore_at_the_command_line() {
 }
 
 #[test]
+fn a_point_with_snapshots_that_are_erased_is_restored_without_them() {
+    let annals = Annals::embedded();
+    annals.run(&["append", "a", "1"]).ok();
+    annals
+        .run(&["snapshot", "save", "a", "--at", "1", "{}"])
+        .ok();
+    let first = annals.run(&["backup", "first"]).ok().json();
+    assert_eq!(first[0]["restorable_from"], 0);
+    annals.run(&["append", "a", "2"]).ok();
+    annals
+        .run(&["snapshot", "save", "a", "--at", "2", "{}"])
+        .ok();
+    annals.run(&["snapshot", "delete", "a", "--at", "1"]).ok();
+    annals.run(&["append", "b", "1"]).ok();
+    let with_b = annals.run(&["backup", "second"]).ok().json();
+    annals
+        .run(&["delete", "b", "--purge", "--erase", "--yes"])
+        .ok();
+    let report = annals.run(&["backup", "copy"]).ok().json();
+    assert!(report[0]["restorable_from"].as_u64() > with_b[0]["position"].as_u64());
+
+    let restore = |data: &str, position: &str| {
+        annals.run(&["restore", "copy", "--data", data, "--to-position", position])
+    };
+    let to = first[0]["position"].to_string();
+    let restored = restore("part", &to).ok().json();
+    assert_eq!(restored[0]["snapshots_left_out"], 1, "{restored:?}");
+    assert_eq!(
+        annals
+            .run(&["--data", "part", "replay", "a"])
+            .ok()
+            .json()
+            .len(),
+        1
+    );
+    annals
+        .run(&["--data", "part", "snapshot", "load", "a"])
+        .fails(1, "no such snapshot");
+    annals.run(&["--data", "part", "verify"]).ok();
+    // An event that is erased is never left out.
+    let to = with_b[0]["position"].to_string();
+    restore("other", &to).fails(2, "are erased from the backup; name a later one");
+    assert!(!annals.folder().join("other").exists());
+
+    // By a position of the feed, of this store only.
+    let fed = annals.run(&["feed"]).ok().json();
+    let position = fed[0]["position"].as_str().unwrap();
+    restore("fed", position).ok();
+    assert_eq!(
+        annals
+            .run(&["--data", "fed", "replay", "a"])
+            .ok()
+            .json()
+            .len(),
+        1
+    );
+    restore("foreign", "1.0:1").fails(2, "of another store's feed");
+    restore("wrong", "1.0").fails(2, "a position is what the feed printed");
+}
+
+#[test]
 fn wrong_backups_and_restores_are_refused() {
     let annals = Annals::embedded();
     annals.run(&["append", "a", "1"]).ok();
@@ -387,10 +445,10 @@ fn wrong_backups_and_restores_are_refused() {
         .fails(2, "there is no complete backup");
     annals
         .run(&["backup", "copy", "--data", "nowhere"])
-        .fails(2, "there is no store in this folder; check --data");
+        .fails(2, "check --data: there is no store in this folder");
     annals
         .run(&["verify", "--deep", "--data", "nowhere"])
-        .fails(2, "there is no store in this folder; check --data");
+        .fails(2, "check --data: there is no store in this folder");
     assert!(!annals.folder().join("x").exists());
     let served = Annals::served(&[]);
     for command in ["backup", "restore"] {

@@ -27,7 +27,7 @@ fn commands_see_what_the_server_wrote_and_the_other_way_round() {
     assert_eq!(events.len(), 2);
     annals
         .run(&["append", "Cart|1", "--expect", "1", "{}"])
-        .fails(3, "expected=`1`, found=`2`, last=`2`");
+        .fails(3, "expected=`1`, last=`2`");
 }
 
 /// The folder belongs to the server, and the error says how to get at it.

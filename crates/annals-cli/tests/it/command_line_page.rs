@@ -107,6 +107,8 @@ fn describe(annals: &Annals, path: &[String], page: &mut String) {
                 let (about, usage) = lines.split_at(usage.unwrap());
                 if !path.is_empty() {
                     let about = cell(about.join("\n").trim()).replace("\\|", "|");
+                    // clap leaves out the end of the summary; what follows it has its own.
+                    let about = about.trim_end_matches('.').replacen("\n\n", ".\n\n", 1);
                     writeln!(page, "{about}.\n").unwrap();
                 }
                 let usage = usage.join("\n").replace("Usage: ", "");

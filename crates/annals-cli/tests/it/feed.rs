@@ -1,5 +1,8 @@
 //! `annals feed` and `GET /v1/feed`: the events of all ids in commit order.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value as Json, json};
 
 use crate::run::{Annals, dynamodb};
@@ -223,4 +226,34 @@ fn a_follower_beside_a_server_sees_what_the_server_writes() {
         let want = ["Cart|1#1", "Cart|1#2", "Cart|1#3"];
         assert_eq!(names(&followed.join().unwrap()), want);
     });
+}
+
+#[test]
+fn a_follower_of_the_folder_sees_events_of_its_owner_and_never_keeps_it_from_starting() {
+    let annals = Annals::embedded();
+    append(&annals, "Cart|1", "t", &["1"]);
+    let mut replay = annals.binary(&["replay", "Cart|1", "--follow"]);
+    let mut replay = replay.stdout(Stdio::piped()).spawn().unwrap();
+    let mut replayed = BufReader::new(replay.stdout.take().unwrap()).lines();
+    std::thread::scope(|scope| {
+        let followed = scope.spawn(|| feed(&annals, &["--follow", "--max", "5"]));
+        for n in [2, 4] {
+            // While it is followed, an owner starts, writes and stops, and commands write between.
+            let server = Server::start(&annals);
+            let body = format!(r#"{{"events":[{{"payload":{n}}}]}}"#);
+            server.post("/v1/journal/Cart%7C1/events", &body).json(201);
+            assert_eq!(server.stop(), Some(0));
+            append(&annals, "Cart|1", "t", &[&(n + 1).to_string()]);
+        }
+        let payloads = |lines: &[Json]| lines.iter().map(|it| it["payload"].clone()).collect();
+        let want: Vec<Json> = (1..=5).map(Json::from).collect();
+        let fed: Vec<Json> = payloads(&followed.join().unwrap());
+        assert_eq!(fed, want);
+        let lines = replayed.by_ref().take(5).map(|line| line.unwrap());
+        let lines: Vec<Json> = lines.map(|it| serde_json::from_str(&it).unwrap()).collect();
+        let lines: Vec<Json> = payloads(&lines);
+        assert_eq!(lines, want);
+    });
+    replay.kill().unwrap();
+    replay.wait().unwrap();
 }

@@ -27,7 +27,7 @@ fn everything_of_an_entity_is_kept_in_its_tables() {
     assert_eq!(read.json()[0]["tags"], json!(["red"]));
     annals
         .run(&["append", "counter-1", "{}", "--expect", "1"])
-        .fails(3, "decide again");
+        .fails(3, "see the new events with `annals replay`");
     annals.run(&["delete", "counter-1", "--to", "1"]).ok();
     assert_eq!(annals.run(&["replay", "counter-1"]).ok().json().len(), 1);
     let highest = annals.run(&["highest", "counter-1"]).ok();

@@ -60,7 +60,7 @@ fn mismatch(document: &Json, schema: &Json, value: &Json) -> Option<String> {
 }
 
 #[track_caller]
-fn check(document: &Json, name: &str, value: &Json) {
+pub(crate) fn check(document: &Json, name: &str, value: &Json) {
     let schema = json!({"$ref": format!("#/components/schemas/{name}")});
     assert_eq!(mismatch(document, &schema, value), None, "{name}: {value}");
 }

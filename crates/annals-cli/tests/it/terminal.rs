@@ -104,10 +104,108 @@ fn binary_payloads_at_a_terminal_have_their_codec() {
     let details = ["    tags: red, blue", "    metadata: by=alice", "    1"];
     assert_eq!(pretty[2..], details, "{pretty:?}");
 
+    let ids = ["--causation", "request-7", "--correlation", "order-1"];
+    let append = ["append", "a", "5"];
+    annals.run(&[&append[..], &ids].concat()).ok();
+    let pretty = shown(&annals, &["replay", "a", "--pretty", "--from", "5"]);
+    let details = [
+        "    causation id: request-7",
+        "    correlation id: order-1",
+        "    5",
+    ];
+    assert_eq!(pretty[2..], details, "{pretty:?}");
+
     let save = ["snapshot", "save", "a", "--at", "4", "--codec", "cbor"];
     annals.run(&[&save[..], &["oA=="]].concat()).ok();
     let lines = shown(&annals, &["snapshot", "list", "a"]);
     assert_eq!(words(&lines[1]).pop(), Some("cbor:oA=="), "{lines:?}");
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn findings_at_a_terminal_have_a_header_and_name_the_whole_command() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    for id in ["a", "a-longer-id"] {
+        annals.run(&["append", id, "1"]).ok();
+        annals.run(&["snapshot", "save", id, "--at", "9", "{}"]);
+    }
+    let shown = annals.run_at_terminal(&["verify"], "").out;
+    // Without the progress, which is shown meanwhile.
+    let lines = shown
+        .lines()
+        .filter_map(|line| line.rsplit("\u{1b}[2K").next());
+    let found: Vec<&str> = lines.collect();
+    assert!(
+        found[0].starts_with("PERSISTENCE ID  OF        PROBLEM     NUMBERS"),
+        "{found:?}"
+    );
+    let at = found[0].find("PROBLEM").unwrap();
+    for (line, id) in found[1..].iter().zip(["a", "a-longer-id"]) {
+        assert!(line[at..].starts_with("beyond-end"), "{found:?}");
+        let command = format!("`annals snapshot delete {id} --min-seq 9`");
+        assert!(line.contains(&command), "{found:?}");
+    }
+    assert_eq!(found[3].trim_end(), "2 found: 0 repaired, 2 left");
+}
+
+#[test]
+fn snapshots_and_values_are_printed_on_lines_of_their_own() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["append", "a", "1"]).ok();
+    annals
+        .run(&["snapshot", "save", "a", "--at", "1", r#"{"total":10}"#])
+        .ok();
+    annals
+        .run(&["state", "put", "a", "--revision", "1", r#"{"total":10}"#])
+        .ok();
+    for args in [
+        &["snapshot", "load", "a", "--pretty"][..],
+        &["state", "get", "a", "--pretty"],
+    ] {
+        let shown = annals.run(args).ok().out;
+        let (_, value) = shown.split_once("Z\n").unwrap();
+        assert_eq!(value, "    {\n      \"total\": 10\n    }\n", "{shown}");
+    }
+    let put = ["state", "put", "a", "--revision", "2", "--codec", "bytes"];
+    annals.run(&[&put[..], &["AAEC"]].concat()).ok();
+    let shown = annals.run(&["state", "get", "a", "--pretty"]).ok().out;
+    assert!(shown.ends_with("    codec: bytes\n    AAEC\n"), "{shown}");
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn an_id_without_a_type_is_noted_at_a_terminal() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["tables", "create"]).ok();
+    let noted = shown(&annals, &["append", "Copy", "{}"]);
+    assert!(
+        noted[0].contains("ids of entities are TYPE|ID"),
+        "{noted:?}"
+    );
+    // A pipe gets nothing.
+    annals.run(&["append", "Copy", "{}"]).ok();
+}
+
+#[test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "needs the script command of util-linux"
+)]
+fn a_feed_without_events_says_so_at_a_terminal() {
+    let annals = Annals::embedded().with_variable("NO_COLOR", "1");
+    annals.run(&["tables", "create"]).ok();
+    assert_eq!(shown(&annals, &["feed"]), ["annals: there are no events"]);
+    annals.run(&["append", "Cart|1", "1"]).ok();
+    let none = shown(&annals, &["feed", "--category", "cart", "--tag", "t"]);
+    assert_eq!(none, ["annals: no event matches. category=`cart`, tag=`t`"]);
+    // A pipe gets nothing.
+    annals.run(&["feed", "--category", "cart"]).ok();
 }
 
 #[test]

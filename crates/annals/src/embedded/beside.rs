@@ -184,6 +184,22 @@ fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Bytes that differ after every change of the store in a folder, by any process: for readers that
+/// open it again when there is something new. Takes no lock.
+///
+/// # Errors
+/// `Invalid` if there is no store of this format.
+#[doc(hidden)]
+pub fn change_note(store: &Path) -> Result<Vec<u8>> {
+    // The owner writes it before a change is acknowledged.
+    let path = folder::log_beside(store)?.join(log::REACHED);
+    let failed = |cause| errors::on_folder(cause, "read the store", path.display());
+    // Without it, its owner makes it again.
+    Ok(if_there(fs::read(&path))
+        .map_err(failed)?
+        .unwrap_or_default())
+}
+
 /// The error of a write to a store that was opened for reading.
 pub(super) fn read_only(store: &Path) -> Error {
     let owner = folder::owner(store);

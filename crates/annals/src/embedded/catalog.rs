@@ -54,7 +54,7 @@ impl Catalog {
     }
 
     /// Reads the records of all tables. Returns what the decider knows.
-    pub(super) fn load(&self, snapshot: &Snapshot<'_>) -> Result<Decided> {
+    pub(super) fn load(&self, snapshot: &Snapshot) -> Result<Decided> {
         let mut tables = Tables {
             by_name: HashMap::new(),
             next_number: 1,
@@ -154,6 +154,16 @@ impl Decided {
     pub(super) fn remove(&mut self, name: &TableName) -> Option<Slice> {
         self.by_name.remove(name).map(|_| record_key(name.as_str()))
     }
+}
+
+/// The number and the table that a change of the log records, if it records one.
+pub(super) fn record(key: &[u8], value: Option<&[u8]>) -> Option<(u32, TableSpec)> {
+    let name = key.strip_prefix(&[Kind::Table as u8])?;
+    if name == NEXT_NUMBER.as_bytes() {
+        return None;
+    }
+    let table = decode(value?).ok()?;
+    Some((table.number, table.spec))
 }
 
 /// The key of a record, and what it becomes.

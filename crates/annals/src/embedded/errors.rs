@@ -50,6 +50,13 @@ pub(super) fn already_open() -> Error {
     Error::unavailable("another process has this store open; stop it, or use another folder")
 }
 
+/// The store is open in this process.
+pub(super) fn open_here() -> Error {
+    Error::unavailable(
+        "this process has the store open already; drop the other `Annals` and its regions first, or use them",
+    )
+}
+
 /// The engine's error for people: it prints checksums of 39 digits.
 fn readable(error: TreeError) -> Box<dyn StdError + Send + Sync> {
     match error {

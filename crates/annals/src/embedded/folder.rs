@@ -16,7 +16,9 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -55,10 +57,24 @@ pub(super) struct Folder {
     lock: Lock,
 }
 
+/// The files that this process has locked: device and inode. The process id in the file would not do, as
+/// containers may share a folder and have the same ids.
+static LOCKED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+fn locked() -> MutexGuard<'static, Vec<(u64, u64)>> {
+    LOCKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
 /// The lock of a folder. Unlocked when dropped, or by the system when the process ends.
 #[derive(Debug)]
 struct Lock {
     file: File,
+    identity: (u64, u64),
     /// Whether the file has the id of this process.
     is_noted: bool,
 }
@@ -71,6 +87,9 @@ impl Drop for Lock {
             // Or another process could later have this id, and be taken for the owner.
             let _ = self.file.set_len(0);
         }
+        let mut locked = locked();
+        let found = locked.iter().position(|it| *it == self.identity);
+        found.map(|at| locked.swap_remove(at));
         let _ = self.file.unlock();
     }
 }
@@ -340,7 +359,7 @@ fn refuse_foreign_files(path: &Path) -> Result<()> {
     match foreign {
         None => Ok(()),
         Some(name) => Err(Error::invalid(
-            "folder has other files and is not an annals store; use an empty or new one",
+            "folder has other files and is not an annals store; check its name, or use an empty or new one",
         )
         .fact("folder", path.display())
         .fact("file", name.display())),
@@ -356,9 +375,14 @@ fn lock(path: &Path) -> Result<Lock> {
 
 fn lock_file(mut file: File, path: &Path) -> Result<Lock> {
     let failed = |cause| errors::on_folder(cause, "lock the store", path.display());
+    let identity = identity(&file).map_err(failed)?;
+    let mut locked = locked();
     match file.try_lock() {
-        Ok(()) => {}
+        Ok(()) => locked.push(identity),
         Err(TryLockError::Error(cause)) => return Err(failed(cause)),
+        Err(TryLockError::WouldBlock) if locked.contains(&identity) => {
+            return Err(errors::open_here().fact("folder", path.display()));
+        }
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             // The process id is a courtesy; failing to read it changes nothing.
@@ -370,6 +394,7 @@ fn lock_file(mut file: File, path: &Path) -> Result<Lock> {
     }
     Ok(Lock {
         file,
+        identity,
         is_noted: false,
     })
 }
@@ -410,6 +435,21 @@ mod tests {
             }
         }
         assert!(lost.is_dir());
+    }
+
+    #[test]
+    fn a_folder_that_this_process_has_open_says_so_and_is_free_once_it_is_dropped() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        let error = Folder::open(root.path()).unwrap_err();
+        assert!(
+            error
+                .message()
+                .starts_with("this process has the store open already; drop"),
+            "{error}"
+        );
+        drop(folder);
+        Folder::open(root.path()).unwrap();
     }
 
     #[test]

@@ -59,8 +59,7 @@ impl History {
     pub(super) fn new(folder: PathBuf, mark: u64, end: watch::Receiver<LogEnd>) -> Self {
         Self {
             folder,
-            // One of its halves would do; both are random.
-            number: (mark ^ (mark >> 32)) as u32,
+            number: number_of(mark),
             end,
             places: Mutex::default(),
         }
@@ -173,6 +172,12 @@ impl History {
                 .fact("position", position)
         })
     }
+}
+
+/// The number of the history of the store with this mark.
+pub(super) fn number_of(mark: u64) -> u32 {
+    // One of its halves would do; both are random.
+    (mark ^ (mark >> 32)) as u32
 }
 
 /// The last change before the end of a log.

@@ -1,33 +1,54 @@
 //! Reads in flight, which closing a store waits for.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The number of reads in flight, also those without a caller.
+/// The reads in flight, also those without a caller.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reads(Arc<(Mutex<usize>, Condvar)>);
+pub(super) struct Reads(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    finished: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    count: usize,
+    /// Waking nobody takes a system call, too, so it is done only if somebody waits.
+    has_waiter: bool,
+}
 
 /// A read in flight until this is dropped.
 pub(super) struct InFlight(Reads);
 
 impl Reads {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn begin(&self) -> InFlight {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.state().count += 1;
         InFlight(self.clone())
     }
 
     /// Waits until none is in flight.
     pub(super) fn wait(&self) {
-        let mut count = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count > 0 {
-            count = self.0.1.wait(count).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.has_waiter = true;
+        while state.count > 0 {
+            let waited = self.0.finished.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let (count, finished) = &*self.0.0;
-        *count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        finished.notify_all();
+        let mut state = self.0.state();
+        state.count -= 1;
+        if state.has_waiter {
+            self.0.0.finished.notify_all();
+        }
     }
 }

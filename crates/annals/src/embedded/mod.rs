@@ -29,7 +29,9 @@ mod in_flight;
 mod index;
 mod log;
 mod opening;
+mod pace;
 mod private_folder;
+mod reading;
 mod reads;
 mod retention;
 mod scrub;
@@ -46,8 +48,11 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub(crate) use self::backup::Prepared;
 pub use self::backup::{BackupReport, RestorePoint, Restored, backup, restore};
 use self::beside::Home;
+#[doc(hidden)]
+pub use self::beside::change_note;
 use self::catalog::{Catalog, Table};
 use self::changes::{changes_of, delete_change, group_len, put_change};
 #[doc(hidden)]
@@ -59,11 +64,13 @@ use self::in_flight::Reads;
 use self::index::Index;
 use self::log::Writer;
 use self::opening::Opening;
+use self::pace::Pace;
+use self::reads::PageRead;
 use self::retention::Retention;
 use self::scrub::Scrub;
 use self::space::Space;
 use self::syncer::Tally;
-use self::threads::{Parts, Started, spawn};
+use self::threads::{Parts, Started, spawn_background, yield_to_others};
 use crate::items;
 use crate::items::check::{
     Checked, check_condition, check_item, check_key, check_query, check_scan, checked_writes,
@@ -114,6 +121,7 @@ pub struct Embedded {
     threads: Vec<JoinHandle<()>>,
     tally: Arc<Tally>,
     reads: Reads,
+    pace: Pace,
     catalog: Arc<Catalog>,
     history: Arc<History>,
     /// `None` only while the store is being dropped.
@@ -226,6 +234,7 @@ impl Embedded {
             threads,
             tally,
             reads: Reads::default(),
+            pace: Pace::default(),
             catalog,
             history,
             index: Some(index),
@@ -293,6 +302,7 @@ impl Embedded {
             threads: Vec::new(),
             tally: Arc::default(),
             reads: Reads::default(),
+            pace: Pace::default(),
             catalog: opened.catalog,
             history: Arc::new(opened.history),
             index: Some(opened.index),
@@ -378,32 +388,6 @@ impl Embedded {
             return outcome;
         }
         Err(Error::unavailable("the store has stopped; open it again").into())
-    }
-
-    /// Reads on another thread, as the disk may block.
-    async fn read<T: Send + 'static>(
-        &self,
-        spec: &TableSpec,
-        read: impl FnOnce(&Index, &Table) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let table = self.catalog.table(spec)?;
-        let Some(index) = self.index.clone() else {
-            return Err(Error::unavailable("the store is closed; open it again"));
-        };
-        let in_flight = self.reads.begin();
-        let task = tokio::task::spawn_blocking(move || {
-            let outcome = read(&index, &table);
-            // Release the index before the read counts as finished.
-            drop((index, table));
-            drop(in_flight);
-            outcome
-        });
-        match task.await {
-            Ok(outcome) => outcome,
-            Err(stopped) => {
-                Err(Error::unavailable("a read was aborted; try again").because(stopped))
-            }
-        }
     }
 }
 
@@ -497,8 +481,8 @@ impl Items for Embedded {
         if keys.is_empty() {
             return Ok(Got::default());
         }
-        self.read(table, move |index, table| reads::get(index, table, &keys))
-            .await
+        let table = self.catalog.table(table)?;
+        self.items(table, keys).await
     }
 
     async fn put(
@@ -533,15 +517,15 @@ impl Items for Embedded {
 
     async fn query(&self, table: &TableSpec, query: Query) -> Result<Page> {
         check_query(table, &query)?;
-        self.read(table, move |index, table| {
-            reads::query(index, table, &query)
-        })
-        .await
+        let table = self.catalog.table(table)?;
+        self.page(move |index| PageRead::query(index, table.clone(), &query))
+            .await
     }
 
     async fn scan(&self, table: &TableSpec, scan: Scan) -> Result<Page> {
         check_scan(table, &scan)?;
-        self.read(table, move |index, table| reads::scan(index, table, &scan))
+        let table = self.catalog.table(table)?;
+        self.page(move |index| PageRead::scan(index, table.clone(), &scan))
             .await
     }
 
@@ -576,8 +560,8 @@ impl Changes for Embedded {
         after: u64,
         budget: PageBudget,
     ) -> Result<ChangePage> {
-        let history = self.history.clone();
-        self.read(table, move |_, table| history.read(table, after, budget))
+        let (table, history) = (self.catalog.table(table)?, self.history.clone());
+        self.elsewhere(move || history.read(&table, after, budget))
             .await
     }
 

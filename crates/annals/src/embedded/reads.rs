@@ -1,17 +1,18 @@
-//! Gets, queries and scans, each from one snapshot of the index.
+//! Gets, queries and scans, each from one snapshot of the index. A page can be read in steps.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use lsm_tree::Slice;
 
 use super::catalog::Table;
 use super::changes::stored_key;
-use super::codec::{self, KeyRange};
-use super::index::{Index, Snapshot};
-use crate::items::check::{CheckedQuery, check_cursor, check_query};
+use super::codec;
+use super::index::{Index, Snapshot, Values};
+use crate::items::check::{check_cursor, check_query};
 use crate::items::{
     Consistency, Cost, Direction, Got, IndexSpec, Item, Key, Page, PageBuilder, Query, Scan,
-    cursor_after, index_entry, item_size,
+    TableSpec, cursor_after, index_entry, item_size,
 };
 use crate::{Error, Result};
 
@@ -47,109 +48,115 @@ pub(super) fn get(index: &Index, table: &Table, keys: &[Key]) -> Result<Got> {
     Ok(Got { items, cost })
 }
 
-pub(super) fn query(index: &Index, table: &Table, query: &Query) -> Result<Page> {
-    let spec = &table.spec;
-    let checked = check_query(spec, query)?;
-    let mut range = codec::query_range(&query.partition, &query.range);
-    if let Some(cursor) = &query.after {
-        let (entry, key) = check_cursor(spec, checked.schema, cursor)?;
-        let last = match &query.index {
-            None => codec::key_bytes(&key),
-            Some(_) => codec::entry_bytes(&entry, &stored_key(table, &key)),
+/// A page that is being read.
+pub(super) struct PageRead {
+    values: Values,
+    snapshot: Snapshot,
+    table: Arc<Table>,
+    direction: Direction,
+    /// The index whose entries are read, and not the items themselves.
+    index: Option<IndexSpec>,
+    consistency: Consistency,
+    page: PageBuilder,
+}
+
+impl PageRead {
+    pub(super) fn query(index: &Index, table: Arc<Table>, query: &Query) -> Result<Self> {
+        let spec = &table.spec;
+        let checked = check_query(spec, query)?;
+        let mut range = codec::query_range(&query.partition, &query.range);
+        if let Some(cursor) = &query.after {
+            let (entry, key) = check_cursor(spec, checked.schema, cursor)?;
+            let last = match &query.index {
+                None => codec::key_bytes(&key),
+                Some(_) => codec::entry_bytes(&entry, &stored_key(&table, &key)),
+            };
+            range = codec::resume(range, last, query.direction);
+        }
+        let by = query.index.as_deref().map(|name| spec.index(name));
+        let by = by.transpose()?.cloned();
+        let prefix = match &by {
+            None => codec::items_prefix(table.number),
+            Some(by) => codec::entries_prefix(table.number, number_of(spec, by)),
         };
-        range = codec::resume(range, last, query.direction);
+        let snapshot = index.snapshot();
+        Ok(Self {
+            values: snapshot.values(codec::inside(&prefix, range)),
+            snapshot,
+            direction: query.direction,
+            index: by,
+            consistency: checked.consistency,
+            page: PageBuilder::new(query.limit),
+            table,
+        })
     }
-    let read = QueryRead {
-        snapshot: index.snapshot(),
-        table,
-        query,
-        range,
-    };
-    let page = match &query.index {
-        None => read.items()?,
-        Some(name) => read.entries(spec.index(name)?)?,
-    };
-    Ok(finish(page, table, checked))
-}
 
-fn finish(page: PageBuilder, table: &Table, checked: CheckedQuery<'_>) -> Page {
-    page.finish(checked.consistency, |last| {
-        cursor_after(&table.spec, checked.schema, last)
-    })
-}
+    pub(super) fn scan(index: &Index, table: Arc<Table>, scan: &Scan) -> Result<Self> {
+        let spec = &table.spec;
+        let mut range = codec::segment_range(scan.segment);
+        if let Some(cursor) = &scan.after {
+            let (key, _) = check_cursor(spec, spec.key(), cursor)?;
+            range = codec::resume(range, codec::key_bytes(&key), Direction::Ascending);
+        }
+        let prefix = codec::items_prefix(table.number);
+        let snapshot = index.snapshot();
+        Ok(Self {
+            values: snapshot.values(codec::inside(&prefix, range)),
+            snapshot,
+            direction: Direction::Ascending,
+            index: None,
+            consistency: scan.consistency,
+            page: PageBuilder::new(scan.limit),
+            table,
+        })
+    }
 
-/// A query in progress.
-struct QueryRead<'a> {
-    snapshot: Snapshot<'a>,
-    table: &'a Table,
-    query: &'a Query,
-    range: KeyRange,
-}
-
-impl QueryRead<'_> {
-    /// Passes the values in order to `take`, until it returns false.
-    fn each(&self, prefix: &[u8], mut take: impl FnMut(Slice) -> Result<bool>) -> Result<()> {
-        let range = codec::inside(prefix, self.range.clone());
-        let mut entries = self.snapshot.values(range);
-        loop {
-            let next = match self.query.direction {
-                Direction::Ascending => entries.next(),
-                Direction::Descending => entries.next_back(),
+    /// Reads on until the page has so many bytes; returns whether it is complete.
+    pub(super) fn fill(&mut self, bytes: usize) -> Result<bool> {
+        while self.page.bytes() < bytes {
+            let next = match self.direction {
+                Direction::Ascending => self.values.next(),
+                Direction::Descending => self.values.next_back(),
             };
-            let Some(entry) = next else {
-                return Ok(());
+            let Some(value) = next.transpose()? else {
+                return Ok(true);
             };
-            if !take(entry?)? {
-                return Ok(());
+            let item = match &self.index {
+                None => item_of(value)?,
+                Some(index) => self.entry(index, &value)?,
+            };
+            if !self.page.offer(item) {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
-    fn items(&self) -> Result<PageBuilder> {
-        let mut page = PageBuilder::new(self.query.limit);
-        let prefix = codec::items_prefix(self.table.number);
-        self.each(&prefix, |value| Ok(page.offer(item_of(value)?)))?;
-        Ok(page)
-    }
-
-    fn entries(&self, index: &IndexSpec) -> Result<PageBuilder> {
+    /// The entry of an index for the item with this key.
+    fn entry(&self, index: &IndexSpec, item_key: &[u8]) -> Result<Item> {
         let spec = &self.table.spec;
-        let mut numbers = spec.indexes().iter().zip(0..);
-        let number = numbers.find_map(|(other, number)| (other == index).then_some(number));
-        let number = number.unwrap_or(u8::MAX);
-        let prefix = codec::entries_prefix(self.table.number, number);
-        let mut page = PageBuilder::new(self.query.limit);
-        self.each(&prefix, |item_key| {
-            let value = self.snapshot.get(&item_key)?;
-            let item = value.map(item_of).transpose()?;
-            match item.and_then(|item| index_entry(spec, index, item)) {
-                Some(entry) => Ok(page.offer(entry)),
-                None => Err(Error::corrupt(
-                    "an index entry has no item; keep a copy of the folder and restore a backup",
-                )
-                .fact("table", spec.name())
-                .fact("index", &index.name)),
-            }
-        })?;
-        Ok(page)
+        let item = self.snapshot.get(item_key)?.map(item_of).transpose()?;
+        let entry = item.and_then(|item| index_entry(spec, index, item));
+        entry.ok_or_else(|| {
+            Error::corrupt(
+                "an index entry has no item; keep a copy of the folder and restore a backup",
+            )
+            .fact("table", spec.name())
+            .fact("index", &index.name)
+        })
+    }
+
+    pub(super) fn finish(self) -> Page {
+        let spec = &self.table.spec;
+        let schema = self.index.as_ref().map_or(spec.key(), |index| &index.key);
+        let cursor = |last: &Item| cursor_after(spec, schema, last);
+        self.page.finish(self.consistency, cursor)
     }
 }
 
-pub(super) fn scan(index: &Index, table: &Table, scan: &Scan) -> Result<Page> {
-    let spec = &table.spec;
-    let mut range = codec::segment_range(scan.segment);
-    if let Some(cursor) = &scan.after {
-        let (key, _) = check_cursor(spec, spec.key(), cursor)?;
-        range = codec::resume(range, codec::key_bytes(&key), Direction::Ascending);
-    }
-    let mut page = PageBuilder::new(scan.limit);
-    let range = codec::inside(&codec::items_prefix(table.number), range);
-    for value in index.snapshot().values(range) {
-        if !page.offer(item_of(value?)?) {
-            break;
-        }
-    }
-    Ok(page.finish(scan.consistency, |last| {
-        cursor_after(spec, spec.key(), last)
-    }))
+/// The number of an index of a table.
+fn number_of(spec: &TableSpec, index: &IndexSpec) -> u8 {
+    let mut numbers = spec.indexes().iter().zip(0..);
+    let number = numbers.find_map(|(other, number)| (other == index).then_some(number));
+    number.unwrap_or(u8::MAX)
 }

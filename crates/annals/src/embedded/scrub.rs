@@ -55,7 +55,7 @@ impl Scrub {
         let closing = Arc::new(Closing::default());
         let its = closing.clone();
         let pause = Duration::from_secs(1) / u32::try_from(mib_per_second).unwrap_or(u32::MAX);
-        let thread = super::spawn("annals-scrub", move || {
+        let thread = super::spawn_background("annals-scrub", move || {
             loop {
                 let mut unpaused = 0;
                 let mut step = |bytes| {

@@ -15,6 +15,10 @@ use super::space::Space;
 use super::syncer::{self, Syncer, Tally};
 use crate::{Error, Result};
 
+/// How much a thread in the background yields to others.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
+
 /// What the threads share.
 pub(super) struct Parts {
     pub(super) index: Arc<Index>,
@@ -78,4 +82,25 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<J
     thread.map_err(|cause| {
         Error::unavailable("the system has no more threads; raise its limit").because(cause)
     })
+}
+
+/// Starts a thread for work that nobody waits for.
+pub(super) fn spawn_background(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    spawn(name, move || {
+        yield_to_others();
+        run();
+    })
+}
+
+/// Lowers the priority of this thread, so that appends do not wait for the processor while files are
+/// written and merged. It still gets a quarter of a processor that others would use up. Only Linux has a
+/// priority for each thread; elsewhere, it would be that of the whole process.
+pub(super) fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    if let Err(cause) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(error = %cause, "a thread keeps its priority");
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, PersistenceId};
 
 /// How asking an entity fails.
 ///
@@ -20,8 +20,10 @@ use crate::{Error, ErrorKind};
 /// assert_eq!(rejected.http_status(), 422);
 /// assert_eq!(rejected.problem().detail, "insufficient funds. balance=`6`");
 ///
-/// let overloaded = AskError::<InsufficientFunds>::Overloaded;
+/// let id = "Account|1".parse()?;
+/// let overloaded = AskError::<InsufficientFunds>::Overloaded { id };
 /// assert_eq!((overloaded.http_status(), overloaded.is_retryable()), (503, true));
+/// # Ok::<(), annals::Error>(())
 /// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -34,8 +36,11 @@ pub enum AskError<E> {
     Conflict,
     /// The entity's mailbox is full, or the region holds too many busy entities. Nothing was written;
     /// ask again later.
-    #[error("the entity has too many pending commands; ask again later")]
-    Overloaded,
+    #[error("the entity has too many pending commands; ask again later. id=`{id}`")]
+    Overloaded {
+        /// The entity.
+        id: PersistenceId,
+    },
     /// The entity was stopped while the command was queued. Nothing was written; ask again.
     #[error("the entity stopped before it handled the command; ask again")]
     Stopped,
@@ -62,7 +67,7 @@ impl<E: fmt::Debug> fmt::Debug for AskError<E> {
         match self {
             Self::Rejected(rejection) => f.debug_tuple("Rejected").field(rejection).finish(),
             Self::Conflict => f.write_str("Conflict"),
-            Self::Overloaded => f.write_str("Overloaded"),
+            Self::Overloaded { id } => f.debug_struct("Overloaded").field("id", id).finish(),
             Self::Stopped => f.write_str("Stopped"),
             Self::Panicked => f.write_str("Panicked"),
             Self::Encode(error) | Self::Store(error) => write!(f, "{error:?}"),
@@ -75,7 +80,7 @@ impl<E> AskError<E> {
     /// Whether the same command can be asked again: nothing was written, and it may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Conflict | Self::Overloaded | Self::Stopped => true,
+            Self::Conflict | Self::Overloaded { .. } | Self::Stopped => true,
             Self::Store(error) => error.kind() == ErrorKind::Unavailable,
             Self::Rejected(_) | Self::Panicked | Self::Encode(_) | Self::InDoubt(_) => false,
         }
@@ -93,7 +98,7 @@ impl<E> AskError<E> {
         match self {
             Self::Rejected(_) => ("rejected", 422),
             Self::Conflict => ("conflict", 409),
-            Self::Overloaded | Self::Stopped => ("unavailable", 503),
+            Self::Overloaded { .. } | Self::Stopped => ("unavailable", 503),
             Self::Panicked | Self::Encode(_) => ("corrupt", 500),
             Self::Store(error) | Self::InDoubt(error) => match error.kind() {
                 ErrorKind::Conflict => ("conflict", 409),
@@ -107,18 +112,28 @@ impl<E> AskError<E> {
 
 impl<E: fmt::Display> AskError<E> {
     /// This error as problem details (RFC 9457), with the members that `annals serve` uses too.
+    ///
+    /// With the status 500, the detail is not the message, which is for the developers of the service: log
+    /// the error.
     pub fn problem(&self) -> Problem {
         let (kind, status) = self.kind();
+        let detail = match status {
+            500 => INTERNAL.to_owned(),
+            _ => self.to_string(),
+        };
         Problem {
             problem_type: format!("urn:annals:problem:{kind}"),
             title: title(status),
             status,
             kind,
-            detail: self.to_string(),
+            detail,
             retryable: self.is_retryable(),
         }
     }
 }
+
+/// The detail of an error that only the service can mend.
+const INTERNAL: &str = "the service failed; the request cannot be repeated with success";
 
 /// Problem details (RFC 9457): the JSON body of an HTTP error. Made by [`AskError::problem`].
 ///
@@ -153,7 +168,7 @@ pub struct Problem {
     pub status: u16,
     /// `conflict`, `unavailable`, `invalid`, `corrupt` or `rejected`.
     pub kind: &'static str,
-    /// The error message, without its causes.
+    /// The error message, without its causes; a neutral text with the status 500.
     pub detail: String,
     /// Whether the same request can be sent again.
     pub retryable: bool,
@@ -203,10 +218,12 @@ mod tests {
     #[test]
     fn every_error_has_the_status_of_its_kind() {
         type Ask = AskError<std::fmt::Error>;
+        let id = "Account|1".parse().unwrap();
+        let overloaded = Ask::Overloaded { id };
         for (error, status, kind, is_retryable) in [
             (Ask::Rejected(std::fmt::Error), 422, "rejected", false),
             (Ask::Conflict, 409, "conflict", true),
-            (Ask::Overloaded, 503, "unavailable", true),
+            (overloaded, 503, "unavailable", true),
             (Ask::Stopped, 503, "unavailable", true),
             (Ask::Panicked, 500, "corrupt", false),
             (Ask::Encode(Error::invalid("e")), 500, "corrupt", false),
@@ -229,11 +246,19 @@ mod tests {
 
     #[test]
     fn problems_do_not_show_causes() {
-        let error: AskError<std::fmt::Error> = Error::corrupt("damaged").because("a secret").into();
+        let error: AskError<std::fmt::Error> =
+            Error::unavailable("throttled").because("a secret").into();
         let body = serde_json::to_string(&error.problem()).unwrap();
         assert!(
-            body.contains("damaged") && !body.contains("secret"),
+            body.contains("throttled") && !body.contains("secret"),
             "{body}"
         );
+    }
+
+    #[test]
+    fn problems_with_the_status_500_show_no_advice_to_developers() {
+        let error: AskError<std::fmt::Error> = Error::corrupt("add an adapter").into();
+        assert_eq!(error.problem().detail, INTERNAL);
+        assert_eq!(error.to_string(), "add an adapter");
     }
 }

@@ -12,16 +12,19 @@ use crate::{Error, Event, NewEvent, Result};
 
 type Adapter = dyn Fn(NewEvent) -> Result<Vec<NewEvent>> + Send + Sync;
 
+/// An event of another release, or one whose variant was renamed or removed.
+const UNKNOWN: &str = "the event type does not know this manifest; if a variant was renamed, give it an alias (`#[serde(alias = \"…\")]`), otherwise add a variant or an adapter, or skip unknown events";
+
 /// Turns stored events into an entity's events.
 #[derive(Clone, Default)]
-pub(super) struct EventReader {
+pub(crate) struct EventReader {
     adapters: Vec<Arc<Adapter>>,
     pub(super) skips_unknown: bool,
 }
 
 /// What a stored event was read as.
-pub(super) struct ReadEvents<E> {
-    pub(super) events: Vec<E>,
+pub(crate) struct ReadEvents<E> {
+    pub(crate) events: Vec<E>,
     pub(super) has_skipped: bool,
 }
 
@@ -34,17 +37,27 @@ impl EventReader {
     }
 
     /// Read a stored event. Errors name it.
-    pub(super) fn read<E: EntityEvent>(&self, event: &Event) -> Result<ReadEvents<E>> {
+    pub(crate) fn read<E: EntityEvent>(&self, event: &Event) -> Result<ReadEvents<E>> {
         self.try_read(event).map_err(|cause| {
             let (id, number) = (&event.persistence_id, event.sequence_number);
             let (manifest, schema) = (&event.data.manifest, event.data.schema);
-            let message = "an event cannot be read; give a new field a default (`#[serde(default)]`), a renamed one an alias, or add an adapter";
-            Error::new(cause.kind(), message)
+            let message = match cause.message() {
+                UNKNOWN => UNKNOWN,
+                _ => {
+                    "an event cannot be read; give a new field a default (`#[serde(default)]`), a renamed one an alias, or add an adapter"
+                }
+            };
+            let error = Error::new(cause.kind(), message)
                 .fact("id", id)
                 .fact("number", number)
                 .fact("manifest", manifest)
-                .fact("schema", schema)
-                .because(cause)
+                .fact("schema", schema);
+            // What an adapter made of it may be unknown.
+            let is_adapted = cause.fact_value("manifest") != Some(manifest);
+            match message == UNKNOWN && !is_adapted {
+                true => error,
+                false => error.because(cause),
+            }
         })
     }
 
@@ -69,10 +82,7 @@ impl EventReader {
                     tracing::warn!(%id, %number, manifest, "skipping an unknown event");
                 }
                 None => {
-                    return Err(Error::corrupt(
-                        "the event type does not know this manifest; add a variant or an adapter, or skip unknown events",
-                    )
-                    .fact("manifest", stored.manifest));
+                    return Err(Error::corrupt(UNKNOWN).fact("manifest", stored.manifest));
                 }
             }
         }
@@ -86,5 +96,44 @@ impl fmt::Debug for EventReader {
             .field("adapters", &self.adapters.len())
             .field("skips_unknown", &self.skips_unknown)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Codec, SequenceNumber, Token};
+
+    #[derive(Debug, serde::Serialize, serde::Deserialize, EntityEvent)]
+    enum Known {
+        Added { n: u64 },
+    }
+
+    fn error_of(reader: &EventReader, manifest: &str, payload: &'static str) -> Error {
+        let data = NewEvent::new(Codec::Json, payload).manifest(manifest);
+        let id = "Cart|1".parse().unwrap();
+        let event = Event::new(id, SequenceNumber::FIRST, Token::from_bytes([0; 8]), data);
+        let read = reader.read::<Known>(&event).map(|read| read.events);
+        read.unwrap_err()
+    }
+
+    #[test]
+    fn an_unknown_manifest_has_a_message_of_its_own_and_a_wrong_payload_another() {
+        let mut reader = EventReader::default();
+        let unknown = error_of(&reader, "Removed", "{}");
+        let says = "the event type does not know this manifest; if a variant was renamed";
+        assert!(unknown.message().starts_with(says), "{unknown}");
+        assert_eq!(unknown.fact_value("manifest"), Some("Removed"));
+        assert!(std::error::Error::source(&unknown).is_none());
+
+        let wrong = error_of(&reader, "Added", "{}");
+        assert!(wrong.message().contains("give a new field a default"));
+        assert!(std::error::Error::source(&wrong).is_some());
+
+        // The cause names what the adapter made of it.
+        reader.add_adapter(|event| Ok(vec![event.manifest("Other")]));
+        let adapted = format!("{:?}", error_of(&reader, "Added", "{}"));
+        assert!(adapted.contains("manifest=`Added`"), "{adapted}");
+        assert!(adapted.contains("manifest=`Other`"), "{adapted}");
     }
 }

@@ -85,6 +85,7 @@ pub(crate) use backend::Shared;
 pub use context::Cx;
 pub use effect::{Effect, none, persist, persist_all, reply};
 pub use error::{AskError, Problem};
+pub(crate) use evolution::EventReader;
 pub use executor::Executor;
 pub(crate) use host::Host;
 pub use loaded::Once;

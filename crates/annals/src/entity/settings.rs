@@ -114,6 +114,10 @@ impl<E> EntitySettings<E> {
 
 /// Settings of event-sourced entities.
 impl<E: Entity> EntitySettings<E> {
+    pub(crate) fn event_reader(&self) -> &EventReader {
+        &self.event_reader
+    }
+
     /// When snapshots are saved, and how many of them and of the events are kept.
     #[must_use]
     pub fn retention(mut self, retention: Retention<E>) -> Self {
@@ -230,6 +234,12 @@ type IsDue<E> = Arc<dyn Fn(&E, u64) -> bool + Send + Sync>;
 
 /// When snapshots are saved, and what is kept.
 ///
+/// One snapshot is kept, unless [`keep`](Self::keep) says more: a new one replaces the one before, which is
+/// deleted. In the embedded store, a deleted snapshot is erased from the files later, and from backups with
+/// the next one. `Annals::restore` restores a point at which there were such
+/// snapshots without them: entities recover from their events. With [`delete_events`](Self::delete_events)
+/// these are gone too, and points before an erasure cannot be restored from a later backup.
+///
 /// ```
 /// use annals::entity::Retention;
 /// # #[derive(Default, serde::Serialize, serde::Deserialize)] struct Account { is_closed: bool }
@@ -265,7 +275,8 @@ impl<E> Retention<E> {
         }
     }
 
-    /// Save a snapshot every `events` events, at least one.
+    /// Save a snapshot every `events` events, at least one, and keep only the last one: see
+    /// [`keep`](Self::keep).
     pub fn every(events: u64) -> Self {
         Self::when(move |_, since| since >= events.max(1))
     }
@@ -287,7 +298,7 @@ impl<E> Retention<E> {
         }
     }
 
-    /// Keep this many snapshots, at least one, and delete older ones.
+    /// Keep this many snapshots, at least one, and delete older ones. The default is 1.
     #[must_use]
     pub fn keep(mut self, snapshots: usize) -> Self {
         self.keep = snapshots.max(1);

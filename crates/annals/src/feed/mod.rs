@@ -18,6 +18,7 @@
 mod changes_feed;
 mod filter;
 mod position;
+mod purges;
 mod reading;
 
 use std::fmt;

@@ -76,15 +76,15 @@ impl Position {
         &self.lanes
     }
 
-    /// The position in a lane.
-    pub(crate) fn lane(&self, lane: u16) -> LanePosition {
+    /// The position in a lane; the start if there is no such lane.
+    pub fn lane(&self, lane: u16) -> LanePosition {
         let found = self.lanes.get(usize::from(lane));
         found.copied().unwrap_or_default()
     }
 
     /// This position, at another one in a lane.
     #[must_use]
-    pub(crate) fn with_lane(&self, lane: u16, at: LanePosition) -> Self {
+    pub fn with_lane(&self, lane: u16, at: LanePosition) -> Self {
         let mut moved = self.clone();
         if let Some(found) = moved.lanes.get_mut(usize::from(lane)) {
             *found = at;

@@ -1,14 +1,18 @@
 //! Reading the feed: from a position to its end, or for ever.
+//!
+//! Memory for two pages: the next one is read while one is used, unless the end is near.
 
 use std::sync::Arc;
 
 use futures::stream::{self, TryStreamExt};
+use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 
 use super::{
     BatchStream, ChangesFeed, Entry, Feed, Filter, Lane, LaneBatch, LanePosition, Position, Shape,
     What,
 };
-use crate::items::{Cost, LastChange, PageBudget};
+use crate::items::{ChangePage, Cost, LastChange, PageBudget};
 use crate::journal::Journal;
 use crate::{Error, Event, Result, ResultStream};
 
@@ -35,6 +39,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The position before this batch.
+    pub(crate) fn start(&self) -> &Position {
+        &self.before
+    }
+
     /// The events, without notices, each with the position after it.
     pub fn events(&self) -> impl Iterator<Item = (&Event, Position)> {
         let events = self.entries.iter().flat_map(|entry| match &entry.what {
@@ -105,7 +114,7 @@ pub struct Reading {
 
 impl Reading {
     /// Reads the feed of a journal, from its start.
-    pub fn of(journal: &Journal) -> Self {
+    pub fn new(journal: &Journal) -> Self {
         Self {
             journal: journal.clone(),
             filter: Filter::new(),
@@ -154,6 +163,13 @@ impl Reading {
     /// `Invalid` if the store or the layout has no feed.
     pub fn lanes(&self) -> Result<Arc<dyn Feed>> {
         Ok(Arc::new(ChangesFeed::open(&self.journal)?))
+    }
+
+    /// The name of the journal's table.
+    pub(crate) fn table(&self) -> Result<String> {
+        let feed = self.journal.layout().feed();
+        let table = feed.map(|feed| feed.table().name().to_string());
+        table.ok_or_else(|| Error::invalid("this layout has no feed; use annals, akka or j5ik2o"))
     }
 
     /// The position at the end of the feed as it is now, for readers that want only what follows.
@@ -226,9 +242,26 @@ impl Reading {
     }
 }
 
+/// Changes that must follow a page so that they are read while the page is used.
+const AHEAD_MIN: u64 = 1024;
+
+/// A page that is read by a task of its own, which ends with its owner.
+struct Ahead {
+    after: u64,
+    task: JoinHandle<Result<ChangePage>>,
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 /// A reader of the feed.
 struct State {
     feed: ChangesFeed,
+    /// The page after the last one, if it was requested.
+    ahead: Option<Ahead>,
     filter: Filter,
     budget: PageBudget,
     position: Position,
@@ -247,6 +280,7 @@ impl State {
         };
         Ok(Self {
             feed,
+            ahead: None,
             filter: reading.filter.clone(),
             budget: reading.budget,
             position,
@@ -261,21 +295,40 @@ impl State {
         if self.end.is_some_and(|end| at.place >= end) {
             return Ok(None);
         }
-        let mut read = self
-            .feed
-            .read(lane.at(at.place), &self.filter, self.budget)
-            .await?;
-        while self.is_endless && read.upto.position <= at.place {
+        let mut page = self.page(lane, at.place).await?;
+        while self.is_endless && page.upto.position <= at.place {
             self.feed.moved(lane.at(at.place)).await?;
-            read = self
-                .feed
-                .read(lane.at(at.place), &self.filter, self.budget)
-                .await?;
+            page = self.page(lane, at.place).await?;
         }
+        self.read_ahead(lane, &page);
+        let read = self.feed.batch(page, &self.filter).await?;
         if !self.is_endless {
             self.end.get_or_insert(read.head.position);
         }
         Ok(Some(self.advance(lane, at, read)))
+    }
+
+    /// The changes after a place.
+    async fn page(&mut self, lane: Lane, after: u64) -> Result<ChangePage> {
+        match self.ahead.take().filter(|ahead| ahead.after == after) {
+            None => self.feed.page(lane.at(after), self.budget).await,
+            Some(mut ahead) => (&mut ahead.task)
+                .await
+                .map_err(|e| Error::unavailable("a read was aborted; try again").because(e))?,
+        }
+    }
+
+    /// Requests the page after one, if there is much to read.
+    fn read_ahead(&mut self, lane: Lane, page: &ChangePage) {
+        let after = page.upto.position;
+        let is_worth_it = page.last.position.saturating_sub(after) >= AHEAD_MIN
+            && self.end.is_none_or(|end| after < end);
+        self.ahead = is_worth_it.then(|| {
+            let (feed, place, budget) = (self.feed.clone(), lane.at(after), self.budget);
+            let read = async move { feed.page(place, budget).await };
+            let task = tokio::spawn(read.in_current_span());
+            Ahead { after, task }
+        });
     }
 
     /// Moves on by what was read, without the events that were read before.

@@ -113,6 +113,9 @@ fn flatten(pages: PageStream) -> ItemStream {
     ItemStream::of_batches(pages.map_ok(|page| page.items))
 }
 
+/// Items that a page has room for at first.
+const ITEMS_AT_FIRST: usize = 32;
+
 /// A page under construction in a local store, limited by DynamoDB's rules.
 #[derive(Debug)]
 pub(crate) struct PageBuilder {
@@ -124,12 +127,18 @@ pub(crate) struct PageBuilder {
 
 impl PageBuilder {
     pub(crate) fn new(limit: Option<u32>) -> Self {
+        let items_max = limit.map_or(usize::MAX, |limit| limit as usize);
         Self {
-            items: Vec::new(),
+            items: Vec::with_capacity(items_max.min(ITEMS_AT_FIRST)),
             bytes: 0,
-            items_max: limit.map_or(usize::MAX, |limit| limit as usize),
+            items_max,
             is_full: false,
         }
+    }
+
+    /// Bytes of its items.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds the item if it fits. Returns whether there is room for another.

@@ -390,7 +390,7 @@ impl Journal {
             Some(anchor) => self.layout.replay_anchored(id, window, anchor),
             None => self.layout.replay(id, window),
         };
-        EventStream::new(events.map_err(annotate("replay", id)))
+        events.annotated(annotate("replay", id))
     }
 
     /// The sequence number of the last event ever appended, deleted or not; `None` if there is none.

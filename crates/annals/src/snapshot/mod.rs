@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use futures::TryStreamExt;
 
 use crate::IdStream;
+use crate::items::Key;
 use crate::store::Store;
 use crate::verify::{Finding, FindingStream, Verify, confirm_check};
 use crate::{ErrorKind, Payload, PersistenceId, Result, ResultStream, SequenceNumber};
@@ -166,6 +167,14 @@ pub trait SnapshotLayout: fmt::Debug + Send + Sync + 'static {
         IdStream::empty()
     }
 
+    /// The id that an item of the table of snapshots belongs to, by its key, and whether the item is a
+    /// snapshot and not a chunk of one. A layout that does not know it returns `None`; then a restore
+    /// leaves out no snapshots.
+    fn owner_of(&self, key: &Key) -> Option<(PersistenceId, bool)> {
+        let _ = key;
+        None
+    }
+
     /// Finds orphaned chunks of large snapshots, and deletes them with [`Verify::Repair`]. For
     /// layouts without chunks there are none.
     async fn orphans(&self, older_than: Duration, verify: Verify) -> Result<Vec<Finding>> {
@@ -312,6 +321,12 @@ impl Snapshots {
     /// holds all ids in memory.
     pub fn ids(&self, prefix: &str) -> IdStream {
         self.layout.ids(prefix)
+    }
+
+    /// The id that an item of the table belongs to, and whether it is a snapshot.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn owner_of(&self, key: &Key) -> Option<(PersistenceId, bool)> {
+        self.layout.owner_of(key)
     }
 
     /// Checks the snapshots of one id, or all snapshots and stray items. Reads all of them and

@@ -127,7 +127,7 @@ async fn two_hosts_on_one_store_lose_no_command() {
                 0 => executor.ask("a", Deposit(1)).await,
                 _ => loop {
                     match region.ask("a", Deposit(1)).await {
-                        Err(AskError::Overloaded) => tokio::task::yield_now().await,
+                        Err(AskError::Overloaded { .. }) => tokio::task::yield_now().await,
                         other => break other,
                     }
                 },
@@ -211,7 +211,7 @@ async fn overload_is_rejected_and_no_command_is_dropped() {
     for ask in asks {
         match ask.await.unwrap() {
             Ok(_) => accepted += 1,
-            Err(AskError::Overloaded) => overloaded += 1,
+            Err(AskError::Overloaded { .. }) => overloaded += 1,
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -221,7 +221,7 @@ async fn overload_is_rejected_and_no_command_is_dropped() {
     second.await.unwrap().unwrap();
     let third = third.await.unwrap();
     assert!(
-        matches!(third, Ok(_) | Err(AskError::Overloaded)),
+        matches!(third, Ok(_) | Err(AskError::Overloaded { .. })),
         "{third:?}"
     );
     assert!(region.resident() <= 2);

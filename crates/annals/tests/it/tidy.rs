@@ -21,15 +21,21 @@ const BANNED_HOSTS: [&str; 6] = [
 ];
 
 /// Path prefixes that only one crate may use, and that crate.
-const FENCED: [(&str, &str); 4] = [
+const FENCED: [(&str, &str); 5] = [
     (concat!("aws", "_"), "annals-aws"),
     (concat!("cl", "ap"), "annals-cli"),
     (concat!("ax", "um"), "annals-cli"),
     (concat!("ho", "con"), "annals-jvm"),
+    (concat!("sql", "x"), "annals-sql"),
 ];
 
 /// Crates in which every public type needs an example.
-const SHOWN: [&str; 3] = ["annals/src", "annals-aws/src", "annals-jvm/src"];
+const SHOWN: [&str; 4] = [
+    "annals/src",
+    "annals-aws/src",
+    "annals-jvm/src",
+    "annals-sql/src",
+];
 const TYPES: [&str; 4] = ["pub struct ", "pub enum ", "pub trait ", "pub type "];
 
 /// The violations in a file, a line each. `path` is relative to `crates`.

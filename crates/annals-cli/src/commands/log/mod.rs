@@ -75,6 +75,7 @@ impl Context {
     pub(crate) async fn log(&self, purpose: Purpose) -> Result<(Log, Store)> {
         let store = match purpose {
             Purpose::Read => self.existing_store(Access::Read).await?,
+            Purpose::Follow => self.existing_store(Access::Follow).await?,
             Purpose::Change => self.existing_store(Access::Write).await?,
             Purpose::Write => self.store().await?,
         };

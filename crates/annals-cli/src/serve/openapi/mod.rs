@@ -4,7 +4,9 @@
 //! members go together) is said for each operation in `operations`. `scripts/fuzz-http` holds the
 //! document against the running server.
 
+pub(super) mod group_operations;
 pub(super) mod operations;
+pub(super) mod projections;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -204,6 +206,7 @@ fn schemas() -> Json {
     add::<(wire::Append<'_>, wire::NewSnapshot<'_>)>(&mut sent);
     add::<(wire::NewState<'_>, wire::Record<'_>)>(&mut sent);
     add::<(wire::LogTime, wire::ItemsCall, wire::BulkAppend<'_>)>(&mut sent);
+    add::<(wire::NewGroup, wire::Ack, wire::Nack)>(&mut sent);
     let mut all = generator(Contract::Serialize);
     add::<(wire::StoredEvent<'_>, wire::Snapshot<'_>, wire::State<'_>)>(&mut all);
     add::<(wire::Appended<'_>, wire::Position<'_>, wire::Id<'_>)>(&mut all);
@@ -219,6 +222,19 @@ fn schemas() -> Json {
     add::<(wire::LogEvent<'_>, wire::LogStats, wire::Horizon)>(&mut all);
     add::<(wire::DeadLetter, wire::Forgotten, wire::Problem)>(&mut all);
     add::<wire::ItemsResult>(&mut all);
+    add::<(wire::Projection<'_>, wire::WholeProjection<'_>)>(&mut all);
+    add::<(wire::ProjectionPaused<'_>, wire::ProjectionBuild<'_>)>(&mut all);
+    add::<(
+        wire::ProjectionDeadLetter<'_>,
+        wire::DeadLettersRequested<'_>,
+    )>(&mut all);
+    add::<(wire::Group<'_>, wire::Delivery<'_>, wire::Outcomes)>(&mut all);
+    add::<(
+        wire::GroupDeadLetters<'_>,
+        wire::Retried<'_>,
+        wire::Discarded<'_>,
+        wire::DeletedGroup<'_>,
+    )>(&mut all);
     let mut schemas = sent.take_definitions(true);
     schemas.extend(all.take_definitions(true));
     Json::Object(schemas)
@@ -274,10 +290,13 @@ fn parameters() -> Json {
     let time = json!({"type": "string", "pattern": TIME});
     let text = json!({"type": "string", "minLength": 1});
     let in_path = |name: &str, description: &str, schema: &Json| json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema});
+    let group = json!({"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"});
     json!({
+        "group": in_path("group", "The name of a consumer group", &group),
         "persistence_id": in_path("persistence_id", "The persistence id: any text of 1 to 2,000 bytes, percent-encoded as one segment", &text),
         "sequence_number": in_path("sequence_number", "The sequence number", &number),
         "name": in_path("name", "The name of a dead letter", &text),
+        "projection": in_path("projection", "The name of a projection", &json!({"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"})),
         "min_seq": query("min_seq", "From this sequence number on", &number),
         "max_seq": query("max_seq", "Up to this sequence number", &number),
         "min_time": query("min_time", "Saved at this time or later: milliseconds since 1970, or RFC 3339", &time),

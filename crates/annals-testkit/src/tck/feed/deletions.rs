@@ -210,6 +210,27 @@ pub(crate) async fn a_batch_that_replaces_a_purged_one_is_fed_once(setup: Setup)
     assert!(!all_events(old).contains(&want[0]), "{old:?}");
 }
 
+/// What is left of the new one looks like what is left of the old one.
+pub(crate) async fn a_batch_that_replaces_a_purged_one_is_fed_once_after_a_deletion(setup: Setup) {
+    let annals = open(&setup).await;
+    let id = id_of("Cart", 1);
+    append(annals.journal(), &id, texts("old", 3)).await;
+    purge(&annals, &id).await;
+    append(annals.journal(), &id, texts("new", 3)).await;
+    let deleted = annals.journal().delete_to(&id, number(1)).await;
+    deleted.expect("a deletion");
+    let (all, _) = read(annals.feed()).await;
+    let (old, new) = at_purge(&all);
+    let texts = |events: Vec<Event>| -> Vec<Vec<u8>> {
+        let payloads = events.into_iter().map(|event| event.data.payload.to_vec());
+        payloads
+            .filter(|payload| payload.starts_with(b"new"))
+            .collect()
+    };
+    assert!(texts(all_events(old)).is_empty(), "{old:?}");
+    assert!(texts(all_events(new)).ends_with(&[b"new-2".to_vec(), b"new-3".to_vec()]));
+}
+
 /// Of an id that has never had events, and of one that was purged already.
 pub(crate) async fn a_purge_of_nothing_is_not_fed(setup: Setup) {
     let annals = open(&setup).await;

@@ -34,6 +34,7 @@ properties! {
     a_purge_is_fed_once_and_numbering_restarts,
     a_purge_after_a_deletion_is_fed_once,
     a_batch_that_replaces_a_purged_one_is_fed_once,
+    a_batch_that_replaces_a_purged_one_is_fed_once_after_a_deletion,
     a_purge_of_nothing_is_not_fed,
 }
 

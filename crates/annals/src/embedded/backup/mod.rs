@@ -13,6 +13,7 @@
 //! puts anything in place.
 
 mod disk;
+mod left_out;
 mod manifest;
 mod restoring;
 mod take;
@@ -22,5 +23,6 @@ mod rewritten_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::restoring::Prepared;
 pub use self::restoring::{RestorePoint, Restored, restore};
 pub use self::take::{BackupReport, backup};

@@ -9,22 +9,28 @@
 //! that has later events is refused (`take.rs`).
 //!
 //! Erasures remove values from sealed segments. A backup that was taken after one cannot be restored to a
-//! point before the change that superseded such a value (`check_whole`).
+//! point before the change that superseded such a value, except for items that may be left out
+//! (`left_out.rs`): the restored log ends with deletions of these.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::log::{self, Link, Position, check_copy};
+use super::super::history::number_of;
+use super::super::log::{self, Frame, LastSegment, Link, Position, Writer, check_copy};
 use super::super::private_folder::{PrivateFolder, remove_dead};
 use super::super::{Embedded, errors, folder};
 use super::disk::{Disk, read};
+use super::left_out::{self, LeftOut};
 use super::manifest::{MARKER, Manifest, Stored};
 use super::take::in_use;
+use crate::items::{Key, TableName};
 use crate::{Error, Result};
 
 const PREFIX: &str = ".annals-restore-";
+/// Bytes of deletions in a frame.
+const FRAME_BYTES: usize = 1024 * 1024;
 
 /// Where a restore stops. See [`backup`](super::backup) for an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +41,13 @@ pub enum RestorePoint {
     End,
     /// After the last whole group of changes up to this position.
     Position(u64),
+    /// The same, by a position of the feed: its generation, which must be that of the store, and its place.
+    Fed {
+        /// [`Position::generation`](crate::feed::Position::generation).
+        generation: u32,
+        /// [`LanePosition::place`](crate::feed::LanePosition::place).
+        place: u64,
+    },
     /// Before the first group that was written later than this: ms since the Unix epoch.
     Time(u64),
 }
@@ -43,10 +56,13 @@ pub enum RestorePoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
-    /// The position of the last change in the store; 0 if it has none.
+    /// The position of the last change of the backup in the store; 0 if it has none.
     pub position: u64,
     /// When that change was written: ms since the Unix epoch; `None` if there is none.
     pub time_ms: Option<u64>,
+    /// Snapshots that were deleted or replaced after this point, and that the store lacks. Only
+    /// [`Annals::restore`](crate::Annals::restore) leaves any out.
+    pub snapshots_left_out: u64,
     /// Files of the backup that were checked.
     pub files: u64,
     /// Their bytes.
@@ -55,6 +71,9 @@ pub struct Restored {
 
 /// Restores the backup in `from` as a store in `folder`, which must be missing or empty. See
 /// [`backup`](super::backup) for an example.
+///
+/// A point at which there were values that are erased from the backup since is refused, also if all of
+/// them are snapshots: [`Annals::restore`](crate::Annals::restore) leaves these out.
 ///
 /// # Errors
 /// `Corrupt` if any file of the backup is damaged or missing; `Invalid` if there is no backup, the point
@@ -70,6 +89,68 @@ pub(super) fn restore_in_steps(
     point: RestorePoint,
     disk: &Disk<'_>,
 ) -> Result<Restored> {
+    prepare(from, folder, (point, &[]), disk)?.put_in_place(disk)
+}
+
+/// A restored store beside its place.
+pub(crate) struct Prepared {
+    private: PrivateFolder,
+    folder: PathBuf,
+    left_out: Vec<LeftOut>,
+    restored: Restored,
+    lock: Option<File>,
+}
+
+impl Prepared {
+    /// Restores a backup beside the folder, without items of these tables if they are erased.
+    pub(crate) fn new(
+        from: &Path,
+        folder: &Path,
+        point: RestorePoint,
+        optional: &[TableName],
+    ) -> Result<Self> {
+        prepare(from, folder, (point, optional), &Disk { step: &|| () })
+    }
+
+    /// Opens the store for reading, where it is now.
+    pub(crate) fn open(&self) -> Result<Embedded> {
+        Embedded::open_read_only(&self.store(), &Default::default())
+    }
+
+    /// The items that it lacks.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = (&TableName, &Key)> {
+        self.left_out.iter().map(|it| (&it.table, &it.key))
+    }
+
+    /// Puts the store in place; so many snapshots were left out.
+    pub(crate) fn finish(mut self, snapshots_left_out: u64) -> Result<Restored> {
+        self.restored.snapshots_left_out = snapshots_left_out;
+        self.put_in_place(&Disk { step: &|| () })
+    }
+
+    fn store(&self) -> PathBuf {
+        self.private.path().join("store")
+    }
+
+    fn put_in_place(self, disk: &Disk<'_>) -> Result<Restored> {
+        let folder = &self.folder;
+        let failed = |cause| errors::on_folder(cause, "restore the store", folder.display());
+        refuse_used(folder)?;
+        disk.rename(&self.store(), folder).map_err(failed)?;
+        disk.sync_folder(parent_of(folder)).map_err(failed)?;
+        if let Some(lock) = self.lock {
+            let _ = lock.unlock();
+        }
+        Ok(self.restored)
+    }
+}
+
+fn prepare(
+    from: &Path,
+    folder: &Path,
+    (point, optional): (RestorePoint, &[TableName]),
+    disk: &Disk<'_>,
+) -> Result<Prepared> {
     let lock = lock(from)?;
     let manifest = Manifest::read(from)?.ok_or_else(|| {
         Error::invalid("there is no complete backup in this folder").fact("folder", from.display())
@@ -77,18 +158,32 @@ pub(super) fn restore_in_steps(
     refuse_used(folder)?;
     check_point(&manifest, point)?;
     let stop = check_all(&manifest, from, point)?;
+    let left_out = match point {
+        RestorePoint::End => Vec::new(),
+        _ if is_whole(&manifest, from, stop)? => Vec::new(),
+        _ => left_out::find(&manifest, from, (stop.end.position, optional))?,
+    };
     let bytes = manifest.segments.iter().map(|it| it.bytes).sum();
     let restored = Restored {
         position: stop.end.position.0.saturating_sub(1),
         time_ms: (stop.end.position > Position::FIRST).then_some(stop.time_ms),
+        snapshots_left_out: 0,
         files: manifest.segments.len() as u64,
         bytes,
     };
-    build(&manifest, (from, folder), stop, disk)?;
-    if let Some(lock) = lock {
-        let _ = lock.unlock();
-    }
-    Ok(restored)
+    let build = Build {
+        manifest: &manifest,
+        from,
+        stop,
+        left_out: &left_out,
+    };
+    Ok(Prepared {
+        private: build.beside(folder, disk)?,
+        folder: folder.to_owned(),
+        left_out,
+        restored,
+        lock,
+    })
 }
 
 /// Keeps backups from replacing the files; `None` on a disk that cannot be locked.
@@ -127,10 +222,21 @@ fn refuse_used(folder: &Path) -> Result<()> {
 
 /// Refuses a point that the backup does not have.
 fn check_point(manifest: &Manifest, point: RestorePoint) -> Result<()> {
-    let refused = match point {
-        RestorePoint::Position(position) if position > manifest.position => {
-            Some("the backup ends before this position")
+    if let RestorePoint::Fed { generation, .. } = point {
+        let own = number_of(manifest.mark.0 as u64);
+        if generation != own {
+            return Err(Error::invalid(
+                "the position is of another store's feed; use a backup of that one",
+            )
+            .fact("generation", generation)
+            .fact("of the backup", own));
         }
+    }
+    let refused = match point {
+        RestorePoint::Position(position)
+        | RestorePoint::Fed {
+            place: position, ..
+        } if position > manifest.position => Some("the backup ends before this position"),
         RestorePoint::Time(time_ms) if time_ms > manifest.taken_ms => {
             Some("the backup was taken before this time")
         }
@@ -178,7 +284,9 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
         let checked = check_copy(&path, number, |frame| {
             is_past |= match point {
                 RestorePoint::End => false,
-                RestorePoint::Position(last) => frame.after.position.0 > last.saturating_add(1),
+                RestorePoint::Position(last) | RestorePoint::Fed { place: last, .. } => {
+                    frame.after.position.0 > last.saturating_add(1)
+                }
                 RestorePoint::Time(last_ms) => frame.time_ms > last_ms,
             };
             if !is_past {
@@ -202,27 +310,20 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
             "the backup has nothing before this point; name a later one",
         ));
     }
-    match point {
-        RestorePoint::End => Ok(stop),
-        _ => check_whole(manifest, from, stop),
-    }
+    Ok(stop)
 }
 
-/// Refuses a point at which values were there that are erased from the backup since.
-fn check_whole(manifest: &Manifest, from: &Path, stop: Stop) -> Result<Stop> {
-    for stored in &manifest.segments {
+/// Whether nothing that was there at this point is erased from the backup, as far as the headers of the
+/// segments say it.
+fn is_whole(manifest: &Manifest, from: &Path, stop: Stop) -> Result<bool> {
+    let mut segments = manifest.segments.iter();
+    segments.try_fold(true, |is_whole, stored| {
         if stored.number > stop.segment {
-            break;
+            return Ok(is_whole);
         }
         let erased = log::erased_in(&from.join(&stored.file), stored.number)?;
-        if let Some(erased) = erased.filter(|erased| *erased >= stop.end.position) {
-            return Err(Error::invalid(
-                "values of this point were deleted or overwritten later, and are erased from the backup; name a later one, or use an older backup",
-            )
-            .fact("earliest position", erased));
-        }
-    }
-    Ok(stop)
+        Ok(is_whole && erased.is_none_or(|erased| erased < stop.end.position))
+    })
 }
 
 fn damaged(what: &str, from: &Path) -> Error {
@@ -253,47 +354,109 @@ fn set_modified(path: &Path, modified_ns: u64) -> io::Result<()> {
     File::options().write(true).open(path)?.set_modified(time)
 }
 
-/// Builds the store beside its place, opens it once, and puts it in place.
-fn build(
-    manifest: &Manifest,
-    (from, folder): (&Path, &Path),
+fn parent_of(folder: &Path) -> &Path {
+    let parent = folder.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// A store that is built from a backup.
+struct Build<'a> {
+    manifest: &'a Manifest,
+    from: &'a Path,
     stop: Stop,
-    disk: &Disk<'_>,
-) -> Result<()> {
-    let failed = |cause| errors::on_folder(cause, "restore the store", folder.display());
-    let parent = folder
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    folder::create(parent).map_err(failed)?;
-    remove_dead(parent, PREFIX);
-    let private = PrivateFolder::create(parent, PREFIX).map_err(failed)?;
-    let store = private.path().join("store");
-    let log = store.join("log");
-    fs::create_dir_all(&log).map_err(failed)?;
-    (disk.step)();
-    for stored in &manifest.segments {
-        let path = from.join(&stored.file);
-        if stored.number == stop.segment {
-            let end = log::write_last(&path, stored.number, stop.end, &log)?;
-            (disk.step)();
-            log::finish_copy(&log, end)?;
-            break;
+    left_out: &'a [LeftOut],
+}
+
+impl Build<'_> {
+    /// Builds the store beside its place, and opens it once.
+    fn beside(&self, folder: &Path, disk: &Disk<'_>) -> Result<PrivateFolder> {
+        let failed = |cause| errors::on_folder(cause, "restore the store", folder.display());
+        let parent = parent_of(folder);
+        folder::create(parent).map_err(failed)?;
+        remove_dead(parent, PREFIX);
+        let private = PrivateFolder::create(parent, PREFIX).map_err(failed)?;
+        let store = private.path().join("store");
+        let log = store.join("log");
+        fs::create_dir_all(&log).map_err(failed)?;
+        (disk.step)();
+        for stored in &self.manifest.segments {
+            if stored.number == self.stop.segment {
+                let end = self.write_last(stored, &log)?;
+                (disk.step)();
+                log::finish_copy(&log, end)?;
+                break;
+            }
+            self.copy(stored, &log, disk)?;
+        }
+        self.delete_left_out(&log)?;
+        folder::write_format(&store).map_err(failed)?;
+        (disk.step)();
+        // Makes the index, and shows that the store opens.
+        drop(Embedded::open(&store, &Default::default())?);
+        (disk.step)();
+        Ok(private)
+    }
+
+    /// The last position of the restored log.
+    fn last(&self) -> Position {
+        let after = self.stop.end.position.plus(self.left_out.len() as u64);
+        Position(after.0.saturating_sub(1))
+    }
+
+    fn write_last(&self, stored: &Stored, log: &Path) -> Result<log::CopyEnd> {
+        let last = LastSegment {
+            from: &self.from.join(&stored.file),
+            number: stored.number,
+            end: self.stop.end,
+            erased_by: self.last(),
+        };
+        log::write_last(&last, log)
+    }
+
+    fn copy(&self, stored: &Stored, log: &Path, disk: &Disk<'_>) -> Result<()> {
+        let failed = |cause| errors::on_folder(cause, "restore the store", log.display());
+        let path = self.from.join(&stored.file);
+        let erased = log::erased_in(&path, stored.number)?;
+        if erased.is_some_and(|erased| erased > self.last()) {
+            // Its header names a position that this log does not have.
+            let source = (&*path, stored.number);
+            log::copy_to(log, source, (stored.end(), self.last()))?;
+            return Ok(());
         }
         let name = log::segment_name(stored.number);
         let copied = disk.copy(&path, &log.join(&name), u64::MAX);
         if copied.map_err(failed)? != (stored.bytes, stored.checksum.0) {
-            return Err(damaged("a file of the backup was changed meanwhile", from)
-                .fact("file", &stored.file));
+            return Err(
+                damaged("a file of the backup was changed meanwhile", self.from)
+                    .fact("file", &stored.file),
+            );
         }
         // The next backup into the same folder finds it unchanged.
-        set_modified(&log.join(name), stored.modified_ns).map_err(failed)?;
+        set_modified(&log.join(name), stored.modified_ns).map_err(failed)
     }
-    folder::write_format(&store).map_err(failed)?;
-    (disk.step)();
-    // Makes the index, and shows that the store opens.
-    drop(Embedded::open(&store, &Default::default())?);
-    (disk.step)();
-    disk.rename(&store, folder).map_err(failed)?;
-    disk.sync_folder(parent).map_err(failed)
+
+    /// Ends the log with deletions of what is left out, so that what is erased was superseded.
+    fn delete_left_out(&self, log: &Path) -> Result<()> {
+        if self.left_out.is_empty() {
+            return Ok(());
+        }
+        let failed = |cause| errors::on_folder(cause, "restore the store", log.display());
+        let mut writer = Writer::open(log, &log::recover(log)?)?;
+        let mut frame = Frame::at(self.stop.end.position);
+        for left_out in self.left_out {
+            let (key, superseded) = left_out.deletion();
+            frame.push(key, None, Some(superseded));
+            if frame.len() >= FRAME_BYTES {
+                let time_ms = self.stop.time_ms;
+                writer.append_at(&mut frame, time_ms).map_err(failed)?;
+                frame = Frame::at(frame.end());
+            }
+        }
+        if !frame.is_empty() {
+            let time_ms = self.stop.time_ms;
+            writer.append_at(&mut frame, time_ms).map_err(failed)?;
+        }
+        writer.close().map_err(failed)
+    }
 }

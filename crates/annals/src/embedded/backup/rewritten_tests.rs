@@ -7,7 +7,7 @@ use super::super::log::{Erase, Position, Superseded, key_hash, recover, rewrite}
 use super::disk::Disk;
 use super::take::backup_in_steps;
 use super::tests::{Content, Written, content_left, up_to};
-use super::{RestorePoint, restore};
+use super::{RestorePoint, backup, restore};
 use crate::{ErrorKind, Result};
 
 impl Written {
@@ -77,7 +77,10 @@ fn a_point_at_which_erased_values_were_there_is_refused() {
     let by = *inside.last().unwrap() + 10;
     written.rewrite(&[(2, by)]);
     written.backup().unwrap();
-    for point in [inside[0], *inside.last().unwrap(), by - 1] {
+    // Before it was written.
+    let before = written.restored(RestorePoint::Position(inside[0])).unwrap();
+    assert_eq!(before, up_to(&written.content, inside[0]));
+    for point in [inside[1], *inside.last().unwrap(), by - 1] {
         let error = written.restored(RestorePoint::Position(point)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.message().contains("erased"), "{error}");
@@ -91,16 +94,24 @@ fn a_point_at_which_erased_values_were_there_is_refused() {
 }
 
 #[test]
-fn a_point_inside_a_segment_with_erased_values_is_refused() {
+fn a_point_inside_a_segment_is_restored_if_it_had_none_of_the_erased_values() {
     let mut written = Written::new();
     written.write(100);
     let inside = written.ends_in_first();
     written.rewrite(&[(2, 5)]);
-    written.backup().unwrap();
-    let point = RestorePoint::Position(*inside.last().unwrap() - 4);
-    let error = written.restored(point).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    assert!(!written.path("restored").exists());
+    let report = written.backup().unwrap();
+    assert_eq!(report.restorable_from, 5);
+    for end in inside.into_iter().filter(|end| *end >= 5) {
+        let mut left = up_to(&written.content, end);
+        left.remove(&2);
+        let restored = written.restored(RestorePoint::Position(end)).unwrap();
+        assert_eq!(restored, left, "{end}");
+    }
+    // The restored store goes on, and is backed up itself.
+    let to = written.path("goes-on");
+    restore(&written.copy(), &to, RestorePoint::Position(10)).unwrap();
+    super::tests::write(&to, 5, 7);
+    backup(&to, &written.path("copy-of-it"), false).unwrap();
 }
 
 #[test]

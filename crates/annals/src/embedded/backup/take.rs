@@ -36,6 +36,10 @@ pub struct BackupReport {
     pub position: u64,
     /// When that change was written: ms since the Unix epoch; `None` if there is none.
     pub time_ms: Option<u64>,
+    /// Every point from this position on can be restored; 0 if nothing is erased. An earlier one can be
+    /// restored if nothing was erased since that was there, except for snapshots:
+    /// [`Annals::restore`](crate::Annals::restore) leaves these out.
+    pub restorable_from: u64,
     /// Files that were copied.
     pub files_copied: u64,
     /// Files of the backup before that are as they were.
@@ -208,6 +212,8 @@ fn take(log: &Path, taken_ms: u64, copier: &mut Copier<'_>) -> Result<Option<Bac
         if erased.is_some_and(|erased| erased >= recovered.end.position) {
             return Ok(None);
         }
+        let erased = erased.map_or(0, |erased| erased.0);
+        copier.report.restorable_from = copier.report.restorable_from.max(erased);
     }
     let (mut report, time_ms) = (copier.report, copier.time_ms);
     report.bytes_copied = copier.bytes_copied;

@@ -71,7 +71,7 @@ impl Written {
     }
 }
 
-fn write(store: &Path, groups: u64, salt: u64) -> (Content, Vec<(u64, u64)>) {
+pub(super) fn write(store: &Path, groups: u64, salt: u64) -> (Content, Vec<(u64, u64)>) {
     let log = store.join("log");
     let mut writer = Writer::open(&log, &recover(&log).unwrap()).unwrap();
     let (mut content, mut ends) = (Content::new(), Vec::new());

@@ -27,7 +27,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lsm_tree::compaction::Factory;
-use lsm_tree::{AbstractTree, AnyTree, Cache, Config, Guard, SeqNo, SequenceNumberCounter, Slice};
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, Config, Guard, IterGuardImpl, SeqNo, SequenceNumberCounter, Slice,
+};
 
 pub(super) use self::applied::Applied;
 use self::snapshots::{Snapshots, Taken};
@@ -92,10 +94,13 @@ impl Erasure {
 }
 
 /// A point in time.
-pub(super) struct Snapshot<'a> {
-    tree: &'a AnyTree,
-    taken: Taken<'a>,
+pub(super) struct Snapshot {
+    tree: AnyTree,
+    taken: Taken,
 }
+
+/// The values of a range of keys. Its snapshot must be kept as long.
+pub(super) struct Values(Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send>);
 
 /// The value of a key, and the position of the change that put it.
 #[derive(Clone)]
@@ -169,9 +174,9 @@ impl Index {
     }
 
     /// What is published now.
-    pub(super) fn snapshot(&self) -> Snapshot<'_> {
+    pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
-            tree: &self.tree,
+            tree: self.tree.clone(),
             taken: self.snapshots.take(|| self.end()),
         }
     }
@@ -247,19 +252,15 @@ impl Index {
     }
 }
 
-impl Snapshot<'_> {
+impl Snapshot {
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         let found = self.tree.get(key, self.taken.number());
         found.map_err(errors::on_read)
     }
 
     /// The values of a range of keys.
-    pub(super) fn values<R: RangeBounds<Vec<u8>>>(
-        &self,
-        range: R,
-    ) -> impl DoubleEndedIterator<Item = Result<Slice>> {
-        let entries = self.tree.range(range, self.taken.number(), None);
-        entries.map(|entry| entry.value().map_err(errors::on_read))
+    pub(super) fn values<R: RangeBounds<Vec<u8>>>(&self, range: R) -> Values {
+        Values(self.tree.range(range, self.taken.number(), None))
     }
 
     /// The keys and values of a range of keys.
@@ -269,5 +270,23 @@ impl Snapshot<'_> {
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice)>> {
         let entries = self.tree.range(range, self.taken.number(), None);
         entries.map(|entry| entry.into_inner().map_err(errors::on_read))
+    }
+}
+
+fn value_of(entry: IterGuardImpl) -> Result<Slice> {
+    entry.value().map_err(errors::on_read)
+}
+
+impl Iterator for Values {
+    type Item = Result<Slice>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(value_of)
+    }
+}
+
+impl DoubleEndedIterator for Values {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(value_of)
     }
 }

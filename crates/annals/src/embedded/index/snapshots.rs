@@ -1,18 +1,18 @@
 //! The points in time that reads are using: the tree keeps what they need.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsm_tree::SeqNo;
 
 /// How many reads use each point in time.
-#[derive(Debug, Default)]
-pub(super) struct Snapshots(Mutex<BTreeMap<SeqNo, usize>>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshots(Arc<Mutex<BTreeMap<SeqNo, usize>>>);
 
 /// A point in time that is used until this is dropped.
 #[derive(Debug)]
-pub(super) struct Taken<'a> {
-    snapshots: &'a Snapshots,
+pub(super) struct Taken {
+    snapshots: Snapshots,
     number: SeqNo,
 }
 
@@ -23,12 +23,12 @@ impl Snapshots {
 
     /// Takes the point in time `now`, which is read under the lock: otherwise [`Self::oldest`] could
     /// pass it before it is counted.
-    pub(super) fn take(&self, now: impl FnOnce() -> SeqNo) -> Taken<'_> {
+    pub(super) fn take(&self, now: impl FnOnce() -> SeqNo) -> Taken {
         let mut counts = self.lock();
         let number = now();
         *counts.entry(number).or_default() += 1;
         Taken {
-            snapshots: self,
+            snapshots: self.clone(),
             number,
         }
     }
@@ -41,13 +41,13 @@ impl Snapshots {
     }
 }
 
-impl Taken<'_> {
+impl Taken {
     pub(super) fn number(&self) -> SeqNo {
         self.number
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Taken {
     fn drop(&mut self) {
         let mut counts = self.snapshots.lock();
         if let Some(count) = counts.get_mut(&self.number) {

@@ -71,13 +71,13 @@ impl Upkeep {
         let (flushed, to_compact) = channel();
         let flushing = {
             let (index, progress) = (index.clone(), progress.clone());
-            crate::embedded::spawn("annals-flush", move || {
+            crate::embedded::spawn_background("annals-flush", move || {
                 flush_all(&index, &progress, &to_flush, &flushed)
             })?
         };
         let compacting = {
             let (index, progress) = (index.clone(), progress.clone());
-            crate::embedded::spawn("annals-compact", move || {
+            crate::embedded::spawn_background("annals-compact", move || {
                 compact_all(&index, &progress, &to_compact)
             })?
         };

@@ -10,8 +10,8 @@ use super::compressed::AnyHeader;
 use super::disk::DiskFile;
 use super::reached::{self, Note, Reached};
 use super::reader::{Next, SegmentReader};
-use super::{Place, Position, Recovered, files, segment};
-use crate::{Error, Result};
+use super::{Change, Place, Position, Recovered, files, rewrite, segment};
+use crate::Result;
 
 /// A place in the chain of frames, in whatever file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,21 @@ pub(in super::super) fn check_copy(
     Ok((start.into(), place.into()))
 }
 
+/// Calls `each` with every change of a segment or of a copy, also with erased ones.
+pub(in super::super) fn each_change(
+    path: &Path,
+    number: u64,
+    mut each: impl FnMut(&Change<'_>),
+) -> Result<()> {
+    let mut reader = SegmentReader::open_copy(path, number)?;
+    let mut place = reader.header().start();
+    while let Next::Frame(header) = reader.next(place)? {
+        reader.changes(place, &header)?.iter().for_each(&mut each);
+        place = header.after(place);
+    }
+    Ok(())
+}
+
 /// The mark of the store that a segment belongs to.
 pub(in super::super) fn mark_of(path: &Path, number: u64) -> Result<u64> {
     Ok(SegmentReader::open_copy(path, number)?.header().mark())
@@ -122,36 +137,41 @@ pub(in super::super) fn segment_name(number: u64) -> String {
     segment::name(number)
 }
 
-/// Writes the last segment of a log: the frames of another segment up to a link, then zeros. Returns
-/// what [`finish_copy`] needs.
+/// The segment in which a log of copies ends.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct LastSegment<'a> {
+    /// A copy of it, or a longer one.
+    pub(in super::super) from: &'a Path,
+    pub(in super::super) number: u64,
+    pub(in super::super) end: Link,
+    /// What is erased from it was superseded at this position at the latest.
+    pub(in super::super) erased_by: Position,
+}
+
+/// Writes the last segment of a log: the frames of another segment up to a link, then zeros. If values are
+/// erased from it, it stays compressed, and an empty one follows. Returns what [`finish_copy`] needs.
 ///
 /// # Errors
 /// `Corrupt` if no frame ends there.
-pub(in super::super) fn write_last(
-    from: &Path,
-    number: u64,
-    end: Link,
-    log: &Path,
-) -> Result<LogEnd> {
-    let mut reader = SegmentReader::open_copy(from, number)?;
+pub(in super::super) fn write_last(last: &LastSegment<'_>, log: &Path) -> Result<LogEnd> {
+    let mut reader = SegmentReader::open_copy(last.from, last.number)?;
     let header = reader.header().to_raw();
-    let to = log.join(segment::name(number));
+    let is_empty = Link::from(header.start()) == last.end;
+    if reader.header().erased().is_some() && !is_empty {
+        let source = (last.from, last.number);
+        let end = rewrite::copy_to(log, source, (last.end, last.erased_by))?;
+        return write_empty(log, header.mark, end);
+    }
+    let to = log.join(segment::name(last.number));
     let failed = files::failed("write the log", &to);
     let file = DiskFile::create(&to).map_err(&failed)?;
     file.write_at(&header.encode(), 0).map_err(&failed)?;
     let mut place = header.start();
-    while Link::from(place) != end {
+    while Link::from(place) != last.end {
         let Next::Frame(frame) = reader.next(place)? else {
-            return Err(files::damaged("a segment ends too early", from));
+            return Err(files::damaged("a segment ends too early", last.from));
         };
         let bytes = reader.bytes(place.offset, frame.frame_len())?;
-        // Its checksum is that of the values that were erased from it.
-        if !frame.check(bytes, header.mark) {
-            return Err(Error::invalid(
-                "values before this point were erased since, so the store cannot be restored to it; choose a later one",
-            )
-            .fact("position", end.position.0.saturating_sub(1)));
-        }
         file.write_at(bytes, place.offset).map_err(&failed)?;
         place = frame.after(place);
     }
@@ -161,6 +181,29 @@ pub(in super::super) fn write_last(
     Ok(LogEnd {
         mark: header.mark,
         place,
+    })
+}
+
+/// Writes a segment without frames after a place.
+fn write_empty(log: &Path, mark: u64, end: Place) -> Result<LogEnd> {
+    let header = segment::Header {
+        mark,
+        number: end.segment + 1,
+        first: end.position,
+        previous: end.previous,
+        length: segment::FIRST_LENGTH,
+    };
+    let to = log.join(segment::name(header.number));
+    let write = || {
+        let file = DiskFile::create(&to)?;
+        file.write_at(&header.encode(), 0)?;
+        file.write_zeros(segment::HEADER as u64, header.length)?;
+        file.sync()
+    };
+    write().map_err(files::failed("write the log", &to))?;
+    Ok(LogEnd {
+        mark,
+        place: header.start(),
     })
 }
 

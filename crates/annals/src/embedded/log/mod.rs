@@ -61,15 +61,18 @@ mod power_loss_tests;
 
 pub(super) use self::check::{check, check_segment};
 pub(super) use self::copies::{
-    Link, Segment, check_copy, erased_in, finish_copy, mark_of, segment_name, write_last,
+    LastSegment, Link, LogEnd as CopyEnd, Segment, check_copy, each_change, erased_in, finish_copy,
+    mark_of, segment_name, write_last,
 };
 pub(super) use self::disk::free_bytes;
 pub(super) use self::erased::Note;
-pub(super) use self::frame::{CHANGE_ROOM, FRAME_ROOM, Frame};
-pub(super) use self::reached::Checkpoint;
+pub(super) use self::frame::{CHANGE_ROOM, Change, FRAME_ROOM, Frame};
+pub(super) use self::reached::{Checkpoint, NAME as REACHED};
 pub(super) use self::reader::{Frames, frames_from};
 pub(super) use self::recovery::{Recovered, recover, recover_beside};
-pub(super) use self::rewrite::{Dropped, Erase, Rewritten, Superseded, clean, key_hash, rewrite};
+pub(super) use self::rewrite::{
+    Dropped, Erase, Rewritten, Superseded, clean, copy_to, key_hash, rewrite,
+};
 pub(super) use self::room::Room;
 pub(super) use self::segments::{
     disk_bytes, has_segment, is_compressed, last_start, start, starts,
@@ -77,7 +80,7 @@ pub(super) use self::segments::{
 pub(super) use self::writer::{Seal, Writer, create};
 
 /// The number of a change in the log. The first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Position(pub(super) u64);
 
 impl Position {

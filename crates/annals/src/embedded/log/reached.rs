@@ -25,7 +25,7 @@ use super::{Place, Position, files};
 use crate::Result;
 
 /// The file's name in the log's folder.
-pub(super) const NAME: &str = "reached";
+pub(in super::super) const NAME: &str = "reached";
 const SLOT: usize = 96;
 const SECOND: u64 = 512;
 const LENGTH: u64 = 1024;

@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::compressed::{self, AnyHeader, BLOCK};
 use super::disk::DiskFile;
 use super::reader::{Next, SegmentReader};
-use super::{Place, Position, files, frame, segment};
+use super::{Link, Place, Position, files, frame, segment};
 use crate::Result;
 use crate::embedded::codec::is_item;
 
@@ -160,6 +160,35 @@ pub(in super::super) fn rewrite(
     // Otherwise it is removed when the store is opened.
     let _ = clean(folder);
     rewritten
+}
+
+/// Copies a segment up to the end of a frame, compressed, into the folder of another log. Whatever is erased
+/// from it was superseded at `by` at the latest.
+///
+/// # Errors
+/// `Corrupt` if no frame ends there.
+pub(in super::super) fn copy_to(
+    folder: &Path,
+    (from, number): (&Path, u64),
+    (end, by): (Link, Position),
+) -> Result<Place> {
+    let mut source = SegmentReader::open_copy(from, number)?;
+    let mut plan = Plan {
+        end: source.header().start(),
+        ranges: Vec::new(),
+        erased: 0,
+        by,
+    };
+    while Link::from(plan.end) != end {
+        let Next::Frame(header) = source.next(plan.end)? else {
+            return Err(files::damaged("a segment ends too early", from));
+        };
+        plan.end = header.after(plan.end);
+    }
+    let path = folder.join(segment::name(number));
+    plan.write(&path, &mut source, &mut || true)?;
+    plan.verify(&path, &mut source, &mut || true)?;
+    Ok(plan.end)
 }
 
 /// What the new file will hold.

@@ -14,12 +14,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::disk::{self, DiskFile};
 use super::segment;
+use crate::embedded::yield_to_others;
 
 /// The prepared segment: zeros.
 pub(super) const NEXT: &str = "next";
+
+/// Bytes of zeros that are written and synced at once: a frame's sync waits for them.
+const STEP_BYTES: u64 = 2 * 1024 * 1024;
+/// Between two steps, as long as nobody waits for the segment.
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// Bytes that a segment has for frames.
 fn room_in(length: u64) -> u64 {
@@ -36,12 +43,20 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Creates the file `next`. Written blocks sync faster than reserved ones: a sync need not write the
     /// file's metadata.
-    pub(super) fn create(folder: &Path, length: u64) -> io::Result<Self> {
+    ///
+    /// Written in steps, each of them synced; `pause` is called between two.
+    pub(super) fn create(folder: &Path, length: u64, pause: impl Fn()) -> io::Result<Self> {
         let path = folder.join(NEXT);
         let create = || -> io::Result<Self> {
             let file = DiskFile::create(&path)?;
-            file.write_zeros(0, length)?;
-            file.sync()?;
+            let mut at = 0;
+            while at < length {
+                let to = length.min(at + STEP_BYTES);
+                file.write_zeros(at, to)?;
+                file.sync()?;
+                at = to;
+                pause();
+            }
             Ok(Self { file, length })
         };
         // Part of it would take the space that the disk lacks.
@@ -90,6 +105,8 @@ struct State {
     /// Bytes of frames that are to be written.
     promised: u64,
     next: Next,
+    /// Whether somebody waits for the segment that is being prepared.
+    is_awaited: bool,
 }
 
 impl State {
@@ -122,6 +139,7 @@ impl Room {
                 left: length.saturating_sub(used),
                 promised: 0,
                 next: Next::None,
+                is_awaited: false,
             }),
             changed: Condvar::new(),
         }
@@ -136,7 +154,13 @@ impl Room {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Waits for a change of the next segment.
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if !state.is_awaited {
+            state.is_awaited = true;
+            // A preparation that pauses goes on.
+            self.changed.notify_all();
+        }
         let waited = self.changed.wait(state);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,11 +267,14 @@ impl Room {
     }
 
     fn prepare_ahead_as(self: &Arc<Self>, mut state: MutexGuard<'_, State>, wish: Wish) {
-        state.next = Next::Preparing;
+        (state.next, state.is_awaited) = (Next::Preparing, false);
         drop(state);
         let room = self.clone();
         let thread = std::thread::Builder::new().name("annals-prepare".to_owned());
-        let started = thread.spawn(move || room.end_ahead(room.prepare(wish)));
+        let started = thread.spawn(move || {
+            yield_to_others();
+            room.end_ahead(room.prepare(wish));
+        });
         if let Err(cause) = started {
             self.end_ahead(Err(cause));
         }
@@ -262,6 +289,7 @@ impl Room {
                 Next::Failed(cause)
             }
         };
+        state.is_awaited = false;
         self.changed.notify_all();
     }
 
@@ -276,6 +304,7 @@ impl Room {
             return Ok(self.wait(state));
         }
         state.next = Next::Preparing;
+        state.is_awaited = true;
         let wish = Wish {
             length: segment::length_after(state.used),
             room,
@@ -288,7 +317,7 @@ impl Room {
             Ok(prepared) => (Next::Ready(prepared), Ok(())),
             Err(cause) => (Next::None, Err(cause)),
         };
-        state.next = next;
+        (state.next, state.is_awaited) = (next, false);
         self.changed.notify_all();
         outcome.map(|()| state)
     }
@@ -297,7 +326,16 @@ impl Room {
         let free = disk::free_bytes(&self.folder)?;
         let spare = free.saturating_sub(self.reserve_bytes.load(Ordering::Relaxed));
         let length = length(wish, spare).ok_or(io::ErrorKind::StorageFull)?;
-        Prepared::create(&self.folder, length)
+        Prepared::create(&self.folder, length, || self.pause())
+    }
+
+    /// Lets the frames of others be synced, unless they wait for the segment.
+    fn pause(&self) {
+        let state = self.lock();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, PAUSE, |state| !state.is_awaited);
+        drop(waited);
     }
 
     /// Removes what is prepared.

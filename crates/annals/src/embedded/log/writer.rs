@@ -23,7 +23,7 @@ const REWRITE_BLOCK: u64 = 1024 * 1024;
 pub(in super::super) fn create(folder: &Path, mark: u64) -> Result<()> {
     let create = || -> io::Result<()> {
         fs::create_dir(folder)?;
-        let Prepared { mut file, .. } = Prepared::create(folder, segment::FIRST_LENGTH)?;
+        let Prepared { mut file, .. } = Prepared::create(folder, segment::FIRST_LENGTH, || ())?;
         let header = segment::Header {
             mark,
             number: 0,

@@ -206,7 +206,7 @@ impl Retention {
             due: Due::default(),
             advanced: Position::FIRST,
         };
-        let thread = super::spawn("annals-retain", move || worker.run())?;
+        let thread = super::spawn_background("annals-retain", move || worker.run())?;
         Ok(Self {
             folder,
             superseding,

@@ -101,7 +101,7 @@ impl<B: Backend> Directory<B> {
             reply,
         };
         let sent = self.send(&id, Box::new(ask));
-        sent.map_err(|_| AskError::Overloaded)?;
+        sent.map_err(|_| AskError::Overloaded { id })?;
         replied.await.unwrap_or(Err(AskError::Panicked))
     }
 
@@ -116,6 +116,7 @@ impl<B: Backend> Directory<B> {
         let sent = self.send(&id, Box::new(View { view, reply }));
         sent.map_err(|_| {
             Error::unavailable("the entity has too many pending commands; ask again later")
+                .fact("id", &id)
         })?;
         let panicked = || Error::corrupt("the view function panicked");
         replied.await.unwrap_or_else(|_| Err(panicked()))

@@ -24,6 +24,7 @@ use self::directory::Directory;
 use super::backend::{Answer, CommandIds, Execute, Storage};
 use super::{AskError, Entity, Handle, Once};
 use crate::Result;
+use crate::feed::{Position, Reading};
 use crate::journal::Journal;
 
 /// Entities in memory. Made by [`Annals::region`](crate::Annals::region); clones share the entities.
@@ -86,6 +87,80 @@ impl<E: Entity> Region<E> {
         C: Send + Sync + 'static,
     {
         self.run(id, None, command).await?.reply()
+    }
+
+    /// Send a command, and return its reply with a position of the feed that is after its events. A view
+    /// that has reached it includes them:
+    /// [`get_after`](crate::projection::Running::get_after) waits for that.
+    ///
+    /// ```
+    /// # use annals::entity::{Cx, Effect, Entity, EntityEvent, EntitySettings, Handle, Stored, persist};
+    /// # use annals::feed::Filter;
+    /// # use annals::projection::{Fed, View};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Default, Serialize, Deserialize, Stored)]
+    /// # struct Account { balance: u64 }
+    /// # #[derive(Serialize, Deserialize, EntityEvent)]
+    /// # #[event(entity = Account)]
+    /// # enum AccountEvent { Deposited { amount: u64 } }
+    /// # impl Entity for Account {
+    /// #     const TYPE: &'static str = "Account";
+    /// #     type Event = AccountEvent;
+    /// #     type Error = std::convert::Infallible;
+    /// #     fn apply(&mut self, AccountEvent::Deposited { amount }: &AccountEvent) { self.balance += amount; }
+    /// # }
+    /// # struct Deposit(u64);
+    /// # impl Handle<Deposit> for Account {
+    /// #     type Reply = u64;
+    /// #     fn handle(&self, deposit: &Deposit, _: &Cx<'_>) -> Result<Effect<Self, u64>, Self::Error> {
+    /// #         Ok(persist(AccountEvent::Deposited { amount: deposit.0 }).reply(|account| account.balance))
+    /// #     }
+    /// # }
+    /// # struct Totals;
+    /// # #[derive(Debug, PartialEq, Serialize, Deserialize, Stored)]
+    /// # struct Total(u64);
+    /// # impl View for Totals {
+    /// #     const NAME: &'static str = "totals";
+    /// #     type Event = AccountEvent;
+    /// #     type Row = Total;
+    /// #     fn source() -> Filter { Filter::new().category("Account") }
+    /// #     fn key(event: &Fed<AccountEvent>) -> Option<String> { Some(event.entity().to_owned()) }
+    /// #     fn apply(row: Option<Total>, event: &Fed<AccountEvent>) -> Option<Total> {
+    /// #         let AccountEvent::Deposited { amount } = event.event;
+    /// #         Some(Total(row.map_or(0, |total| total.0) + amount))
+    /// #     }
+    /// # }
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let annals = annals::Annals::embedded(folder.path()).await?;
+    /// let accounts = annals.region::<Account>(EntitySettings::new());
+    /// let totals = annals.projections().view::<Totals>().start().await?;
+    ///
+    /// let (balance, position) = accounts.ask_at("alice", Deposit(10)).await?;
+    /// assert_eq!(totals.get_after(&position, "alice").await?, Some(Total(balance)));
+    /// # totals.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); `Invalid` if the store has no feed, before anything is written.
+    pub async fn ask_at<C>(
+        &self,
+        id: &str,
+        command: C,
+    ) -> Result<(E::Reply, Position), AskError<E::Error>>
+    where
+        E: Handle<C>,
+        C: Send + Sync + 'static,
+    {
+        let feed = Reading::new(&self.directory.backend.journal);
+        feed.lanes()?;
+        let reply = self.ask(id, command).await?;
+        // The command is done: an error must not look as if nothing was written.
+        let position = feed.head().await.map_err(AskError::InDoubt)?;
+        Ok((reply, position))
     }
 
     /// Send a command that is handled at most once: a command id that is still remembered is not

@@ -61,22 +61,32 @@ pub(super) fn restored<E: Stored>(state: &E) -> E {
             shown_payload(&payload)
         ),
     };
-    check_same_state(state, &restored, "a state reads back as another one");
+    let (otherwise, names) = (
+        "a state reads back as another one",
+        ["written", "read back"],
+    );
+    check_same_state((state, &restored), names, otherwise);
     restored
 }
 
 /// Panic unless both states are stored the same.
 #[track_caller]
-pub(super) fn check_same_state<E: Stored>(one: &E, other: &E, otherwise: &str) {
+pub(super) fn check_same_state<E: Stored>(
+    (one, other): (&E, &E),
+    names: [&str; 2],
+    otherwise: &str,
+) {
     let (one, other) = match (one.to_payload(), other.to_payload()) {
         (Ok(one), Ok(other)) => (one, other),
         (Err(error), _) | (_, Err(error)) => panic!("a state cannot be written: {error:?}"),
     };
     if !is_same_payload(&one, &other) {
         let (one, other) = (shown_payload(&one), shown_payload(&other));
+        let width = names.map(str::len).into_iter().max().unwrap_or_default();
+        let [first, second] = names.map(|name| format!("{name:>width$}"));
         panic!(
-            "{otherwise}; if it holds a hash set, use an ordered set\
-             \n   one: {one}\n other: {other}"
+            "{otherwise}; if it depends on a field that serde skips, store that field; if it holds a \
+             hash set, use an ordered set\n  {first}: {one}\n  {second}: {other}"
         );
     }
 }

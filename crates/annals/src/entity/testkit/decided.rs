@@ -133,9 +133,10 @@ impl<E: Entity, R> Decided<E, R> {
         let by_replay = replied(&mut replayed, by_replay);
         let by_snapshot = replied(&mut from_snapshot, by_snapshot);
         let differs = "replayed events lead to another state";
-        check_same_state(&state, &replayed, differs);
+        check_same_state((&state, &replayed), ["handled", "replayed"], differs);
         let differs = "the state from a snapshot continues to another state";
-        check_same_state(&state, &from_snapshot, differs);
+        let names = ["handled", "from a snapshot"];
+        check_same_state((&state, &from_snapshot), names, differs);
         let _ = restored(&state);
         let events = effect
             .write

@@ -188,7 +188,7 @@ fn check_same<E: Entity, R>(
     if let (Ok(one), Ok(other)) = (one, other)
         && let (Change::Update(one), Change::Update(other)) = (&one.change, &other.change)
     {
-        return check_same_state(one, other, otherwise);
+        return check_same_state((one, other), ["one", "other"], otherwise);
     }
     let (one, other) = (shown(one), shown(other));
     if one != other {

@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::io;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use minicbor::{Decoder, Encoder};
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -38,7 +38,7 @@ pub(super) enum Body {
 }
 
 /// The bytes, compressed or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BodyBytes {
     pub(super) bytes: Bytes,
     pub(super) is_zstd: bool,
@@ -221,8 +221,8 @@ pub(super) fn write_frame(
 pub(super) fn read_frame<H>(
     what: &str,
     key: KeyChecksum,
-    bytes: &Bytes,
-    read_header: impl FnOnce(&mut Decoder<'_>) -> Read<(H, Option<ChunkSummary>)>,
+    mut bytes: Bytes,
+    read_header: impl FnOnce(&mut Decoder<'_>, &Bytes) -> Read<(H, Option<ChunkSummary>)>,
 ) -> Result<(H, Body)> {
     let damaged = |how: &str| Error::corrupt(format!("stored {what} {how}"));
     let split = bytes.len().checked_sub(CHECKSUM_BYTES);
@@ -236,21 +236,22 @@ pub(super) fn read_frame<H>(
         return Err(damaged("has an unknown format; update annals"));
     };
     let mut input = Decoder::new(rest);
-    let read = read_header(&mut input);
+    let read = read_header(&mut input, &bytes);
     let (header, chunks) = read.map_err(|e| damaged("does not parse").because(e))?;
     let body = rest.get(input.position()..).unwrap_or_default();
+    let (kind, end, len) = (*kind, framed.len(), body.len());
     let inline = |is_zstd| {
-        Body::Inline(BodyBytes {
-            bytes: bytes.slice_ref(body),
-            is_zstd,
-        })
+        // Cut, and not sliced: nothing else shares them.
+        bytes.truncate(end);
+        bytes.advance(end - len);
+        Body::Inline(BodyBytes { bytes, is_zstd })
     };
-    let body = match (*kind, chunks, body) {
+    let body = match (kind, chunks, len) {
         (KIND_PLAIN, None, _) => inline(false),
         (KIND_ZSTD, None, _) => inline(true),
-        (KIND_CHUNKED, Some(chunks), []) => Body::Chunked(chunks),
-        (KIND_DELETED, None, []) => Body::Deleted,
-        (KIND_SKIPPED, None, []) => Body::Skipped,
+        (KIND_CHUNKED, Some(chunks), 0) => Body::Chunked(chunks),
+        (KIND_DELETED, None, 0) => Body::Deleted,
+        (KIND_SKIPPED, None, 0) => Body::Skipped,
         _ => return Err(damaged("is inconsistent")),
     };
     Ok((header, body))

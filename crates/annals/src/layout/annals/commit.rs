@@ -4,22 +4,24 @@
 //! Guarantees: a commit decodes unchanged, and damage is detected. However much of a commit is
 //! deleted, its sequence numbers stay the same. No I/O.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use minicbor::Decoder;
 use minicbor::data::Type;
-use minicbor::{Decoder, Encoder};
 
 use super::body::{
     Body, BodyBytes, ChunkSummary, Encoded, ItemForm, KeyChecksum, Out, Read, WriteSet, read_frame,
     units, write_frame,
 };
+use super::events::{
+    decode_events, encode_events, not_events, read_event, take_event, write_event,
+};
 use super::keys::{self, Bucket, ChunkOwner, Span};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Item, Key, item_size};
 use crate::snapshot::Snapshot;
-use crate::{Codec, Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
+use crate::{Error, Event, NewEvent, Payload, PersistenceId, Result, SequenceNumber, Token};
 
 /// Maximum bytes of the events of one append, which is held in memory.
 pub(super) const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -28,6 +30,9 @@ pub(super) const COMMIT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) const COMMIT_EVENTS_MAX: usize = 100_000;
 /// Bytes that every commit leaves in its item for the fields that a deletion adds.
 const RESERVE_BYTES: usize = 64;
+
+/// Events that a list of the events of a commit has room for at first.
+const EVENTS_AT_FIRST: usize = 256;
 
 /// The attribute of a commit's bytes.
 pub(super) const COMMIT_BYTES: &str = "c";
@@ -172,32 +177,33 @@ impl Commit {
     }
 
     /// The events that are not deleted, in order. Chunks must have been joined before.
-    pub(super) fn events(&self) -> Result<Vec<Event>> {
-        let mut events = Vec::new();
-        self.push_events(&mut events, |_| true)?;
+    pub(super) fn events(mut self) -> Result<Vec<Event>> {
+        let count = usize::try_from(self.stored.header.count).unwrap_or(usize::MAX);
+        // The count is only checked while the events are decoded.
+        let mut events = Vec::with_capacity(count.min(EVENTS_AT_FIRST));
+        self.drain_events(&mut events, |_| true)?;
         Ok(events)
     }
 
-    /// Adds the wanted events to others. Chunks must have been joined before.
-    pub(super) fn push_events(
-        &self,
+    /// Moves the wanted events to others, and drops the rest. Chunks must have been joined before.
+    pub(super) fn drain_events(
+        &mut self,
         events: &mut Vec<Event>,
         mut is_wanted: impl FnMut(SequenceNumber) -> bool,
     ) -> Result<()> {
-        let Body::Inline(body) = &self.stored.body else {
+        let Body::Inline(body) = &mut self.stored.body else {
             return Ok(());
         };
+        let mut bytes = std::mem::take(body).decompressed(COMMIT_BYTES_MAX)?;
         let header = &self.stored.header;
-        let bytes = body.clone().decompressed(COMMIT_BYTES_MAX)?;
-        let skipped = self.skipped(&bytes)?;
+        let mut index = skipped(header, &bytes)?;
         // Shared by all events.
         let shared = |text: &Option<String>| text.as_deref().map(Arc::<str>::from);
         let causation = shared(&header.causation);
         let correlation = shared(&header.correlation);
-        let mut index = skipped;
-        let mut input = Decoder::new(&bytes);
-        while input.position() < bytes.len() {
-            let data = read_event(&mut input, &bytes).map_err(not_events)?;
+        while !bytes.is_empty() {
+            let mut data = NewEvent::default();
+            take_event(&mut bytes, &mut data).map_err(not_events)?;
             let number = self.first.plus(index);
             let number = number
                 .filter(|_| index < header.count)
@@ -219,19 +225,6 @@ impl Commit {
             true => Ok(()),
             false => Err(lacks_events()),
         }
-    }
-
-    /// How many of the first events the body lacks: deleted ones were removed from it, or are still in
-    /// it.
-    fn skipped(&self, bytes: &Bytes) -> Result<u64> {
-        let header = &self.stored.header;
-        if header.gone == 0 {
-            return Ok(0);
-        }
-        let events = decode_events(bytes)?.len() as u64;
-        let skipped = header.count.checked_sub(events);
-        let skipped = skipped.filter(|skipped| *skipped <= header.gone);
-        skipped.ok_or_else(lacks_events)
     }
 
     /// This commit after everything up to `to` is deleted: with those events skipped, or a tombstone.
@@ -260,7 +253,12 @@ impl Commit {
             return Ok(self.to_item(span));
         }
         let mut small = self.clone();
-        let kept: Vec<NewEvent> = self.events()?.into_iter().map(|event| event.data).collect();
+        let kept: Vec<NewEvent> = self
+            .clone()
+            .events()?
+            .into_iter()
+            .map(|event| event.data)
+            .collect();
         small.stored.body = Body::Inline(BodyBytes::plain(encode_events(&kept)));
         let written = small.write_events(span)?;
         // Fewer events may compress worse. Then nothing is removed, which always fits.
@@ -293,12 +291,19 @@ impl Commit {
     }
 }
 
-fn lacks_events() -> Error {
-    Error::corrupt("a stored commit lacks events")
+/// How many of the first events the body lacks: deleted ones were removed from it, or are still in it.
+fn skipped(header: &Header, bytes: &Bytes) -> Result<u64> {
+    if header.gone == 0 {
+        return Ok(0);
+    }
+    let events = decode_events(bytes)?.len() as u64;
+    let skipped = header.count.checked_sub(events);
+    let skipped = skipped.filter(|skipped| *skipped <= header.gone);
+    skipped.ok_or_else(lacks_events)
 }
 
-fn not_events(cause: minicbor::decode::Error) -> Error {
-    Error::corrupt("stored events do not parse").because(cause)
+fn lacks_events() -> Error {
+    Error::corrupt("a stored commit lacks events")
 }
 
 /// Decodes commits of one id.
@@ -319,13 +324,19 @@ impl CommitReader {
         }
     }
 
+    /// A reader for commits whose keys have this partition, which is one of the id.
+    pub(super) fn within(mut self, bucket: Bucket, partition: &str) -> Self {
+        self.partition = Some((bucket, KeyChecksum::of_partition(partition)));
+        self
+    }
+
     /// Decodes the commit of an item.
     pub(super) fn read(&mut self, item: &Item) -> Result<Commit> {
         let first = item.u64("n").and_then(SequenceNumber::new);
         let first = first.ok_or_else(|| self.unreadable("has no sequence number"))?;
         let bytes = item.bytes(COMMIT_BYTES);
         let bytes = bytes.ok_or_else(|| self.unreadable("is not a commit"))?;
-        let stored = decode(&bytes, self.key_checksum(first));
+        let stored = decode(bytes, self.key_checksum(first));
         Ok(Commit {
             stored: stored.map_err(|error| error.fact("id", &self.id).fact("number", first))?,
             id: self.id.clone(),
@@ -379,8 +390,8 @@ pub(super) fn encode(commit: &StoredCommit, key: &Key) -> Vec<u8> {
 }
 
 /// Decodes the commit stored under `key`.
-fn decode(bytes: &Bytes, key: KeyChecksum) -> Result<StoredCommit> {
-    let (header, body) = read_frame("commit", key, bytes, |input| read_header(input, bytes))?;
+fn decode(bytes: Bytes, key: KeyChecksum) -> Result<StoredCommit> {
+    let (header, body) = read_frame("commit", key, bytes, read_header)?;
     Ok(StoredCommit { header, body })
 }
 
@@ -475,116 +486,4 @@ fn read_header(input: &mut Decoder<'_>, bytes: &Bytes) -> Read<(Header, Option<C
         }
     }
     Ok((header, chunks))
-}
-
-/// Encodes events, uncompressed.
-pub(super) fn encode_events(events: &[NewEvent]) -> Vec<u8> {
-    let size: usize = events.iter().map(|event| event.payload.len() + 24).sum();
-    let mut bytes = Vec::with_capacity(size);
-    let mut out = Encoder::new(&mut bytes);
-    let written = events
-        .iter()
-        .try_for_each(|event| write_event(&mut out, event));
-    debug_assert!(written.is_ok());
-    bytes
-}
-
-/// Unset optional fields at the end are omitted, as in the header.
-fn write_event(out: &mut Out<'_>, event: &NewEvent) -> Encoded {
-    let is_set = [
-        event.codec != Codec::Bytes,
-        !event.manifest.is_empty(),
-        event.schema > 0,
-        !event.tags.is_empty(),
-        !event.metadata.is_empty(),
-    ];
-    let optional = is_set
-        .iter()
-        .rposition(|is_set| *is_set)
-        .map_or(0, |last| last + 1);
-    out.array(1 + optional as u64)?.bytes(&event.payload)?;
-    for field in 0..optional {
-        match field {
-            0 => write_codec(out, &event.codec)?,
-            1 => out.str(&event.manifest)?.ok()?,
-            2 => out.u32(event.schema)?.ok()?,
-            3 => {
-                out.array(event.tags.len() as u64)?;
-                event.tags.iter().try_for_each(|tag| out.str(tag)?.ok())?;
-            }
-            _ => {
-                out.map(event.metadata.len() as u64)?;
-                for (name, value) in &event.metadata {
-                    out.str(name)?.str(value)?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn write_codec(out: &mut Out<'_>, codec: &Codec) -> Encoded {
-    let number = match codec {
-        Codec::Bytes => 0,
-        Codec::Json => 1,
-        Codec::Text => 2,
-        Codec::Cbor => 3,
-        Codec::Protobuf => 4,
-        Codec::Other(name) => return out.str(name)?.ok(),
-    };
-    out.u8(number)?.ok()
-}
-
-/// Decodes events, whose payloads share the bytes.
-pub(super) fn decode_events(bytes: &Bytes) -> Result<Vec<NewEvent>> {
-    let mut input = Decoder::new(bytes);
-    let mut events = Vec::new();
-    while input.position() < bytes.len() {
-        events.push(read_event(&mut input, bytes).map_err(not_events)?);
-    }
-    Ok(events)
-}
-
-/// Reads an event, whose payload shares the bytes that are read.
-fn read_event(input: &mut Decoder<'_>, bytes: &Bytes) -> Read<NewEvent> {
-    let wrong = minicbor::decode::Error::message;
-    let fields = input.array()?.ok_or_else(|| wrong("length is not given"))?;
-    let mut event = NewEvent {
-        payload: bytes.slice_ref(input.bytes()?),
-        ..NewEvent::default()
-    };
-    for field in 1..fields {
-        match field {
-            1 => event.codec = read_codec(input)?,
-            2 => event.manifest = input.str()?.to_owned(),
-            3 => event.schema = input.u32()?,
-            4 => {
-                let tags = input.array()?.unwrap_or(0);
-                let tags = (0..tags).map(|_| Ok(input.str()?.to_owned()));
-                event.tags = tags.collect::<Read<_>>()?;
-            }
-            5 => {
-                let members = input.map()?.unwrap_or(0);
-                let pairs =
-                    (0..members).map(|_| Ok((input.str()?.to_owned(), input.str()?.to_owned())));
-                event.metadata = pairs.collect::<Read<BTreeMap<_, _>>>()?;
-            }
-            _ => return Err(wrong("event with unknown fields")),
-        }
-    }
-    Ok(event)
-}
-
-pub(super) fn read_codec(input: &mut Decoder<'_>) -> Read<Codec> {
-    if input.datatype()? == Type::String {
-        return Ok(Codec::Other(input.str()?.to_owned()));
-    }
-    Ok(match input.u8()? {
-        0 => Codec::Bytes,
-        1 => Codec::Json,
-        2 => Codec::Text,
-        3 => Codec::Cbor,
-        4 => Codec::Protobuf,
-        _ => return Err(minicbor::decode::Error::message("unknown codec")),
-    })
 }

@@ -11,7 +11,7 @@ use minicbor::data::Type;
 use super::body::{Body, BodyBytes, ChunkSummary, ItemForm, WriteSet};
 use super::body::{Encoded, Out, Read, read_frame, write_frame};
 use super::chunks::ParseChunk;
-use super::commit::{read_codec, write_codec};
+use super::events::{read_codec, write_codec};
 use super::keys::{self, ChunkOwner};
 use crate::items::limits::ITEM_BYTES_MAX;
 use crate::items::{Condition, Item, Key, Value};
@@ -267,8 +267,9 @@ impl Envelope {
         let damaged = |how: &str| named(Error::corrupt(format!("stored {} {how}", kind.name())));
         let bytes = item.get(BYTES).and_then(Value::as_bytes);
         let bytes = bytes.ok_or_else(|| damaged("is missing"))?;
-        let (header, body) =
-            read_frame(kind.name(), (&key).into(), bytes, read_header).map_err(named)?;
+        let read_header = |input: &mut Decoder<'_>, _: &_| read_header(input);
+        let read = read_frame(kind.name(), (&key).into(), bytes.clone(), read_header);
+        let (header, body) = read.map_err(named)?;
         let (number, tag) = match (kind, header.label, &body) {
             (Kind::Snapshot, None, Body::Inline(_) | Body::Chunked(_)) => (number, String::new()),
             (Kind::State, Some(label), body) if *body != Body::Skipped => label,

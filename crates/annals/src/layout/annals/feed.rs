@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::commit::Commit;
+use super::commit::{Commit, CommitReader};
 use super::journal::AnnalsJournal;
 use super::keys;
-use crate::items::{Change, Changed, Item, Key, KeyPart, TableSpec};
+use crate::items::{Change, Changed, Key, KeyPart, TableSpec};
 use crate::journal::{FeedLayout, Fetched, Meaning};
 use crate::{Error, PersistenceId, Result, SequenceNumber, Token};
 
@@ -39,8 +39,18 @@ impl FeedLayout for AnnalsJournal {
             Changed::Erased if !change.has_replaced => Meaning::Elsewhere(first, None),
             // A later change says the same.
             Changed::Erased => Meaning::Nothing,
-            Changed::Put(item) if change.has_replaced => self.deletion(id, &item)?,
-            Changed::Put(item) => self.append(id, &item)?,
+            Changed::Put(item) => {
+                let bucket = self.span.bucket(first);
+                let mut commits = CommitReader::new(id.clone(), self.span);
+                if let KeyPart::S(partition) = &change.key.partition {
+                    commits = commits.within(bucket, partition);
+                }
+                let commit = commits.read(&item)?;
+                match change.has_replaced {
+                    true => deletion(&commit),
+                    false => append(commit)?,
+                }
+            }
         })
     }
 
@@ -70,32 +80,28 @@ impl FeedLayout for AnnalsJournal {
     }
 }
 
-impl AnnalsJournal {
-    /// What a new commit means.
-    fn append(&self, id: &PersistenceId, item: &Item) -> Result<Meaning> {
-        let commit = self.commit_of(id, item)?;
-        if commit.is_deleted() {
-            // Sequence numbers that a copy skipped.
-            return Ok(Meaning::Nothing);
-        }
-        Ok(match commit.chunk_summary() {
-            None => Meaning::Appended(commit.events()?),
-            Some(_) => Meaning::Elsewhere(commit.first, Some(commit.token())),
-        })
+/// What a new commit means.
+fn append(commit: Commit) -> Result<Meaning> {
+    if commit.is_deleted() {
+        // Sequence numbers that a copy skipped.
+        return Ok(Meaning::Nothing);
     }
+    Ok(match commit.chunk_summary() {
+        None => Meaning::Appended(commit.events()?),
+        Some(_) => Meaning::Elsewhere(commit.first, Some(commit.token())),
+    })
+}
 
-    /// What a commit means that replaced another one.
-    fn deletion(&self, id: &PersistenceId, item: &Item) -> Result<Meaning> {
-        let commit = self.commit_of(id, item)?;
-        let gone = commit.stored.header.gone;
-        let shortened = SequenceNumber::new((commit.first.get() + gone).saturating_sub(1));
-        let to = match commit.is_deleted() {
-            true => commit.low(),
-            false => shortened.filter(|_| gone > 0),
-        };
-        // A tombstone in the middle: the one of the first commit names all.
-        Ok(to.map_or(Meaning::Nothing, Meaning::Deleted))
-    }
+/// What a commit means that replaced another one.
+fn deletion(commit: &Commit) -> Meaning {
+    let gone = commit.stored.header.gone;
+    let shortened = SequenceNumber::new((commit.first.get() + gone).saturating_sub(1));
+    let to = match commit.is_deleted() {
+        true => commit.low(),
+        false => shortened.filter(|_| gone > 0),
+    };
+    // A tombstone in the middle: the one of the first commit names all.
+    to.map_or(Meaning::Nothing, Meaning::Deleted)
 }
 
 /// The sequence number in the key of a commit.

@@ -6,6 +6,7 @@ mod commit;
 mod deletion;
 mod envelope;
 mod envelope_store;
+mod events;
 mod feed;
 mod journal;
 mod keys;

@@ -147,7 +147,7 @@ enum Stage {
     Start,
     /// Before a bucket.
     Between,
-    Bucket(BucketPages),
+    Bucket(Box<BucketPages>),
     End,
 }
 
@@ -216,11 +216,11 @@ impl Reader {
             None => PageOf::Stream(self.pages_of(next, self.left)),
             Some(ahead) => ahead.first,
         };
-        Stage::Bucket(BucketPages {
+        Stage::Bucket(Box::new(BucketPages {
             bucket,
             next,
             held: Vec::new(),
-        })
+        }))
     }
 
     /// Remembers what was read.
@@ -236,7 +236,7 @@ impl Reader {
     }
 
     /// Reads a page of a bucket, or leaves the bucket after its last.
-    async fn read_page(&mut self, mut pages: BucketPages) -> Result<Stage> {
+    async fn read_page(&mut self, mut pages: Box<BucketPages>) -> Result<Stage> {
         let Some(page) = pages.next().await? else {
             if !pages.held.is_empty() {
                 self.prepare(std::mem::take(&mut pages.held))?;
@@ -280,8 +280,9 @@ impl Reader {
 
     /// Checks that the commits which are ready follow each other, and returns events of some.
     async fn deliver(&mut self) -> Result<Vec<Event>> {
-        let (mut events, mut bytes) = (Vec::new(), 0);
-        while let Some(commit) = self.ready.commits.next() {
+        let ready = self.ready.commits.len();
+        let (mut events, mut bytes) = (Vec::with_capacity(ready.min(EVENTS_AT_ONCE)), 0);
+        while let Some(mut commit) = self.ready.commits.next() {
             let last = commit.last()?;
             if self.next != Some(commit.first) {
                 return Err(self.gap(commit.first));
@@ -291,11 +292,10 @@ impl Reader {
             match self.ready.deleted {
                 0 => {
                     // Most have no chunks, and are not moved.
-                    let whole = match commit.chunk_summary() {
-                        None => commit,
-                        Some(_) => self.join(commit).await?,
-                    };
-                    bytes += self.push_visible(&whole, &mut events)?;
+                    if commit.chunk_summary().is_some() {
+                        commit = self.join(commit).await?;
+                    }
+                    bytes += self.push_visible(&mut commit, &mut events)?;
                 }
                 _ => self.ready.deleted -= 1,
             }
@@ -450,11 +450,11 @@ impl Reader {
     }
 
     /// Adds the events of a commit inside the window; returns the bytes of their payloads.
-    fn push_visible(&mut self, commit: &Commit, events: &mut Vec<Event>) -> Result<usize> {
+    fn push_visible(&mut self, commit: &mut Commit, events: &mut Vec<Event>) -> Result<usize> {
         let before = events.len();
         let (from, to) = (self.window.from, self.window.to);
         let left = &mut self.left;
-        commit.push_events(events, |number| {
+        commit.drain_events(events, |number| {
             let is_wanted = *left > 0 && from <= number && number <= to;
             *left -= u64::from(is_wanted);
             is_wanted

@@ -17,7 +17,7 @@ use super::envelope::{self, Envelope, Kind};
 use super::{envelope_store, keys};
 use crate::IdStream;
 use crate::items::{
-    Condition, Item, ItemStream, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
+    Condition, Item, ItemStream, Key, KeyPart, Query, Scan, SortRange, TableSpec, Value, Write,
     WriteError,
 };
 use crate::layout::support::each_once;
@@ -225,6 +225,14 @@ impl SnapshotLayout for AnnalsSnapshots {
             partition.and_then(keys::parse_owner)
         });
         each_once(ids, prefix)
+    }
+
+    fn owner_of(&self, key: &Key) -> Option<(PersistenceId, bool)> {
+        let KeyPart::S(partition) = &key.partition else {
+            return None;
+        };
+        let snapshot = keys::parse_owner(partition).map(|id| (id, true));
+        snapshot.or_else(|| keys::parse_chunk(partition).map(|(id, _)| (id, false)))
     }
 
     fn verify(&self, id: Option<&PersistenceId>) -> FindingStream {

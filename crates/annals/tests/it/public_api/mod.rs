@@ -16,12 +16,13 @@ use std::path::Path;
 use listing::Listing;
 use source::Crate;
 
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "annals",
     "annals-aws",
     "annals-jvm",
     "annals-lambda",
     "annals-macros",
+    "annals-sql",
     "annals-testkit",
 ];
 const BLESS: &str = "ANNALS_BLESS";
