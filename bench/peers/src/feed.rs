@@ -46,7 +46,7 @@ pub(crate) async fn run(folder: &Path, events: u64, rounds: u64) -> Result<()> {
     latency(&ours, &writer).await
 }
 
-async fn catch_up(annals: &Annals, events: u64) -> Result<f64> {
+pub(crate) async fn catch_up(annals: &Annals, events: u64) -> Result<f64> {
     let start = Instant::now();
     let (mut read, mut bytes) = (0, 0);
     let mut batches = annals.feed().batches();

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! annals-peers FOLDER appends [SECONDS [ROUNDS [CELL]]]   durable appends, with an expected version each
-//! annals-peers FOLDER reads [EVENTS [ROUNDS]]             recovery of ids, and a scan of everything
+//! annals-peers FOLDER reads [EVENTS [ROUNDS]]             recovery of ids; everything, by the feed and by ids
 //! annals-peers FOLDER flush [SECONDS]                     latency of appends while the index flushes
 //! annals-peers FOLDER feed [EVENTS [ROUNDS]]              catching up with the feed, and following it
+//! annals-peers FOLDER view [EVENTS]                       building a view, and following with it
 //! annals-peers FOLDER growth [EVENTS]                     disk, memory and open time as the store grows
 //! ```
 //!
@@ -22,6 +23,7 @@ mod ours;
 mod raw;
 mod reads;
 mod sqlite;
+mod view;
 mod writer;
 
 use std::path::Path;
@@ -34,7 +36,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 const USAGE: &str =
-    "usage: annals-peers FOLDER appends|reads|flush|feed|growth [SIZE [ROUNDS [CELL]]]";
+    "usage: annals-peers FOLDER appends|reads|flush|feed|view|growth [SIZE [ROUNDS [CELL]]]";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -68,6 +70,7 @@ async fn run(args: &[String]) -> Result<()> {
         "reads" => reads::run(folder, number(0, 1_000_000)?, number(1, 3)?).await,
         "flush" => latency::run(folder, number(0, 10)?).await,
         "feed" => feed::run(folder, number(0, 1_000_000)?, number(1, 3)?).await,
+        "view" => view::run(folder, number(0, 1_000_000)?).await,
         "growth" => growth::run(folder, number(0, 10_000_000)?).await,
         _ => Err(USAGE.into()),
     };

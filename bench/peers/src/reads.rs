@@ -1,4 +1,5 @@
-//! Recovery of ids with 100 and 10,000 events, and a scan of everything. Each event was an append.
+//! Recovery of ids with 100 and 10,000 events, and a scan of everything, in two ways: the feed, which
+//! is the way to read everything, and each id that a listing finds. Each event was an append.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::appends::payload;
+use crate::feed::catch_up;
 use crate::machine::{median, spread};
 use crate::ours::Ours;
 use crate::sqlite::{Reader, Sqlite};
@@ -40,12 +42,22 @@ pub(crate) async fn run(folder: &Path, events: u64, rounds: u64) -> Result<()> {
             }
             print(&format!("recover {each}"), readers, &rates[1..]);
         }
-        let mut rates = Vec::new();
+        let (mut listed, mut fed) = (Vec::new(), Vec::new());
         for _ in 0..=rounds {
             let theirs = scan_sqlite(&path, events).await?;
-            rates.push((scan_ours(journal, events).await?, theirs));
+            listed.push((scan_ours(journal, events).await?, theirs));
+            fed.push((catch_up(ours.annals(), events).await?, theirs));
         }
-        print(&format!("scan, {each} an id"), 1, &rates[1..]);
+        print(
+            &format!("ids and their events, {each} an id"),
+            1,
+            &listed[1..],
+        );
+        print(
+            &format!("everything by the feed, {each} an id"),
+            1,
+            &fed[1..],
+        );
     }
     Ok(())
 }
