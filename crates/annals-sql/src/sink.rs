@@ -149,14 +149,16 @@ impl<V: SqlView> SqlSink<V> {
         let mut tx = conn.begin(V::IDLE_MAX).await?;
         let rows = ShareRows::of(share);
         let stored = rows.take::<V::Database>(&mut tx, V::REVISION).await?;
-        let Some(at) = steps::later(&stored, &share.at) else {
-            return Err(Error::invalid(
-                "the SQL database has rows of this projection that were made from the feed of another store; use another database, or delete its rows in annals_offset and those of the view",
+        let located = share.locate(&stored).map_err(|cause| {
+            Error::invalid(
+                "the SQL database has rows of this projection that were made from events that the feed does not have: they are of another store, or this one was restored to an earlier point. use another database, or delete the rows in annals_offset and those of the view",
             )
             .fact("projection", &share.projection)
-            .fact("stored", stored)
-            .fact("feed", &share.at));
-        };
+            .fact("stored", &stored)
+            .fact("feed", &share.at)
+            .because(cause)
+        })?;
+        let at = steps::later(&located, &share.at);
         if at != stored {
             rows.advance::<V::Database>(&mut tx, &stored, &at).await?;
         }

@@ -130,13 +130,10 @@ pub(crate) fn position_after(from: &Position, batch: &[Delivery]) -> Position {
 }
 
 /// The later one of two positions of the same feed, lane by lane.
-pub(crate) fn later(one: &Position, other: &Position) -> Option<Position> {
-    let is_same =
-        one.generation() == other.generation() && one.lanes().len() == other.lanes().len();
+pub(crate) fn later(one: &Position, other: &Position) -> Position {
     let lanes = other.lanes().iter().zip(0..);
-    let later = lanes.fold(one.clone(), |at, (lane_at, lane)| {
+    lanes.fold(one.clone(), |at, (lane_at, lane)| {
         let after = at.lane(lane).max(*lane_at);
         at.with_lane(lane, after)
-    });
-    is_same.then_some(later)
+    })
 }

@@ -230,8 +230,12 @@ impl Changes for RemoteItems {
         match self.0.items(&ItemsCall::History {}).await? {
             ItemsResult::History {
                 history: Some(number),
+                origins,
                 last,
-            } => Ok(History::new(number, last.into())),
+            } => {
+                let origins = origins.into_iter().map(Into::into).collect();
+                Ok(History::new(number, last.into()).continuing(origins))
+            }
             ItemsResult::History { history: None, .. } => Err(Error::invalid(
                 "the server's store has no feed; use the embedded store",
             )),

@@ -105,12 +105,16 @@ async fn history(store: &Store) -> Result<ItemsResult> {
         let last = Default::default();
         return Ok(ItemsResult::History {
             history: None,
+            origins: Vec::new(),
             last,
         });
     };
     let found = changes.history().await?;
-    let (history, last) = (Some(found.number), found.last.into());
-    Ok(ItemsResult::History { history, last })
+    Ok(ItemsResult::History {
+        history: Some(found.number),
+        origins: found.origins.into_iter().map(Into::into).collect(),
+        last: found.last.into(),
+    })
 }
 
 async fn read_changes(store: &Store, read: ChangesRead) -> Result<ItemsResult> {

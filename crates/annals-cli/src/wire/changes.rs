@@ -4,7 +4,7 @@
 
 use annals::Result;
 use annals::items::{
-    Change as ItemChange, ChangePage, Changed, LastChange, item_from_json, item_to_json,
+    self, Change as ItemChange, ChangePage, Changed, LastChange, item_from_json, item_to_json,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,34 @@ impl From<LastChange> for Moment {
 impl From<Moment> for LastChange {
     fn from(moment: Moment) -> Self {
         Self::new(moment.position, moment.time_ms)
+    }
+}
+
+/// A history that another one continues: up to `last` they have the same changes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ItemsOrigin")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Origin {
+    history: u32,
+    #[schemars(with = "super::Count")]
+    last: u64,
+}
+
+impl From<items::Origin> for Origin {
+    fn from(origin: items::Origin) -> Self {
+        Self {
+            history: origin.number,
+            last: origin.last,
+        }
+    }
+}
+
+impl From<Origin> for items::Origin {
+    fn from(origin: Origin) -> Self {
+        Self {
+            number: origin.history,
+            last: origin.last,
+        }
     }
 }
 

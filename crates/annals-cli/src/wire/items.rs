@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::changes::{Change, ChangesRead, Moment};
+use super::changes::{Change, ChangesRead, Moment, Origin};
 
 /// A call of the store.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +87,9 @@ pub(crate) enum ItemsResult {
     /// `history`: the number of the history; no number: the store keeps no changes.
     History {
         history: Option<u32>,
+        /// The histories that it continues, the oldest first.
+        #[serde(default)]
+        origins: Vec<Origin>,
         last: Moment,
     },
     Changes {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use annals::embedded::{RestorePoint, backup, restore};
 use annals::projection::{Delivery, Failure, ShareContext, Target};
-use annals::{ErrorKind, SystemClock};
+use annals::{Annals, ErrorKind, SystemClock};
 use std::sync::Arc;
 
 use crate::databases::Db;
@@ -120,9 +121,44 @@ pub(crate) async fn rows_of_another_store_are_refused<D: Db>() {
     let other = Stage::<D>::new().await;
     let running = other.start(stage.sink().await).await;
     let reason = until("a reason", async || other.stopped().await).await;
-    assert!(reason.contains("the feed of another store"), "{reason}");
+    assert!(reason.contains("of another store"), "{reason}");
     running.stop().await;
     stage.check().await;
     other.close().await;
+    stage.close().await;
+}
+
+/// The database may be ahead of a store that was restored.
+pub(crate) async fn rows_after_the_point_of_a_restore_are_refused<D: Db>() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut stage = Stage::<D>::new().await;
+    stage.annals = Annals::embedded(path("original")).await.unwrap();
+    stage.append("a", &[Booked::Cents(1)]).await;
+    let running = stage.start(stage.sink().await).await;
+    caught_up(&running).await;
+    running.stop().await;
+    backup(&path("original"), &path("backup"), false).unwrap();
+
+    // What is in the database is what the restored store has.
+    restore(&path("backup"), &path("restored"), RestorePoint::End).unwrap();
+    stage.annals = Annals::embedded(path("restored")).await.unwrap();
+    stage.append("a", &[Booked::Cents(2)]).await;
+    let running = stage.start(stage.sink().await).await;
+    caught_up(&running).await;
+    stage.check().await;
+    running.stop().await;
+
+    // The database has an event that this one never had.
+    restore(&path("backup"), &path("again"), RestorePoint::End).unwrap();
+    stage.annals = Annals::embedded(path("again")).await.unwrap();
+    stage.append("b", &[Booked::Cents(3)]).await;
+    stage.append("b", &[Booked::Cents(4)]).await;
+    let running = stage.start(stage.sink().await).await;
+    let reason = until("a reason", async || stage.stopped().await).await;
+    assert!(reason.contains("restored to an earlier point"), "{reason}");
+    running.stop().await;
+    assert_eq!(stage.applied("a").await, ["1", "2"]);
+    assert_eq!(stage.applied("b").await, [""; 0]);
     stage.close().await;
 }

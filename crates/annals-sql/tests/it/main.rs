@@ -76,7 +76,8 @@ fn main() {
         fencing: a_runner_that_is_paused_at_any_await_changes_nothing_twice,
             a_runner_that_lost_its_share_is_refused,
             a_late_runner_does_not_take_the_share_back,
-            rows_of_another_store_are_refused;
+            rows_of_another_store_are_refused,
+            rows_after_the_point_of_a_restore_are_refused;
         poison: a_share_stops_before_the_append_that_fails,
             dead_letters_are_retried_once,
             a_panic_is_the_events_fault,

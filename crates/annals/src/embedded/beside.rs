@@ -31,7 +31,7 @@ use super::history::History;
 use super::index::Index;
 use super::opening::Opening;
 use super::private_folder::{PrivateFolder, remove_dead};
-use super::{folder, log};
+use super::{folder, forks, log};
 use crate::embedded::errors;
 use crate::{Error, ErrorKind, Result};
 
@@ -122,9 +122,10 @@ fn attempt(
         return Ok(None);
     }
     opening.catalog.load(&index.snapshot())?;
+    let forks = forks::load(&index.snapshot())?;
     let (_, end) = watch::channel(recovered.log_end());
     Ok(Some(PointInTime {
-        history: History::new(log.to_owned(), recovered.mark(), end),
+        history: History::new(log.to_owned(), (recovered.mark(), &forks), end),
         index,
         catalog: opening.catalog,
         damage,

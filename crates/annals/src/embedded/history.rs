@@ -12,9 +12,11 @@ use tokio::sync::watch;
 
 use super::catalog::Table;
 use super::codec;
+use super::forks::{self, Fork};
 use super::log::{self, Frames, LogEnd, Place, Position};
 use crate::items::{
-    self, Change, ChangePage, Changed, Consistency, Cost, LastChange, PageBudget, after_the_end,
+    self, Change, ChangePage, Changed, Consistency, Cost, LastChange, Origin, PageBudget,
+    after_the_end,
 };
 use crate::{Error, Result};
 
@@ -26,6 +28,7 @@ const PLACES_MAX: usize = 64;
 pub(super) struct History {
     folder: PathBuf,
     number: u32,
+    origins: Vec<Origin>,
     end: watch::Receiver<LogEnd>,
     places: Mutex<Places>,
 }
@@ -55,11 +58,17 @@ impl PageRead<'_> {
 }
 
 impl History {
-    /// The history of a log, whose end moves on if it has an owner.
-    pub(super) fn new(folder: PathBuf, mark: u64, end: watch::Receiver<LogEnd>) -> Self {
+    /// The history of a log with a mark and forks, whose end moves on if it has an owner.
+    pub(super) fn new(
+        folder: PathBuf,
+        (mark, forks): (u64, &[Fork]),
+        end: watch::Receiver<LogEnd>,
+    ) -> Self {
+        let (origins, number) = forks::lineage(number_of(mark), forks);
         Self {
             folder,
-            number: number_of(mark),
+            number,
+            origins,
             end,
             places: Mutex::default(),
         }
@@ -67,7 +76,8 @@ impl History {
 
     /// Which history this is, and how far it has come.
     pub(super) fn now(&self) -> items::History {
-        items::History::new(self.number, last_of(*self.end.borrow()))
+        let now = items::History::new(self.number, last_of(*self.end.borrow()));
+        now.continuing(self.origins.clone())
     }
 
     /// Waits until there is a change after a position.
@@ -174,7 +184,7 @@ impl History {
     }
 }
 
-/// The number of the history of the store with this mark.
+/// The number of the first history of a store with this mark.
 pub(super) fn number_of(mark: u64) -> u32 {
     // One of its halves would do; both are random.
     (mark ^ (mark >> 32)) as u32

@@ -21,6 +21,7 @@ mod convert;
 mod decider;
 mod errors;
 mod folder;
+mod forks;
 #[cfg(test)]
 mod full_disk_tests;
 mod group;
@@ -195,7 +196,9 @@ impl Embedded {
         let reserve_bytes = settings.reserve_mib.saturating_mul(MIB);
         log.keep_free(reserve_bytes);
         let (end, at_end) = watch::channel(recovered.log_end());
-        let history = Arc::new(History::new(folder.log(), recovered.mark(), at_end));
+        let forks = forks::load(&index.snapshot())?;
+        let history = History::new(folder.log(), (recovered.mark(), &forks), at_end);
+        let history = Arc::new(history);
         let retention = retention::Start::read(&folder.log(), &recovered);
         folder.note_owner();
         let space = Space::new(folder.path().to_owned(), reserve_bytes);

@@ -132,10 +132,11 @@ fn fed(place: u64, events: Vec<Event>, filter: &Filter) -> Vec<FedEvent> {
 #[async_trait]
 impl Feed for ChangesFeed {
     async fn shape(&self) -> Result<Shape> {
-        let generation = self.changes()?.history().await?.number;
+        let history = self.changes()?.history().await?;
         Ok(Shape {
-            generation,
+            generation: history.number,
             lanes: 1,
+            origins: history.origins,
         })
     }
 

@@ -25,8 +25,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::items::{Cost, LastChange, PageBudget};
-use crate::{Event, PersistenceId, Result, ResultStream, SequenceNumber};
+use crate::items::{Cost, LastChange, Origin, PageBudget};
+use crate::{Error, Event, PersistenceId, Result, ResultStream, SequenceNumber};
 
 pub use filter::{Filter, SLICES, category_of, slice_of};
 pub use position::{LanePosition, Position};
@@ -61,14 +61,60 @@ impl Lane {
 /// The generation and the lanes of a feed.
 ///
 /// See [`Feed`] for an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// Identifies the feed: positions of another generation are refused.
+    /// Identifies the feed: positions of another generation are refused, unless that is an origin.
     pub generation: u32,
     /// The number of lanes.
     pub lanes: u16,
+    /// Earlier generations that this one continues, the oldest first, as after the restore of a backup.
+    pub origins: Vec<Origin>,
 }
+
+impl Shape {
+    /// The position before the first event.
+    pub fn start(&self) -> Position {
+        Position::start(self.generation, self.lanes)
+    }
+
+    /// The position in this generation. That of an earlier one is the same if the feed has continued from
+    /// a later place.
+    ///
+    /// # Errors
+    /// `Invalid` if the feed does not have the events before the position.
+    pub fn locate(&self, position: &Position) -> Result<Position> {
+        let refused = |message| {
+            Err(Error::invalid(message)
+                .fact("position", position)
+                .fact("generation", self.generation))
+        };
+        if position.lanes().len() != usize::from(self.lanes) {
+            return refused(FOREIGN);
+        }
+        if position.generation() == self.generation {
+            return Ok(position.clone());
+        }
+        let mut origins = self.origins.iter();
+        let Some(origin) = origins.find(|it| it.number == position.generation()) else {
+            return refused(FOREIGN);
+        };
+        // A position within an append needs the whole append.
+        let is_shared = |at: &LanePosition| {
+            at.place < origin.last || (at.place == origin.last && at.number == 0)
+        };
+        if !position.lanes().iter().all(is_shared) {
+            return refused(RESTORED);
+        }
+        let lanes = position.lanes().iter().zip(0..);
+        Ok(lanes.fold(self.start(), |located, (at, lane)| {
+            located.with_lane(lane, *at)
+        }))
+    }
+}
+
+const FOREIGN: &str = "the position is of another store's feed; read from the start";
+const RESTORED: &str = "the position is after the point to which this store was restored, so some events before it do not exist any more; read from the start";
 
 /// What the feed has at a place.
 ///

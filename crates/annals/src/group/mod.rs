@@ -42,7 +42,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::feed::{LanePosition, Position, Reading};
+use crate::feed::{LanePosition, Reading};
 use crate::items::{Condition, Query, TableSpec, WriteError};
 use crate::journal::Journal;
 use crate::projection::table;
@@ -237,23 +237,23 @@ impl Group {
 
     async fn new_group(&self, settings: &GroupSettings) -> Result<Loaded> {
         let journal = &self.groups.0.journal;
-        let (_, generation, lanes) = source::open(journal).await?;
+        let (_, shape) = source::open(journal).await?;
         let rules = Rules::default().with(settings);
         let start = match &rules.start {
-            Start::Beginning => Position::start(generation, lanes),
+            Start::Beginning => shape.start(),
             Start::Now => Reading::new(journal).head().await?,
             Start::After(position) => {
                 // Refuses positions that this feed does not have.
                 let mut batches = Reading::new(journal).after(position.clone()).batches();
                 batches.try_next().await?;
-                position.clone()
+                shape.locate(position)?
             }
         };
         Ok(Loaded {
             name: self.name.to_string(),
             token: String::new(),
             rules,
-            state: State::new(generation, start.lanes()),
+            state: State::new(shape.generation, start.lanes()),
         })
     }
 

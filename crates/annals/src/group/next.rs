@@ -118,7 +118,11 @@ impl Group {
             let Some(mut group) = self.load().await? else {
                 return Ok(None);
             };
-            let source = Source::open(&self.groups.0.journal, &group.rules.filter, &group.state);
+            let source = Source::open(
+                &self.groups.0.journal,
+                &group.rules.filter,
+                &mut group.state,
+            );
             let source = source.await;
             let source = source.map_err(|error| error.fact("group", &self.name))?;
             let handed = group.state.in_flight.iter();

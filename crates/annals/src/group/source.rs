@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::plan::{Commit, Found, Seen, SeenPage};
 use super::state::State;
-use crate::feed::{Entry, Feed, Filter, Lane, LanePosition, Place, Position, Reading, What};
+use crate::feed::{Entry, Feed, Filter, Lane, LanePosition, Place, Position, Reading, Shape, What};
 use crate::items::{LastChange, PageBudget};
 use crate::journal::Journal;
 use crate::{Error, Event, PersistenceId, Result};
@@ -32,29 +32,35 @@ pub(super) struct Source {
     starts: Vec<LanePosition>,
 }
 
-/// The lanes of a journal's feed, and the generation.
+/// The lanes of a journal's feed, and their shape.
 ///
 /// # Errors
 /// `Invalid` if the store or the layout has no feed.
-pub(super) async fn open(journal: &Journal) -> Result<(Arc<dyn Feed>, u32, u16)> {
+pub(super) async fn open(journal: &Journal) -> Result<(Arc<dyn Feed>, Shape)> {
     let feed = Reading::new(journal).lanes()?;
     let shape = feed.shape().await?;
-    Ok((feed, shape.generation, shape.lanes))
+    Ok((feed, shape))
 }
 
 impl Source {
-    /// The feed of a group.
+    /// The feed of a group. If the feed has a new generation since, as after the restore of a backup, the
+    /// state gets it: the state was restored with the events, so it has no later places.
     ///
     /// # Errors
     /// `Invalid` if the group belongs to the feed of another store.
-    pub(super) async fn open(journal: &Journal, filter: &Filter, state: &State) -> Result<Self> {
-        let (feed, generation, lanes) = open(journal).await?;
-        if state.generation != generation || state.lanes.len() != usize::from(lanes) {
-            let error = Error::invalid(
+    pub(super) async fn open(
+        journal: &Journal,
+        filter: &Filter,
+        state: &mut State,
+    ) -> Result<Self> {
+        let (feed, shape) = open(journal).await?;
+        let located = shape.locate(&floor(state)).map_err(|cause| {
+            Error::invalid(
                 "the group belongs to the feed of another store; delete it and create it again",
-            );
-            return Err(error.fact("generation", state.generation));
-        }
+            )
+            .because(cause)
+        })?;
+        state.generation = located.generation();
         Ok(Self {
             feed,
             filter: filter.clone(),

@@ -94,8 +94,8 @@ impl Group {
     }
 }
 
-pub(super) async fn of(journal: &Journal, group: Loaded) -> Result<GroupStatus> {
-    let lag = lag(journal, &group).await;
+pub(super) async fn of(journal: &Journal, mut group: Loaded) -> Result<GroupStatus> {
+    let lag = lag(journal, &mut group).await;
     let lag = lag.map_err(|error| error.fact("group", &group.name))?;
     let Loaded {
         name, rules, state, ..
@@ -124,9 +124,9 @@ pub(super) async fn of(journal: &Journal, group: Loaded) -> Result<GroupStatus> 
     })
 }
 
-async fn lag(journal: &Journal, group: &Loaded) -> Result<Lag> {
+async fn lag(journal: &Journal, group: &mut Loaded) -> Result<Lag> {
+    let source = Source::open(journal, &group.rules.filter, &mut group.state).await?;
     let state = &group.state;
-    let source = Source::open(journal, &group.rules.filter, state).await?;
     let lanes = u16::try_from(state.lanes.len()).unwrap_or(u16::MAX);
     let (mut lag, mut oldest) = (Lag::default(), None::<u64>);
     let mut left = CHANGES_MAX;

@@ -73,19 +73,43 @@ impl LastChange {
 /// The history of a store.
 ///
 /// See [`Changes`] for an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct History {
-    /// Identifies it. Positions of different histories cannot be compared.
+    /// Identifies it. A position of another history means other changes, unless that is an origin.
     pub number: u32,
+    /// The histories that this one continues, the oldest first.
+    pub origins: Vec<Origin>,
     /// Its last change, of any table.
     pub last: LastChange,
 }
 
+/// A history that another one continues, as after the restore of a backup.
+///
+/// See [`Changes`] for an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Identifies the earlier history.
+    pub number: u32,
+    /// Up to this position, both histories have the same changes.
+    pub last: u64,
+}
+
 impl History {
-    /// A history, as a store returns it.
+    /// A history that continues no other, as a store returns it.
     pub fn new(number: u32, last: LastChange) -> Self {
-        Self { number, last }
+        Self {
+            number,
+            origins: Vec::new(),
+            last,
+        }
+    }
+
+    /// The same, continuing earlier histories, the oldest first.
+    #[must_use]
+    pub fn continuing(mut self, origins: Vec<Origin>) -> Self {
+        self.origins = origins;
+        self
     }
 }
 

@@ -27,7 +27,7 @@ use async_trait::async_trait;
 
 use crate::Result;
 
-pub use changes::{Change, ChangePage, Changed, Changes, History, LastChange, PageBudget};
+pub use changes::{Change, ChangePage, Changed, Changes, History, LastChange, Origin, PageBudget};
 pub use check::{
     Checked, CheckedQuery, check_condition, check_item, check_key, check_query, check_scan,
     check_writes, missing_table, table_exists,

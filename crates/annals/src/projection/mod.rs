@@ -42,7 +42,7 @@ mod worker;
 
 use std::sync::Arc;
 
-use crate::feed::{Position, Reading};
+use crate::feed::Reading;
 use crate::journal::Journal;
 use crate::{Error, PersistenceId, Result};
 
@@ -222,7 +222,7 @@ impl Projections {
             return Ok(None);
         }
         let shape = Reading::new(&self.journal).lanes()?.shape().await?;
-        let start = Position::start(shape.generation, shape.lanes);
+        let start = shape.start();
         let now_ms = self.journal.store().clock().now_ms();
         let mut number = None;
         let changed = self.change(name, |control| {

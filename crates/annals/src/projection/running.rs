@@ -124,7 +124,7 @@ impl<A> Starting<A> {
         let shape = feed.shape().await?;
         let start = match self.from_now {
             true => reading.head().await?,
-            false => Position::start(shape.generation, shape.lanes),
+            false => shape.start(),
         };
         table::create_missing(&records.store, &records.table).await?;
         let program = Program {
@@ -201,11 +201,7 @@ impl<A> Running<A> {
 
     /// Waits until everything up to a position is handled; returns the build that has it.
     async fn build_with(&self, position: &Position) -> Result<BuildKey> {
-        let shape = self.work.feed.shape().await?;
-        if position.generation() != shape.generation {
-            return Err(Error::invalid("the position is of another store's feed")
-                .fact("position", position));
-        }
+        let position = &self.work.feed.shape().await?.locate(position)?;
         loop {
             let moved = self.work.progress.moved();
             tokio::pin!(moved);

@@ -242,10 +242,10 @@ const PAGES_MAX: usize = 100;
 /// Counts the events after a position.
 async fn waiting(feed: &dyn Feed, after: &Position, filter: &Filter) -> Result<Waiting> {
     let mut all = Waiting::default();
-    if feed.shape().await?.generation != after.generation() {
+    let Ok(after) = feed.shape().await?.locate(after) else {
         // The build reports why it does not go on.
         return Ok(all);
-    }
+    };
     for (at, lane) in after.lanes().iter().zip(0..) {
         let (mut upto, mut counted) = (at.place, 0);
         let mut batch = feed.read(Lane(lane).at(upto), filter, COUNTED_MAX).await?;

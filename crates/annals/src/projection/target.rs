@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::fed::{self, Fed};
 use super::share::LeaseCheck;
 use crate::entity::{EntityEvent, EventReader};
-use crate::feed::{Filter, Lane, LanePosition, Position};
+use crate::feed::{Filter, Lane, LanePosition, Position, Shape};
 use crate::{Error, Event, PersistenceId, Result, SequenceNumber};
 
 /// What a projection feeds.
@@ -114,6 +114,8 @@ pub struct ShareContext {
     /// Everything up to here was handled or made a dead letter. In [`Target::resume`] it is current: a
     /// target that stores the position itself resumes at the later one of both, lane by lane.
     pub at: Position,
+    /// That of the feed; known in [`Target::resume`].
+    pub(super) shape: Option<Shape>,
     pub(super) check: LeaseCheck,
     pub(super) reader: EventReader,
 }
@@ -126,6 +128,18 @@ impl ShareContext {
     /// Those of the store.
     pub async fn holds_lease(&self) -> Result<bool> {
         self.check.holds().await
+    }
+
+    /// A position that was stored elsewhere, in the current generation of the feed. In
+    /// [`Target::resume`], and later.
+    ///
+    /// # Errors
+    /// `Invalid` if the feed does not have the events before it, as after the restore of a backup.
+    pub fn locate(&self, position: &Position) -> Result<Position> {
+        match &self.shape {
+            Some(shape) => shape.locate(position),
+            None => Err(Error::invalid("the share has not resumed")),
+        }
     }
 
     /// The typed events of a stored one, with the adapters of

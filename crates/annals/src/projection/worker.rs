@@ -86,7 +86,6 @@ pub(super) struct Worker {
     pub(super) filter: Filter,
     pub(super) orders: Orders,
     pub(super) position: Position,
-    generation: u32,
     /// How many changes are read at once: fewer after a failure, so that a store that fails often does
     /// not keep the share from moving at all.
     changes: usize,
@@ -103,13 +102,13 @@ impl Worker {
             share: number,
             lease: lease.id().to_string(),
             at: position.clone(),
+            shape: None,
             check: LeaseCheck::of(&lease),
             reader: work.reader.clone(),
         };
         let filter = share::filter(&work.target.source(), number, build.shares);
         Self {
             position,
-            generation: build.start.generation(),
             changes: work.settings.budget.changes,
             work,
             lease,
@@ -177,15 +176,14 @@ impl Worker {
     /// Finds out where to go on.
     async fn resume(&mut self) -> Result<(), Interruption> {
         let shape = self.work.feed.shape().await?;
-        if shape.generation != self.generation {
-            return Err(Error::invalid(
-                "the feed has another history than this build, as after restoring a backup; rebuild the projection",
+        self.position = shape.locate(&self.position).map_err(|cause| {
+            Error::invalid(
+                "the feed has other events than this build has handled; rebuild the projection",
             )
-            .fact("generation", shape.generation)
-            .fact("build", self.generation)
-            .into());
-        }
+            .because(cause)
+        })?;
         self.context.at = self.position.clone();
+        self.context.shape = Some(shape);
         let work = self.work.clone();
         let resuming = work
             .target

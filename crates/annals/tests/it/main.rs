@@ -50,6 +50,7 @@ mod projection_sim;
 mod properties;
 mod public_api;
 mod readme_ja;
+mod restored_feed;
 mod scripted;
 mod sim;
 mod state_deletion;

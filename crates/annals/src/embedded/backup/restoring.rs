@@ -5,8 +5,9 @@
 //! in place; the next restore into the same folder removes what it left beside it.
 //!
 //! A restore stops after a whole group: its changes were acknowledged together or depend on each other.
-//! The store keeps its mark. Its history is told by the chain of checksums: a backup of it into a folder
-//! that has later events is refused (`take.rs`).
+//! The store keeps its mark, and gets a new number for its history (`forks.rs`), because its original may
+//! continue, too: then both give the same positions to different changes. A backup of it into a folder that
+//! has other changes is refused (`take.rs`), by the chain of checksums.
 //!
 //! Erasures remove values from sealed segments. A backup that was taken after one cannot be restored to a
 //! point before the change that superseded such a value, except for items that may be left out
@@ -17,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::forks::{self, Fork};
 use super::super::history::number_of;
 use super::super::log::{self, Frame, LastSegment, Link, Position, Writer, check_copy};
 use super::super::private_folder::{PrivateFolder, remove_dead};
@@ -25,8 +27,8 @@ use super::disk::{Disk, read};
 use super::left_out::{self, LeftOut};
 use super::manifest::{MARKER, Manifest, Stored};
 use super::take::in_use;
-use crate::items::{Key, TableName};
-use crate::{Error, Result};
+use crate::items::{Key, Origin, TableName};
+use crate::{Error, Random, Result};
 
 const PREFIX: &str = ".annals-restore-";
 /// Bytes of deletions in a frame.
@@ -41,7 +43,8 @@ pub enum RestorePoint {
     End,
     /// After the last whole group of changes up to this position.
     Position(u64),
-    /// The same, by a position of the feed: its generation, which must be that of the store, and its place.
+    /// The same, by a position of the feed: its generation, which must be that of the store or one that it
+    /// continues, and its place.
     Fed {
         /// [`Position::generation`](crate::feed::Position::generation).
         generation: u32,
@@ -222,16 +225,6 @@ fn refuse_used(folder: &Path) -> Result<()> {
 
 /// Refuses a point that the backup does not have.
 fn check_point(manifest: &Manifest, point: RestorePoint) -> Result<()> {
-    if let RestorePoint::Fed { generation, .. } = point {
-        let own = number_of(manifest.mark.0 as u64);
-        if generation != own {
-            return Err(Error::invalid(
-                "the position is of another store's feed; use a backup of that one",
-            )
-            .fact("generation", generation)
-            .fact("of the backup", own));
-        }
-    }
     let refused = match point {
         RestorePoint::Position(position)
         | RestorePoint::Fed {
@@ -264,6 +257,7 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
     let mut stop: Option<Stop> = None;
     let mut is_past = false;
     let mut before = None;
+    let mut forks = Vec::new();
     for (stored, number) in manifest.segments.iter().zip(0..) {
         let path = from.join(&stored.file);
         let damaged =
@@ -281,7 +275,7 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
                 time_ms: stop.map_or(0, |stop| stop.time_ms),
             });
         }
-        let checked = check_copy(&path, number, |frame| {
+        let checked = check_copy(&path, number, |frame, changes| {
             is_past |= match point {
                 RestorePoint::End => false,
                 RestorePoint::Position(last) | RestorePoint::Fed { place: last, .. } => {
@@ -296,6 +290,10 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
                     time_ms: frame.time_ms,
                 });
             }
+            for change in changes {
+                forks.extend(Fork::read(change.key, change.value)?);
+            }
+            Ok(())
         })?;
         if checked != (stored.start(), stored.end())
             || log::mark_of(&path, number)? as u128 != manifest.mark.0
@@ -304,6 +302,7 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
         }
         before = Some(stored.end());
     }
+    check_generation(manifest, point, &forks)?;
     let stop = stop.ok_or_else(|| damaged("the backup has no files", from))?;
     if stop.end.position == Position::FIRST && point != RestorePoint::End {
         return Err(Error::invalid(
@@ -311,6 +310,23 @@ fn check_all(manifest: &Manifest, from: &Path, point: RestorePoint) -> Result<St
         ));
     }
     Ok(stop)
+}
+
+/// Refuses a position of the feed if the backup has other changes before it.
+fn check_generation(manifest: &Manifest, point: RestorePoint, forks: &[Fork]) -> Result<()> {
+    let RestorePoint::Fed { generation, place } = point else {
+        return Ok(());
+    };
+    let (origins, own) = forks::lineage(number_of(manifest.mark.0 as u64), forks);
+    let is_shared = |it: &Origin| it.number == generation && place <= it.last;
+    match generation == own || origins.iter().any(is_shared) {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "the position is of another store's feed, or of events that were lost in a restore; use a backup that has them",
+        )
+        .fact("generation", generation)
+        .fact("of the backup", own)),
+    }
 }
 
 /// Whether nothing that was there at this point is erased from the backup, as far as the headers of the
@@ -389,7 +405,7 @@ impl Build<'_> {
             }
             self.copy(stored, &log, disk)?;
         }
-        self.delete_left_out(&log)?;
+        self.finish(&log)?;
         folder::write_format(&store).map_err(failed)?;
         (disk.step)();
         // Makes the index, and shows that the store opens.
@@ -398,10 +414,9 @@ impl Build<'_> {
         Ok(private)
     }
 
-    /// The last position of the restored log.
+    /// The last position of the restored log: that of the fork.
     fn last(&self) -> Position {
-        let after = self.stop.end.position.plus(self.left_out.len() as u64);
-        Position(after.0.saturating_sub(1))
+        self.stop.end.position.plus(self.left_out.len() as u64)
     }
 
     fn write_last(&self, stored: &Stored, log: &Path) -> Result<log::CopyEnd> {
@@ -436,27 +451,28 @@ impl Build<'_> {
         set_modified(&log.join(name), stored.modified_ns).map_err(failed)
     }
 
-    /// Ends the log with deletions of what is left out, so that what is erased was superseded.
-    fn delete_left_out(&self, log: &Path) -> Result<()> {
-        if self.left_out.is_empty() {
-            return Ok(());
-        }
+    /// Ends the log with deletions of what is left out, so that what is erased was superseded, and with the
+    /// record that a new history begins.
+    fn finish(&self, log: &Path) -> Result<()> {
         let failed = |cause| errors::on_folder(cause, "restore the store", log.display());
         let mut writer = Writer::open(log, &log::recover(log)?)?;
         let mut frame = Frame::at(self.stop.end.position);
+        let time_ms = self.stop.time_ms;
         for left_out in self.left_out {
             let (key, superseded) = left_out.deletion();
             frame.push(key, None, Some(superseded));
             if frame.len() >= FRAME_BYTES {
-                let time_ms = self.stop.time_ms;
                 writer.append_at(&mut frame, time_ms).map_err(failed)?;
                 frame = Frame::at(frame.end());
             }
         }
-        if !frame.is_empty() {
-            let time_ms = self.stop.time_ms;
-            writer.append_at(&mut frame, time_ms).map_err(failed)?;
-        }
+        let fork = Fork {
+            after: self.stop.end.position.0.saturating_sub(1),
+            number: Random::from_machine().bits() as u32,
+        };
+        let (key, value) = fork.record();
+        frame.push(&key, Some(&value), None);
+        writer.append_at(&mut frame, time_ms).map_err(failed)?;
         writer.close().map_err(failed)
     }
 }

@@ -251,8 +251,9 @@ fn check_history(
         Some(segment) if segment.end == last.end() || segment.start == last.end() => true,
         Some(segment) => {
             let mut is_found = false;
-            check_copy(&segment.path, segment.number, |frame| {
+            check_copy(&segment.path, segment.number, |frame, _| {
                 is_found |= frame.after == last.end();
+                Ok(())
             })?;
             is_found
         }
@@ -336,7 +337,10 @@ impl Copier<'_> {
         let copied = self.disk.copy(&segment.path, &copying, bytes);
         let (copied, checksum) = copied.map_err(failed(self.to))?;
         let mut time_ms = self.time_ms;
-        let checked = check_copy(&copying, segment.number, |frame| time_ms = frame.time_ms);
+        let checked = check_copy(&copying, segment.number, |frame, _| {
+            time_ms = frame.time_ms;
+            Ok(())
+        });
         let damaged = || {
             Error::corrupt(
                 "a segment of the log is damaged, and was not backed up; the backup before is complete",

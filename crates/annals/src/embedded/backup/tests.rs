@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::super::forks::Fork;
 use super::super::log::{Frame, Writer, create, frames_from, recover};
 use super::super::{Embedded, folder};
 use super::disk::Disk;
@@ -103,23 +104,32 @@ pub(super) fn write(store: &Path, groups: u64, salt: u64) -> (Content, Vec<(u64,
 }
 
 fn content(store: &Path) -> Content {
-    let content = content_left(store);
+    let (content, forks) = changes(store);
     let end = recover(&store.join("log")).unwrap().end.position.0;
-    assert_eq!(end, content.len() as u64 + 1);
+    assert_eq!(end, (content.len() + forks) as u64 + 1);
     content
 }
 
 /// Without what was erased.
 pub(super) fn content_left(store: &Path) -> Content {
+    changes(store).0
+}
+
+/// The changes of a store, and how often it was restored.
+fn changes(store: &Path) -> (Content, usize) {
     let log = store.join("log");
     let recovered = recover(&log).unwrap();
-    let mut content = Content::new();
+    let (mut content, mut forks) = (Content::new(), 0);
     frames_from(
         &log,
         recovered.first(),
         recovered.end.position,
         |changes, _| {
             for change in changes {
+                if Fork::read(change.key, change.value)?.is_some() {
+                    forks += 1;
+                    continue;
+                }
                 let value = change.value.unwrap().to_vec();
                 content.insert(change.position.0, (change.key.to_vec(), value));
             }
@@ -127,7 +137,7 @@ pub(super) fn content_left(store: &Path) -> Content {
         },
     )
     .unwrap();
-    content
+    (content, forks)
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -13,6 +13,7 @@
 //!      1 table's name          the record of a table (`catalog.rs`)
 //!      2 table's number, key   an item
 //!      3 table's number, index, entry's key   an index entry: the key of its item
+//!      4 position          where a restored store left its original (`forks.rs`)
 //! ```
 
 mod applied;
@@ -46,6 +47,7 @@ pub(super) enum Kind {
     Table = 1,
     Item = 2,
     Entry = 3,
+    Fork = 4,
 }
 
 /// Numbers of the tree for each position of the log.

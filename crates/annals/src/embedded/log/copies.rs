@@ -80,24 +80,24 @@ impl Recovered {
     }
 }
 
-/// Reads every frame of a segment or of a copy, and calls `each` with it; returns its first and last
-/// link.
+/// Reads every frame of a segment or of a copy, and calls `each` with it and its changes, also erased
+/// ones; returns its first and last link.
 pub(in super::super) fn check_copy(
     path: &Path,
     number: u64,
-    mut each: impl FnMut(CheckedFrame),
+    mut each: impl FnMut(CheckedFrame, &[Change<'_>]) -> Result<()>,
 ) -> Result<(Link, Link)> {
     let mut reader = SegmentReader::open_copy(path, number)?;
     let start = reader.header().start();
     let mut place = start;
     while let Next::Frame(header) = reader.next(place)? {
-        // Also that the changes parse.
-        reader.changes(place, &header)?;
-        place = header.after(place);
-        each(CheckedFrame {
-            after: place.into(),
+        let after = header.after(place);
+        let frame = CheckedFrame {
+            after: after.into(),
             time_ms: header.time_ms,
-        });
+        };
+        each(frame, &reader.changes(place, &header)?)?;
+        place = after;
     }
     if let AnyHeader::Compressed(header) = reader.header()
         && header.end_place() != place
