@@ -350,7 +350,7 @@ impl Group {
     }
 
     /// Forgets dead letters, of one id or of all: they are never handed out again. Returns how many
-    /// commits they were.
+    /// commits they were, also those whose events were deleted meanwhile; these do not count as missed.
     ///
     /// # Errors
     /// If the store fails.

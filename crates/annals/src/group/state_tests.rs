@@ -228,6 +228,21 @@ fn deleted_commits_are_counted() {
 }
 
 #[test]
+fn a_deleted_dead_letter_is_missed_when_its_retry_ends_unless_it_is_discarded_before() {
+    let (mut state, rules) = (state(), rules(100, 0));
+    take(&mut state, &rules, &turn(1, 0, 9), "a a");
+    state.nack(&[delivery(1, 1)], "", &rules);
+    take(&mut state, &rules, &turn(2, 0, 9), "a a");
+    state.retry(None);
+    assert_eq!(take(&mut state, &rules, &turn(3, 0, 9), "a! a"), [2]);
+    let mut other = state.clone();
+    assert_eq!(state.discard(None), 2);
+    assert_eq!((state.missed, state.dead.len()), (0, 0));
+    other.ack(&[delivery(2, 3)]);
+    assert_eq!((other.missed, other.dead.len()), (1, 0));
+}
+
+#[test]
 fn limits_stop_the_plan() {
     let (mut state, two) = (state(), rules(2, 0));
     let feed = "a b c d";

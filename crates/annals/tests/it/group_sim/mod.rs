@@ -123,6 +123,7 @@ impl Run {
         let head = self.annals.feed().head().await.unwrap();
         let append = Append::of(events);
         let journal = self.annals.journal();
+        self.world.appending(id);
         journal.append(id, Expected::Any, append).await.unwrap();
         let batches = self.annals.feed().after(head).batches();
         let batches: Vec<_> = batches.try_collect().await.unwrap();
@@ -278,8 +279,7 @@ fn seeds(most: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     match (number("ANNALS_SEED"), number("ANNALS_SEEDS")) {
         (Some(seed), _) => seed..seed + 1,
-        // Seed 244 of the annals layout misses a deleted commit in `missed`; the cause is not known yet.
-        (None, Some(seeds)) => 0..seeds.min(200),
+        (None, Some(seeds)) => 0..seeds,
         (None, None) => 0..most,
     }
 }

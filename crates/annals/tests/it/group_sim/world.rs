@@ -23,6 +23,9 @@ struct Inner {
     /// How many events have no tag of the filter. If they are deleted, they count as missed: their tags
     /// are not known any more.
     other_tags: u64,
+    /// The id that is appended to, until the writer knows the commit, and whether its dead letters may
+    /// have been forgotten meanwhile, and the commit with them.
+    appending: Option<(PersistenceId, bool)>,
     floor: u64,
     violations: Vec<String>,
 }
@@ -50,6 +53,9 @@ struct Commit {
     is_uncertain: bool,
     acks_running: u32,
     is_discarded: bool,
+    /// It may have been a dead letter that a retry did not find any more, and that was discarded with the
+    /// others before the retry ended: then it is not missed.
+    may_be_forgotten: bool,
 }
 
 impl Commit {
@@ -69,6 +75,7 @@ impl Commit {
             is_uncertain: false,
             acks_running: 0,
             is_discarded: false,
+            may_be_forgotten: false,
         }
     }
 
@@ -102,7 +109,13 @@ impl World {
         std::mem::take(&mut self.inner().violations)
     }
 
+    pub(crate) fn appending(&self, id: &PersistenceId) {
+        self.inner().appending = Some((id.clone(), false));
+    }
+
     pub(crate) fn appended(&self, batches: &[Batch]) {
+        let appending = self.inner().appending.take();
+        let is_forgotten = appending.is_some_and(|(_, is_forgotten)| is_forgotten);
         for entry in batches.iter().flat_map(|batch| &batch.entries) {
             let What::Appended(fed) = &entry.what else {
                 continue;
@@ -117,7 +130,13 @@ impl World {
             }
             let commit = Commit::new(&entry.id, fed.len() as u64, numbers);
             let last = fed.last().map_or(0, |fed| fed.event.sequence_number.get());
-            self.know(entry.place, Commit { last, ..commit });
+            let is_discarded = is_forgotten;
+            let commit = Commit {
+                last,
+                is_discarded,
+                ..commit
+            };
+            self.know(entry.place, commit);
         }
     }
 
@@ -132,12 +151,11 @@ impl World {
                     let violation = format!("not whole: {numbers:?} of {:?}", commit.numbers);
                     inner.violations.push(violation);
                 }
-                let Commit { events, last, .. } = commit;
-                let is_early = false;
                 let commit = Commit {
-                    is_early,
-                    events,
-                    last,
+                    is_early: false,
+                    events: commit.events,
+                    last: commit.last,
+                    is_discarded: early.is_discarded || commit.is_discarded,
                     ..early
                 };
                 inner.commits.insert(place, commit);
@@ -167,9 +185,15 @@ impl World {
     pub(crate) fn discarding(&self, dead: &DeadLetters) {
         let mut inner = self.inner();
         inner.in_flight.remove(&dead.persistence_id);
+        if let Some((id, is_forgotten)) = &mut inner.appending {
+            *is_forgotten |= *id == dead.persistence_id;
+        }
         let after = place_of(&dead.after);
-        for (_, commit) in inner.commits.range_mut(after + 1..) {
-            commit.is_discarded |= commit.id == dead.persistence_id && !commit.is_acked;
+        let commits = inner.commits.iter_mut();
+        let commits = commits.filter(|(_, commit)| commit.id == dead.persistence_id);
+        for (place, commit) in commits.filter(|(_, commit)| !commit.is_acked) {
+            commit.is_discarded |= *place > after;
+            commit.may_be_forgotten |= commit.is_gone;
         }
     }
 
@@ -302,7 +326,8 @@ impl World {
                 violations.push(format!("{place} of {} was purged silently", commit.id));
             }
             // A purge leaves no trace of each commit.
-            certain += u64::from(!is_settled && !commit.is_purged && commit.is_gone);
+            let is_counted = !commit.is_purged && !commit.may_be_forgotten;
+            certain += u64::from(!is_settled && is_counted && commit.is_gone);
             // The layouts of the JVM plugins have an item for each event, so a part may be missed.
             let may_miss = !commit.is_surely_acked || commit.is_touched;
             possible += u64::from(may_miss) * commit.events;
