@@ -9,6 +9,7 @@
 //!
 //! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` runs `n` seeds.
 
+mod every_step;
 mod late;
 mod model;
 mod process;
