@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::{Event, PersistenceId};
+use crate::{Error, Event, PersistenceId, Result};
 
 /// Which events a reader wants: those that fit every part that is set. The default is all events.
 ///
@@ -59,6 +59,26 @@ impl Filter {
     pub fn slices(mut self, slices: RangeInclusive<u16>) -> Self {
         self.slices = Some(slices);
         self
+    }
+
+    /// Refuses filters that accept nothing, for readers that would wait in vain.
+    ///
+    /// # Errors
+    /// `Invalid` if a category has a `|`, or the slices are none or out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(category) = self.categories.iter().find(|it| it.contains('|')) {
+            return Err(Error::invalid(
+                "a category is what is before the first `|` of a persistence id; select more of it by prefix",
+            )
+            .fact("category", category));
+        }
+        match &self.slices {
+            Some(slices) if slices.is_empty() || *slices.end() >= SLICES => {
+                let error = Error::invalid(format!("slices are 0 to {}, in order", SLICES - 1));
+                Err(error.fact("slices", format!("{slices:?}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether events of this id are wanted, if their tags are.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::feed::{Filter, Position, SLICES};
+use crate::feed::{Filter, Position};
 use crate::{Error, Result};
 
 /// The most commits in flight.
@@ -171,13 +171,7 @@ fn check_filter(filter: &Filter) -> Result<()> {
         ));
         return Err(error.fact("bytes", bytes));
     }
-    match &filter.slices {
-        Some(slices) if slices.is_empty() || *slices.end() >= SLICES => {
-            let error = Error::invalid(format!("slices are 0 to {}, in order", SLICES - 1));
-            Err(error.fact("slices", format!("{slices:?}")))
-        }
-        _ => Ok(()),
-    }
+    filter.check()
 }
 
 /// The settings that a group has.

@@ -101,8 +101,9 @@ impl<A> Starting<A> {
     /// they divide the shares.
     ///
     /// # Errors
-    /// `Invalid` if the store has no feed, or what is stored does not fit the code: another kind, source
-    /// or number of shares under the same revision, or an older revision than the live one.
+    /// `Invalid` if the store has no feed, the source wants nothing, or what is stored does not fit the
+    /// code: another kind, source or number of shares under the same revision, or an older revision than
+    /// the live one.
     pub async fn start(self) -> Result<Running<A>> {
         let records = Records {
             store: self.journal.store().clone(),
@@ -110,6 +111,9 @@ impl<A> Starting<A> {
         };
         let (target, access) = (self.make)(records.clone(), self.reader.clone());
         table::check_name(target.name())?;
+        let source = target.source();
+        let checked = source.check();
+        checked.map_err(|error| error.fact("projection", target.name()))?;
         if let Some(shares) = self
             .shares
             .filter(|shares| !(1..=SHARES_MAX).contains(shares))
@@ -132,7 +136,7 @@ impl<A> Starting<A> {
             kind: target.kind(),
             revision: target.revision(),
             journal: reading.table()?,
-            source: Source::of(&target.source()),
+            source: Source::of(&source),
             shares: self.shares,
             start,
         };
@@ -188,20 +192,38 @@ impl<A> Running<A> {
     /// Those of the store. It waits as long as a share is stopped or has no owner.
     pub async fn caught_up(&self) -> Result<()> {
         let head = Reading::new(&self.journal).head().await?;
-        self.reached(&head).await
+        self.build_with(&head).await.map(drop)
     }
 
     /// Waits until everything up to a position is handled, in every share.
     ///
     /// # Errors
-    /// As [`caught_up`](Self::caught_up); `Invalid` if the position is of another store's feed.
+    /// As [`caught_up`](Self::caught_up); `Invalid` if the position is of another store's feed, or after
+    /// the end of this one.
     pub async fn reached(&self, position: &Position) -> Result<()> {
-        self.build_with(position).await.map(drop)
+        let position = self.locate(position).await?;
+        self.build_with(&position).await.map(drop)
+    }
+
+    /// The position in the current generation.
+    ///
+    /// # Errors
+    /// `Invalid` if no share can reach it, or only by events that nobody waits for.
+    async fn locate(&self, position: &Position) -> Result<Position> {
+        let located = self.work.feed.shape().await?.locate(position)?;
+        let head = Reading::new(&self.journal).head().await?;
+        match includes(&head, &located) {
+            true => Ok(located),
+            false => Err(Error::invalid(
+                "the position is after the end of the feed; use one that this store returned",
+            )
+            .fact("position", position)
+            .fact("end", head)),
+        }
     }
 
     /// Waits until everything up to a position is handled; returns the build that has it.
     async fn build_with(&self, position: &Position) -> Result<BuildKey> {
-        let position = &self.work.feed.shape().await?.locate(position)?;
         loop {
             let moved = self.work.progress.moved();
             tokio::pin!(moved);
@@ -259,6 +281,7 @@ impl<V: View> Running<Rows<V>> {
     /// # Errors
     /// As [`reached`](Self::reached) and [`Rows::get`].
     pub async fn get_after(&self, position: &Position, key: &str) -> Result<Option<V::Row>> {
+        let position = &self.locate(position).await?;
         // Another build may be live by now.
         let build = self.build_with(position).await?;
         self.access.get_in(&build, key).await

@@ -178,7 +178,7 @@ impl Worker {
         let shape = self.work.feed.shape().await?;
         self.position = shape.locate(&self.position).map_err(|cause| {
             Error::invalid(
-                "the feed has other events than this build has handled; rebuild the projection",
+                "the feed has other events than this build has handled; rebuild the view, or raise the revision of a handler or sink",
             )
             .because(cause)
         })?;

@@ -46,6 +46,7 @@ mod log_sim;
 mod module_graph;
 mod packaging;
 mod projection;
+mod projection_bad_input;
 mod projection_sim;
 mod properties;
 mod public_api;
