@@ -69,6 +69,7 @@ use stored::StoredEvents;
 ///
 /// # Panics
 /// If an id is not a persistence id, or an event cannot be stored and read back.
+#[must_use = "check the rows with `then_rows`"]
 pub fn given<'a, V: View>(events: impl IntoIterator<Item = (&'a str, V::Event)>) -> GivenEvents<V> {
     let mut given = GivenEvents {
         stored: StoredEvents::default(),
@@ -81,7 +82,6 @@ pub fn given<'a, V: View>(events: impl IntoIterator<Item = (&'a str, V::Event)>)
 }
 
 /// The rows of a view after some events. Made by [`given`]; see there for an example.
-#[must_use = "check the rows with `then_rows`"]
 #[derive(Debug)]
 pub struct GivenEvents<V: View> {
     stored: StoredEvents,
