@@ -1,29 +1,40 @@
-//! The cart over HTTP: routes, and errors as problem details.
+//! The carts over HTTP: routes, and errors as problem details.
 
 // ANCHOR: all
 use std::error::Error;
 use std::iter::successors;
+use std::sync::Arc;
 
 use annals::entity::{AskError, Problem, Region};
-use axum::extract::{Path, State};
+use annals::projection::{Rows, Running};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cart::{Add, Cart, CartError, Pay};
+use crate::open_carts::{OpenCart, OpenCarts};
 
 // ANCHOR: routes
 pub(crate) type Carts = Region<Cart>;
+pub(crate) type OpenView = Arc<Running<Rows<OpenCarts>>>;
 
-pub(crate) fn router(carts: Carts) -> Router {
-    Router::new()
+/// Without the view, there is no list of carts.
+pub(crate) fn router(carts: Carts, open: Option<OpenView>) -> Router {
+    let router = Router::new()
         .route("/carts/{id}", get(show))
         .route("/carts/{id}/items", post(add))
         .route("/carts/{id}/payment", post(pay))
-        .with_state(carts)
+        .with_state(carts.clone());
+    let Some(open) = open else {
+        return router;
+    };
+    let lists = Router::new().route("/carts", get(list).post(add_listed));
+    router.merge(lists.with_state((carts, open)))
 }
 
 async fn show(
@@ -50,6 +61,45 @@ async fn pay(
 ) -> Result<Json<Value>, HttpError> {
     let bought = carts.ask(&id, command).await?;
     Ok(Json(json!({"bought": bought})))
+}
+
+/// A page of the list: how long it is, and where the page before it ended.
+#[derive(Deserialize)]
+struct Page {
+    limit: Option<u32>,
+    after: Option<String>,
+}
+
+async fn list(
+    State((_, open)): State<(Carts, OpenView)>,
+    Query(Page { limit, after }): Query<Page>,
+) -> Result<Json<Value>, HttpError> {
+    let query = open.ordered().limit(limit.unwrap_or(50)).after(after);
+    let page = query.page().await?;
+    let carts = page.rows.into_iter();
+    let carts: Vec<Value> = carts.map(|(id, cart)| listed(&id, Some(cart))).collect();
+    Ok(Json(json!({"carts": carts, "next": page.next})))
+}
+
+#[derive(Deserialize)]
+struct AddTo {
+    id: String,
+    item: String,
+}
+
+/// Adds an item, and replies when the list includes it.
+async fn add_listed(
+    State((carts, open)): State<(Carts, OpenView)>,
+    Json(AddTo { id, item }): Json<AddTo>,
+) -> Result<Json<Value>, HttpError> {
+    let (_, position) = carts.ask_at(&id, Add { item }).await?;
+    let cart = open.get_after(&position, &id).await?;
+    Ok(Json(listed(&id, cart)))
+}
+
+/// A cart as it is listed; without items if it was paid in the meantime.
+fn listed(id: &str, cart: Option<OpenCart>) -> Value {
+    json!({"id": id, "items": cart.map(|OpenCart(items)| items)})
 }
 // ANCHOR_END: routes
 

@@ -12,6 +12,12 @@ mod bench;
 mod beside_owner;
 mod beside_server;
 mod book_commands;
+#[allow(
+    dead_code,
+    reason = "only its tests are run here; the example uses the rest"
+)]
+#[path = "../../examples/shop/cart.rs"]
+mod cart;
 mod codecs;
 mod command_line_page;
 mod config;
@@ -32,6 +38,8 @@ mod j5ik2o_settings;
 mod journal;
 mod log;
 mod moving;
+#[path = "../../examples/shop/open_carts.rs"]
+mod open_carts;
 mod piped;
 mod projection;
 mod projection_programs;
@@ -49,12 +57,7 @@ mod serve_projection;
 mod serve_stores;
 mod serve_tail;
 mod serve_traces;
-#[allow(
-    dead_code,
-    reason = "only its tests are run here; the example uses the rest"
-)]
-#[path = "../../examples/shop/cart.rs"]
-mod shop_cart;
+mod shop_killed;
 mod tables;
 mod terminal;
 mod verify;
