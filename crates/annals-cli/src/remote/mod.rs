@@ -5,6 +5,8 @@
 
 mod client;
 #[cfg(test)]
+mod runners;
+#[cfg(test)]
 mod tests;
 
 use std::time::Duration;
