@@ -1,6 +1,9 @@
 //! The facade: journal, snapshots, durable state, entities and log on one store.
 
-use crate::entity::{Entity, EntitySettings, Executor, Host, Region, Shared, durable};
+use std::sync::Arc;
+
+use crate::consumers::FeedConsumers;
+use crate::entity::{Entity, EntitySettings, Executor, HeldBack, Host, Region, Shared, durable};
 use crate::feed::Reading;
 use crate::group::Groups;
 use crate::items::{TableName, missing_table};
@@ -216,10 +219,15 @@ impl Annals {
     }
 
     fn host<E: Entity>(&self, settings: EntitySettings<E>) -> Host<E> {
+        let consumers = FeedConsumers {
+            journal: self.journal.clone(),
+            groups: self.groups.clone(),
+        };
         Host {
             journal: self.journal.clone(),
             snapshots: self.snapshots.clone(),
             shared: Shared::new(self.store.clock(), &settings),
+            held_back: HeldBack::new(Arc::new(consumers), &settings),
             settings,
         }
     }

@@ -190,6 +190,7 @@ extern crate self as annals;
 mod book;
 mod clock;
 mod codec;
+mod consumers;
 mod error;
 mod event;
 mod facade;

@@ -5,7 +5,7 @@
 //! anything else. If it is unknown whether an append succeeded, the state is read again before the
 //! next command. If commands conflict because the newest snapshot is beyond the last event, they fail
 //! with `Corrupt`. A failing snapshot or deletion is logged and retried later; no command fails because
-//! of it. Events are deleted only up to a snapshot that was saved and is kept.
+//! of it. Events are deleted only up to a snapshot that was saved and is kept (`deletion.rs`).
 
 use std::error::Error as _;
 
@@ -14,7 +14,7 @@ use futures::StreamExt;
 use super::backend::{Backend, CommandIds, Completed, Execute, Request, Shared, Storage};
 use super::effect::{Labelled, Write};
 use super::loaded::Loaded;
-use super::{AskError, Cx, Entity, EntitySettings, Handle};
+use super::{AskError, Cx, Entity, EntitySettings, Handle, HeldBack};
 use crate::journal::{Append, AppendError, Expected, Journal};
 use crate::snapshot::{Criteria, SnapshotPosition, Snapshots};
 use crate::{Error, ErrorKind, PersistenceId, Result, SequenceNumber};
@@ -28,6 +28,7 @@ pub(crate) struct Host<E> {
     pub(crate) snapshots: Snapshots,
     pub(crate) shared: Shared,
     pub(crate) settings: EntitySettings<E>,
+    pub(crate) held_back: HeldBack,
 }
 
 /// The events of a command, ready to be appended.
@@ -56,6 +57,7 @@ impl<E: Entity> Backend for Host<E> {
     }
 
     async fn load(&self, id: &PersistenceId) -> Result<Loaded<E>> {
+        self.check_retention()?;
         self.recover(id).await
     }
 
@@ -160,6 +162,10 @@ impl<E: Entity> Host<E> {
         let Encoded { append, write, ids } = encoded;
         let bytes: usize = append.events.iter().map(|event| event.payload.len()).sum();
         let expected = SequenceNumber::new(loaded.last).map_or(Expected::Empty, Expected::Last);
+        if expected == Expected::Empty {
+            // After a purge, numbering restarts: what waited is gone.
+            self.held_back.take(&loaded.id);
+        }
         let mut retries = 0;
         let appended = loop {
             let appended = self.journal.append(&loaded.id, expected, append.clone());
@@ -231,7 +237,7 @@ impl<E: Entity> Host<E> {
         // Remembered commands are recognised by their events, so these stay.
         let to = oldest.get().saturating_sub(self.settings.remembered);
         if let Some(to) = SequenceNumber::new(to).filter(|_| retention.deletes_events()) {
-            self.journal.delete_to(&loaded.id, to).await?;
+            self.delete_events(&loaded.id, to).await?;
         }
         Ok(())
     }

@@ -63,7 +63,9 @@
 
 mod backend;
 pub mod codec;
+mod consumers;
 mod context;
+mod deletion;
 mod derive_support;
 pub mod durable;
 mod effect;
@@ -82,6 +84,7 @@ mod variant;
 pub mod testkit;
 
 pub(crate) use backend::Shared;
+pub(crate) use consumers::{Consumer, Consumers, HeldBack};
 pub use context::Cx;
 pub use effect::{Effect, none, persist, persist_all, reply};
 pub use error::{AskError, Problem};

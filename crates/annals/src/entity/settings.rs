@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Entity;
+use super::consumers::Consumer;
 use super::evolution::EventReader;
 use crate::{NewEvent, Result};
 
@@ -253,12 +254,14 @@ pub struct Retention<E> {
     bytes: Option<u64>,
     keep: usize,
     deletes_events: bool,
+    consumers: Vec<Consumer>,
 }
 
 impl<E> Clone for Retention<E> {
     fn clone(&self) -> Self {
         Self {
             is_due: self.is_due.clone(),
+            consumers: self.consumers.clone(),
             ..*self
         }
     }
@@ -272,6 +275,7 @@ impl<E> Retention<E> {
             bytes: None,
             keep: 1,
             deletes_events: false,
+            consumers: Vec::new(),
         }
     }
 
@@ -305,11 +309,55 @@ impl<E> Retention<E> {
         self
     }
 
-    /// Delete the events that the oldest kept snapshot includes.
+    /// Delete the events that the oldest kept snapshot includes. Readers of the feed that have not read
+    /// them miss them: name those that must not, with [`after_projection`](Self::after_projection) and
+    /// [`after_group`](Self::after_group).
     #[must_use]
     pub fn delete_events(mut self) -> Self {
         self.deletes_events = true;
         self
+    }
+
+    /// Delete events only after this projection has handled them; repeatable. While it is paused, stopped
+    /// or has dead letters of an entity, events stay. So they do if it was never started, with a warning.
+    ///
+    /// Its live build must have handled them, and any that is being made. A build that is added later is
+    /// made from the events that are left.
+    ///
+    /// How far the projection has come is read whenever a snapshot is saved. It is seldom at the end of
+    /// the feed then, so what cannot be deleted yet is checked again with the next snapshot of the entity,
+    /// by the same region or executor. It is remembered for as many entities as
+    /// [`max_resident`](EntitySettings::max_resident) says; a program that restarts starts over.
+    ///
+    /// On a store without a feed, and without [`delete_events`](Self::delete_events), every command fails
+    /// with `Invalid`.
+    ///
+    /// ```
+    /// use annals::entity::Retention;
+    /// # #[derive(Default)] struct Account;
+    ///
+    /// let retention = Retention::<Account>::every(100)
+    ///     .delete_events()
+    ///     .after_projection("balances")
+    ///     .after_group("mailer");
+    /// # let _ = retention;
+    /// ```
+    #[must_use]
+    pub fn after_projection(mut self, name: &str) -> Self {
+        self.consumers.push(Consumer::Projection(name.into()));
+        self
+    }
+
+    /// Delete events only after this consumer group has handled them; repeatable. As
+    /// [`after_projection`](Self::after_projection).
+    #[must_use]
+    pub fn after_group(mut self, name: &str) -> Self {
+        self.consumers.push(Consumer::Group(name.into()));
+        self
+    }
+
+    pub(super) fn consumers(&self) -> &[Consumer] {
+        &self.consumers
     }
 
     pub(super) fn deletes_events(&self) -> bool {
@@ -333,6 +381,7 @@ impl<E> fmt::Debug for Retention<E> {
             .field("bytes", &self.bytes)
             .field("keep", &self.keep)
             .field("deletes_events", &self.deletes_events)
+            .field("consumers", &self.consumers)
             .finish_non_exhaustive()
     }
 }

@@ -82,6 +82,17 @@ impl Position {
         found.copied().unwrap_or_default()
     }
 
+    /// Whether everything up to another position of the same feed is at or before this one.
+    pub(crate) fn includes(&self, other: &Self) -> bool {
+        self.generation == other.generation
+            && self.lanes.len() == other.lanes.len()
+            && self
+                .lanes
+                .iter()
+                .zip(&other.lanes)
+                .all(|(at, other)| at >= other)
+    }
+
     /// This position, at another one in a lane.
     #[must_use]
     pub fn with_lane(&self, lane: u16, at: LanePosition) -> Self {

@@ -179,6 +179,14 @@ impl Reading {
         ChangesFeed::open(&self.journal)?.head().await
     }
 
+    /// The position in the feed's current generation.
+    ///
+    /// # Errors
+    /// `Invalid` if it is of another store's feed, or the store has none.
+    pub(crate) async fn locate(&self, position: &Position) -> Result<Position> {
+        self.lanes()?.shape().await?.locate(position)
+    }
+
     /// The batches up to the end of the feed as it is now.
     pub fn batches(self) -> BatchStream {
         self.read(false)

@@ -23,6 +23,7 @@
 
 mod delivery;
 mod handled;
+mod handled_events;
 mod next;
 mod plan;
 mod settings;

@@ -248,15 +248,7 @@ impl State {
 
     /// The place after which the lane is to be read next: after what is handled or in flight.
     pub(super) fn read_after(&self, lane: Lane, after: u64) -> u64 {
-        let mut after = after;
-        loop {
-            let handled = self.lane(lane).map(|lane| lane.handled.skip(after));
-            after = handled.unwrap_or(after);
-            if !self.in_flight.contains_key(&lane.at(after + 1)) {
-                return after;
-            }
-            after += 1;
-        }
+        self.skip(lane, after, |_| true)
     }
 
     /// How many places follow before a range of so many handled ones.

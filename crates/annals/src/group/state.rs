@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::delivery::{DeliveryId, Settled};
 use super::handled::Handled;
 use super::settings::Rules;
-use crate::feed::{Lane, LanePosition, Place};
+use crate::feed::{Lane, LanePosition, Place, Position};
 use crate::{PersistenceId, SequenceNumber};
 
 /// The most bytes of a reason; the rest is cut off.
@@ -119,6 +119,45 @@ impl State {
     pub(super) fn is_handled(&self, place: Place) -> bool {
         let lane = self.lane(place.lane);
         lane.is_some_and(|lane| lane.handled.contains(place.place))
+    }
+
+    /// The last of the places after one that are handled, or in flight and to be passed over.
+    pub(super) fn skip(
+        &self,
+        lane: Lane,
+        after: u64,
+        is_passed: impl Fn(&InFlight) -> bool,
+    ) -> u64 {
+        let mut after = after;
+        loop {
+            let handled = self.lane(lane).map(|lane| lane.handled.skip(after));
+            after = handled.unwrap_or(after);
+            if !self
+                .in_flight
+                .get(&lane.at(after + 1))
+                .is_some_and(&is_passed)
+            {
+                return after;
+            }
+            after += 1;
+        }
+    }
+
+    /// The position up to which every commit of an id is handled; the start while it has dead letters.
+    ///
+    /// What others have in flight is passed over. A place that is neither handled nor in flight is not,
+    /// as nobody knows whose it is: it may wait for an earlier commit of this id.
+    pub(super) fn handled_to(&self, id: &PersistenceId) -> Position {
+        let lanes = u16::try_from(self.lanes.len()).unwrap_or(u16::MAX);
+        let mut position = Position::start(self.generation, lanes);
+        if self.dead.contains_key(id) {
+            return position;
+        }
+        for lane in (0..lanes).map(Lane) {
+            let place = self.skip(lane, 0, |flight| flight.id != *id);
+            position = position.with_lane(lane.0, LanePosition::after(place));
+        }
+        position
     }
 
     /// How many places are handled, in all lanes.

@@ -99,6 +99,13 @@ pub(super) enum Stage {
     Dropping,
 }
 
+impl Stage {
+    /// Whether events are needed for it: its rows are the projection, or will be.
+    pub(super) fn needs_events(self) -> bool {
+        matches!(self, Self::Building | Self::Live)
+    }
+}
+
 /// What an operator wants done with dead letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {

@@ -22,6 +22,7 @@
 mod control;
 mod delivering;
 mod fed;
+mod handled;
 mod handler;
 mod progress;
 mod record;

@@ -43,14 +43,3 @@ impl Progress {
         positions.unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
-
-/// Whether a position includes everything up to another one of the same feed.
-pub(super) fn includes(at: &Position, other: &Position) -> bool {
-    at.generation() == other.generation()
-        && at.lanes().len() == other.lanes().len()
-        && at
-            .lanes()
-            .iter()
-            .zip(other.lanes())
-            .all(|(at, other)| at >= other)
-}

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::control::{Control, Program, Source, key_of};
-use super::progress::{Progress, includes};
+use super::progress::Progress;
 use super::record::Records;
 use super::rows::Rows;
 use super::runner::{Members, Runner};
@@ -210,9 +210,10 @@ impl<A> Running<A> {
     /// # Errors
     /// `Invalid` if no share can reach it, or only by events that nobody waits for.
     async fn locate(&self, position: &Position) -> Result<Position> {
-        let located = self.work.feed.shape().await?.locate(position)?;
-        let head = Reading::new(&self.journal).head().await?;
-        match includes(&head, &located) {
+        let feed = Reading::new(&self.journal);
+        let located = feed.locate(position).await?;
+        let head = feed.head().await?;
+        match head.includes(&located) {
             true => Ok(located),
             false => Err(Error::invalid(
                 "the position is after the end of the feed; use one that this store returned",
@@ -252,7 +253,7 @@ impl<A> Running<A> {
             return Ok(None);
         };
         let key = key_of(target.name(), build);
-        let includes = |at: Option<&Position>| at.is_some_and(|at| includes(at, position));
+        let includes = |at: Option<&Position>| at.is_some_and(|at| at.includes(position));
         let here = |share| includes(self.work.progress.get((build.number, share)).as_ref());
         if (0..build.shares).all(here) {
             return Ok(Some(key));

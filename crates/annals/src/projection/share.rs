@@ -12,9 +12,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Put, Records, Versioned, WriterId};
-use crate::feed::{Filter, Position, SLICES};
+use crate::feed::{Filter, Position, SLICES, slice_of};
 use crate::items::Key;
-use crate::{Error, Result};
+use crate::{Error, PersistenceId, Result};
 
 /// The content of a share's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +108,15 @@ pub(super) fn slices(share: u16, shares: u16) -> RangeInclusive<u16> {
         u16::try_from(slice).unwrap_or(SLICES)
     };
     bound(share)..=bound(share + 1).saturating_sub(1)
+}
+
+/// The share of an id.
+pub(super) fn of(id: &PersistenceId, shares: u16) -> u16 {
+    let slice = slice_of(id);
+    let mut all = 0..shares;
+    let found = all.find(|share| slices(*share, shares).contains(&slice));
+    // Shares divide the slices.
+    found.unwrap_or_default()
 }
 
 /// What a share gets of a source.
@@ -267,6 +276,18 @@ mod tests {
                 next = range.end() + 1;
             }
             assert_eq!(next, SLICES);
+        }
+    }
+
+    #[test]
+    fn an_id_is_of_the_share_that_gets_its_events() {
+        for shares in [1, 2, 3, 7, 1000, SLICES] {
+            for n in 0..50 {
+                let id = format!("Cart|{n}").parse().unwrap();
+                let gets = |share| filter(&Filter::new(), share, shares).accepts_id(&id);
+                let found: Vec<u16> = (0..shares).filter(|share| gets(*share)).collect();
+                assert_eq!(found, [of(&id, shares)], "{id} of {shares}");
+            }
         }
     }
 }

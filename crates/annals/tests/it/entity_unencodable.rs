@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt::{self, Write as _};
-use std::sync::{Arc, Mutex};
 
 use annals::Annals;
 use annals::entity::{
@@ -13,9 +11,8 @@ use annals::entity::{
 use annals::layout::AnnalsLayout;
 use annals::memory::Memory;
 use serde::{Deserialize, Serialize};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+
+use crate::noted::Noted;
 
 /// JSON has no maps with such keys.
 type Seats = BTreeMap<(u8, u8), String>;
@@ -103,39 +100,6 @@ async fn a_value_that_cannot_be_encoded_is_a_bug_of_the_application() {
     is_a_bug(&halls.unwrap().ask("1", Book).await.unwrap_err());
 }
 
-/// Notes events as text.
-#[derive(Clone, Default)]
-struct Noted(Arc<Mutex<String>>);
-
-impl Subscriber for Noted {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-impl Visit for Noted {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut text = self.0.lock().unwrap();
-        let _ = writeln!(text, "{field}={value:?}");
-    }
-}
-
 /// No command fails because of it, so the report is all there is.
 #[tokio::test]
 async fn a_snapshot_that_cannot_be_encoded_is_reported_with_its_cause_and_the_remedy() {
@@ -145,7 +109,7 @@ async fn a_snapshot_that_cannot_be_encoded_is_reported_with_its_cause_and_the_re
     let halls = annals().await.executor::<Hall>(settings);
     let booked = HallEvent::Booked { seat: (1, 2) };
     halls.ask("1", booked).await.unwrap();
-    let text = noted.0.lock().unwrap();
+    let text = noted.text();
     for part in [
         "message=saving a snapshot failed",
         "id=Hall|1",

@@ -96,7 +96,7 @@ async fn add(annals: &Annals, id: &str, cents: u64) {
 }
 
 /// Fast enough for a test.
-fn quick() -> RunSettings {
+pub(crate) fn quick() -> RunSettings {
     RunSettings::default().lease(Duration::from_millis(200))
 }
 
@@ -107,7 +107,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T>, part: &str) {
 }
 
 /// Waits for something that runners do in the background.
-async fn until<F: Future<Output = bool>>(check: impl Fn() -> F) {
+pub(crate) async fn until<F: Future<Output = bool>>(check: impl Fn() -> F) {
     for _ in 0..3_000 {
         if check().await {
             return;

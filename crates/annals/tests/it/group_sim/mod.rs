@@ -4,7 +4,8 @@
 //!
 //! Checked at every delivery: at most one commit of an id is in flight, and no commit comes before an
 //! earlier one of its id is handled. Checked all the time: the floor never moves back and is never past a
-//! commit that is neither acknowledged nor a dead letter. Checked at the end: every commit is
+//! commit that is neither acknowledged nor a dead letter; no such commit, nor a dead letter, counts as
+//! handled for those who delete events. Checked at the end: every commit is
 //! acknowledged, discarded, or was deleted, and the deleted ones are counted as missed. Without the
 //! condition on the group's token some run fails.
 //!
@@ -17,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals::embedded::Embedded;
-use annals::feed::{Filter, Position};
-use annals::group::{GroupSettings, Groups, Start};
+use annals::feed::{Filter, LanePosition, Position};
+use annals::group::{Group, GroupSettings, Groups, Start};
 use annals::items::{Condition, Items};
 use annals::journal::{Append, Expected};
 use annals::memory::Memory;
@@ -167,6 +168,25 @@ impl Run {
         let status = group.status().await.unwrap().unwrap();
         let dead = group.dead_letters().await.unwrap().unwrap();
         self.world.check_floor(&status, &dead);
+        self.check_handled(&group).await;
+    }
+
+    /// What is not handled must not be deleted by those who ask.
+    async fn check_handled(&self, group: &Group) {
+        for (id, place) in self.world.open() {
+            let has_handled = self.has_handled(group, &id, place).await;
+            // It may have been handled meanwhile.
+            if has_handled && self.world.open().get(&id) == Some(&place) {
+                let violation = format!("{place} of {id} counts as handled");
+                self.world.violation(violation);
+            }
+        }
+    }
+
+    async fn has_handled(&self, group: &Group, id: &PersistenceId, place: u64) -> bool {
+        let head = self.annals.feed().head().await.unwrap();
+        let position = head.with_lane(0, LanePosition::after(place));
+        group.has_handled(&position, id).await.unwrap().unwrap()
     }
 
     /// Handles everything that is left, without faults.
@@ -183,6 +203,12 @@ impl Run {
             if status.lag.events + status.in_flight + status.dead_ids == 0 {
                 // There may be notices after the last event.
                 member.turn().await;
+                for (id, place) in self.world.last() {
+                    if !self.has_handled(&group, &id, place).await {
+                        let violation = format!("{place} of {id} does not count as handled");
+                        self.world.violation(violation);
+                    }
+                }
                 let status = group.status().await.unwrap().unwrap();
                 let head = self.annals.feed().head().await.unwrap();
                 return self.world.check_end(&status, &head);

@@ -313,6 +313,24 @@ impl World {
         inner.violations.extend(violations);
     }
 
+    /// The first commit of each id that must not be deleted: it is not handled.
+    pub(crate) fn open(&self) -> HashMap<PersistenceId, u64> {
+        let inner = self.inner();
+        let commits = inner.commits.iter().rev();
+        let open = commits.filter(|(_, commit)| !commit.may_be_handled() && !commit.is_deleted);
+        open.map(|(place, commit)| (commit.id.clone(), *place))
+            .collect()
+    }
+
+    /// The last commit of each id.
+    pub(crate) fn last(&self) -> HashMap<PersistenceId, u64> {
+        let inner = self.inner();
+        let commits = inner.commits.iter();
+        commits
+            .map(|(place, commit)| (commit.id.clone(), *place))
+            .collect()
+    }
+
     pub(crate) fn check_end(&self, status: &GroupStatus, head: &Position) {
         let mut inner = self.inner();
         let mut violations = Vec::new();

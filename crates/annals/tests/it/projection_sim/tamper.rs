@@ -20,6 +20,8 @@ pub(super) enum Guard {
     Tombstone,
     /// A position is saved before the rows are stored.
     OffsetOrder,
+    /// Events are deleted although they are not handled.
+    Retention,
 }
 
 /// The store of one process.
