@@ -90,7 +90,7 @@ impl Handler for Picky {
 }
 
 async fn picky(annals: &Annals) -> Running<Arc<Picky>> {
-    let picky = annals.projections().handler(Picky::default());
+    let picky = annals.projections().handler(Picky::default()).shares(3);
     let picky = picky.settings(quick().on_poison(OnPoison::DeadLetter));
     picky.start().await.unwrap()
 }
@@ -154,17 +154,21 @@ async fn a_build_that_is_being_made_holds_events_back() {
     let annals = in_memory(&AnnalsLayout::default()).await.annals;
     let projections = annals.projections();
     let balances = start(&annals).await;
+    pause(&annals, (&balances, "balances")).await;
     let accounts = executor(&annals, every(4).after_projection("balances"));
-    deposit(&accounts, "a", 3).await;
-    until_handled(&annals, "balances", "a").await;
+    deposit(&accounts, "a", 4).await;
+    let (head, a) = (annals.feed().head().await.unwrap(), id("a"));
+    let has_handled = async || {
+        let has_handled = projections.has_handled("balances", &head, &a).await;
+        has_handled.unwrap().unwrap()
+    };
+    projections.resume("balances").await.unwrap();
+    until(&has_handled).await;
     balances.stop().await;
     // Nobody makes it yet.
     assert_eq!(projections.rebuild("balances").await.unwrap(), Some(2));
-    let head = annals.feed().head().await.unwrap();
-    let a = id("a");
-    let has_handled = projections.has_handled("balances", &head, &a).await;
-    assert_eq!(has_handled.unwrap(), Some(false));
-    deposit(&accounts, "a", 6).await;
+    assert!(!has_handled().await);
+    deposit(&accounts, "a", 5).await;
     assert_eq!(numbers(&annals, "a").await, upto(9));
 
     let balances = start(&annals).await;
