@@ -10,10 +10,11 @@ use crate::settings::{Settings, StoreKind};
 use ::metrics::Counter;
 use annals::items::{Items, TableName, TableSpec};
 use annals::log::Log;
+use annals::projection::IdView;
 use annals::store::Store;
 use annals::{Annals, Clock, Result, SystemClock};
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{
@@ -36,6 +37,9 @@ struct Inner {
     settings: Settings,
     annals: Reopened<Annals>,
     log: Reopened<Log>,
+    ids: Reopened<Option<IdView>>,
+    /// Changes when everything is opened again.
+    reopened: watch::Sender<()>,
     clock: Arc<dyn Clock>,
     guard: Guard,
     limits: Limits,
@@ -139,6 +143,8 @@ impl App {
             },
             annals: Reopened::new(),
             log: Reopened::new(),
+            ids: Reopened::new(),
+            reopened: watch::Sender::new(()),
             clock: Arc::new(SystemClock::new()),
             guard,
             limits,
@@ -180,6 +186,23 @@ impl App {
     /// Journal, snapshots and state, if they were used.
     pub(super) fn opened_annals(&self) -> Option<Arc<Annals>> {
         self.0.annals.cell().get().cloned()
+    }
+
+    /// The built-in view of ids, opened by the first call that finds the journal; `None`: the store has
+    /// no feed.
+    pub(super) async fn ids(&self) -> Result<Option<IdView>> {
+        // Without a request to a store that cannot have one.
+        if self.store().changes().is_none() {
+            return Ok(None);
+        }
+        let open = async { self.annals().await?.projections().ids() };
+        let view = self.0.ids.get(open).await?;
+        Ok((*view).clone())
+    }
+
+    /// Changes when everything is opened again.
+    pub(super) fn reopened(&self) -> watch::Receiver<()> {
+        self.0.reopened.subscribe()
     }
 
     /// The time-ordered log, opened by the first call that finds its tables.
@@ -228,6 +251,9 @@ impl App {
         self.forget_ids();
         self.0.annals.close();
         self.0.log.close();
+        // After the journal, so that it does not open the former one.
+        self.0.ids.close();
+        self.0.reopened.send_replace(());
         self.0.tails.notify_all(true);
     }
 

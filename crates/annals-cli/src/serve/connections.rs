@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::Limits;
 use super::app::App;
 use super::health;
+use super::id_view;
 use super::metrics::{self, Held, REFUSED};
 use super::problem::{PROBLEM_JSON, Problem};
 use super::router::Router;
@@ -56,6 +57,7 @@ pub(crate) async fn run(
     let mut background = JoinSet::new();
     background.spawn(upkeep(app.clone()));
     background.spawn(health::report(app.clone()));
+    background.spawn(id_view::run(app.clone()));
     if let Some(every) = app.limits().sweep_every {
         background.spawn(sweeper::sweep(app.clone(), every));
     }

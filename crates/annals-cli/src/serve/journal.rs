@@ -9,7 +9,7 @@ use hyper::header::{HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use super::app::App;
 use super::http::{Call, Records, header, parse, tag_number};
 use super::problem::{Answer, Problem};
-use super::{http, sse, tail};
+use super::{http, id_view, sse, tail};
 use crate::bulk::problem;
 use crate::wire;
 
@@ -215,12 +215,18 @@ pub(super) async fn last_snapshot(call: Call) -> Answer {
     Ok(http::json(&wire::Snapshot::new(&found)))
 }
 
-/// `GET /v1/journal`: all ids, or a page of them.
+/// `GET /v1/journal`: all ids, or a page of them. By the built-in view, where the store has a feed;
+/// otherwise by a scan.
 pub(super) async fn ids(call: Call) -> Answer {
     let params = call.params(&["prefix", "after", "limit"])?;
     let prefix = params.text("prefix").unwrap_or_default().to_owned();
     let after: Option<PersistenceId> = params.parsed("after")?;
     let limit: Option<u64> = params.number("limit")?;
+    let to_line = |id: PersistenceId| wire::line(&wire::Id::new(&id));
+    if let Some(view) = id_view::current(&call.app).await? {
+        let ids = view.list(&prefix, after.as_ref(), limit);
+        return http::lines(ids.map_ok(to_line)).await;
+    }
     let annals = call.app.annals().await?;
     let journal = annals.journal();
     let ids = match (&after, limit) {
@@ -233,5 +239,5 @@ pub(super) async fn ids(call: Call) -> Answer {
             IdStream::new(ids.take(limit.unwrap_or(usize::MAX)))
         }
     };
-    http::lines(ids.map_ok(|id| wire::line(&wire::Id::new(&id)))).await
+    http::lines(ids.map_ok(to_line)).await
 }

@@ -14,6 +14,7 @@ mod group_lag;
 mod groups;
 mod health;
 mod http;
+mod id_view;
 mod ingest;
 mod items;
 mod journal;

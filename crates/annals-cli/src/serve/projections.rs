@@ -1,7 +1,8 @@
 //! Projections over HTTP: how they are doing, and what operators do with them.
 //!
-//! Promises: the same as `annals projection`. No projection runs in the server: it reads and changes
-//! their records, which the programs that run them read.
+//! Promises: the same as `annals projection`. No projection of users runs in the server: it reads and
+//! changes their records, which the programs that run them read. The view of ids, which does run here
+//! (`id_view`), is not among them.
 
 use annals::PersistenceId;
 use annals::projection::{ProjectionStatus, Projections};

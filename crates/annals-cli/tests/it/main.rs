@@ -50,6 +50,7 @@ mod serve_cbor;
 mod serve_client;
 mod serve_crash;
 mod serve_document;
+mod serve_ids;
 mod serve_journal;
 mod serve_limits;
 mod serve_log;

@@ -37,6 +37,18 @@ impl RowIds for AkkaRows {
         IdStream::new(ids)
     }
 
+    async fn is_listed(&self, id: &PersistenceId) -> Result<bool> {
+        let low = |shard| self.keys.marker_in(Marker::Low, id, shard);
+        let keys = std::iter::once(self.keys.event(id, 1)).chain((0..self.keys.shards).map(low));
+        let Base { store, table, .. } = &self.base;
+        let found = store.get(table, keys.collect()).await?;
+        Ok(found.items.iter().any(Option::is_some))
+    }
+
+    fn journal_name(&self) -> Option<&str> {
+        Some(&self.base.settings.journal_name)
+    }
+
     fn other_journals(&self) -> Vec<String> {
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.iter().cloned().collect()

@@ -9,7 +9,7 @@ use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
 use super::format::J5ik2oRows;
 use super::row::owner;
-use crate::rows::RowIds;
+use crate::rows::{RowAppend, RowIds};
 use annals::IdStream;
 use annals::items::{Item, Scan};
 use annals::layout::support::{ScannedEntry, SeenIds, stray_item};
@@ -44,6 +44,14 @@ impl RowIds for J5ik2oRows {
             std::future::ready(Ok(id.filter(|id| seen.insert(id.clone()))))
         });
         IdStream::new(ids)
+    }
+
+    async fn is_listed(&self, id: &PersistenceId) -> Result<bool> {
+        if self.find(id, 1).await?.is_some() || self.marker_item(id).await?.is_some() {
+            return Ok(true);
+        }
+        // Rows that were imported without the first ones.
+        Ok(self.tail(id).await?.highest > 0)
     }
 }
 

@@ -54,7 +54,7 @@ fn is(low: u64) -> Condition {
 }
 
 impl J5ik2oRows {
-    async fn marker_item(&self, id: &PersistenceId) -> Result<Option<Item>> {
+    pub(super) async fn marker_item(&self, id: &PersistenceId) -> Result<Option<Item>> {
         let keys = vec![self.keys.marker(id)];
         let found = self.base.store.get(&self.base.table, keys).await?.items;
         Ok(found.into_iter().flatten().next())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 
-use super::format::{RowFormat, RowTable};
+use super::format::{RowFormat, RowIds, RowTable};
 use super::row::Row;
 use super::{RowJournal, replay};
 use annals::items::{Change, Changed, Item, Key, TableSpec};
@@ -67,6 +67,14 @@ pub(crate) trait RowFeed: RowTable {
 impl<F: RowFormat> FeedLayout for RowJournal<F> {
     fn table(&self) -> &Arc<TableSpec> {
         &self.0.base().table
+    }
+
+    fn journal_name(&self) -> Option<&str> {
+        RowIds::journal_name(&self.0)
+    }
+
+    async fn is_listed(&self, id: &PersistenceId) -> Result<bool> {
+        RowIds::is_listed(&self.0, id).await
     }
 
     fn id_of(&self, change: &Change) -> Option<PersistenceId> {

@@ -471,6 +471,14 @@ pub(crate) trait RowIds {
 
     fn ids(&self, prefix: &str) -> IdStream;
 
+    /// Whether [`ids`](Self::ids) lists an id, as it is stored now.
+    fn is_listed(&self, id: &PersistenceId) -> impl Future<Output = Result<bool>> + Send;
+
+    /// The name of this journal, if others may share its table.
+    fn journal_name(&self) -> Option<&str> {
+        None
+    }
+
     /// The names of other journals in the table that listings have met.
     fn other_journals(&self) -> Vec<String> {
         Vec::new()

@@ -40,12 +40,12 @@ impl ChangesFeed {
         Ok(Position::start(history.number, 1).with_lane(0, end))
     }
 
-    fn changes(&self) -> Result<&dyn Changes> {
+    pub(super) fn changes(&self) -> Result<&dyn Changes> {
         let missing = || Error::invalid("this store has no feed; use the embedded store");
         self.journal.store().changes().ok_or_else(missing)
     }
 
-    fn layout(&self) -> Result<&dyn FeedLayout> {
+    pub(super) fn layout(&self) -> Result<&dyn FeedLayout> {
         let missing = || Error::invalid("this layout has no feed; use annals, akka or j5ik2o");
         self.journal.layout().feed().ok_or_else(missing)
     }

@@ -20,6 +20,7 @@ mod filter;
 mod position;
 mod purges;
 mod reading;
+mod touched;
 
 use std::fmt;
 
@@ -31,6 +32,7 @@ use crate::{Error, Event, PersistenceId, Result, ResultStream, SequenceNumber};
 pub use filter::{Filter, SLICES, category_of, slice_of};
 pub use position::{LanePosition, Position};
 pub use reading::{Batch, Reading};
+pub(crate) use touched::{Touched, TouchedFeed};
 
 use changes_feed::ChangesFeed;
 

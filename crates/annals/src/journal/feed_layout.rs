@@ -55,6 +55,15 @@ pub trait FeedLayout: fmt::Debug + Send + Sync {
     /// The journal's table.
     fn table(&self) -> &Arc<TableSpec>;
 
+    /// The name of the journal, if several may share its table. By default none may.
+    fn journal_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether [`persistence_ids`](super::JournalLayout::persistence_ids) lists an id, as it is stored
+    /// now. An id is only taken off the list by a change that means [`Meaning::Purged`].
+    async fn is_listed(&self, id: &PersistenceId) -> Result<bool>;
+
     /// The id that a change is about; `None` if it is about none, or if only the item has the id and
     /// its value is gone. Called for every change, so it must be cheap.
     fn id_of(&self, change: &Change) -> Option<PersistenceId>;

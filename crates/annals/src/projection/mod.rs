@@ -24,6 +24,7 @@ mod delivering;
 mod fed;
 mod handled;
 mod handler;
+mod ids;
 mod progress;
 mod record;
 mod row;
@@ -49,6 +50,7 @@ use crate::{Error, PersistenceId, Result};
 
 pub use fed::Fed;
 pub use handler::Handler;
+pub use ids::IdView;
 pub use rows::{RowPage, RowQuery, Rows, ascending, descending};
 pub use running::{Running, Starting};
 pub use settings::{OnPoison, RunSettings};
@@ -147,6 +149,15 @@ impl Projections {
     /// Starts a target of another kind, such as a sink of the crate `annals-sql`.
     pub fn target(&self, target: Arc<dyn Target>) -> Starting<()> {
         Starting::new(&self.journal, |_, _| (target, ()))
+    }
+
+    /// The built-in view of ids; `None` if the store or the layout has no feed. It needs no name, and is
+    /// not among those that [`list`](Self::list) shows.
+    ///
+    /// # Errors
+    /// `Invalid` if a setting does not fit.
+    pub fn ids(&self) -> Result<Option<IdView>> {
+        IdView::open(&self.journal, self.records()?)
     }
 
     /// The rows of a view that runs elsewhere.

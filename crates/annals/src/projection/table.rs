@@ -6,21 +6,24 @@
 //! | `s:NAME:BUILD` | `share:0003` | a share: its owner, its position, its dead letters |
 //! | `s:NAME:BUILD` | `runner:ID` | a runner that wants shares |
 //! | `r:NAME:BUILD:KEY` | `row` | a row of a view, or the tombstone of a deleted one |
+//! | `i` | JOURNAL | the record of the view of a journal's ids |
+//! | `i:BUILD:HEAD` | `row` and the rest | an id, or the tombstone of a purged one; HEAD is what fits a sort key |
 //! | `g` | GROUP | a consumer group |
 //! | `g:GROUP` | … | what a consumer group stores besides |
 //!
 //! Rows are listed by two indexes of keys. `by-key` (`q`, `k`) has rows under `NAME:BUILD` and
-//! tombstones under `NAME:BUILD:gone`, so that lists never read tombstones. `by-order` (`u`, `o`) has
-//! the rows of views that declare an order.
+//! tombstones under `NAME:BUILD:gone`, so that lists never read tombstones; ids are under `i:BUILD` and
+//! `i:BUILD:gone`. `by-order` (`u`, `o`) has the rows of views that declare an order.
 //!
 //! Guarantees: no two projections, builds or rows share a key, and every key fits the store's limit.
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::items::limits::SORT_BYTES_MAX;
 use crate::items::{IndexSpec, Item, Key, KeyAttribute, KeySchema, Projection, TableSpec};
 use crate::store::Store;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, PersistenceId, Result};
 
 /// The index of rows and tombstones by key.
 pub(super) const BY_KEY: &str = "by-key";
@@ -140,6 +143,67 @@ impl fmt::Display for BuildKey {
     }
 }
 
+/// A build of the view of ids: its name is random, so no two builds of any journal share a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IdsKey(Arc<str>);
+
+impl IdsKey {
+    /// A build by its name, 16 hexadecimal digits.
+    pub(super) fn new(build: &str) -> Self {
+        Self(build.into())
+    }
+
+    /// The key of an id's row.
+    pub(super) fn row(&self, id: &PersistenceId) -> Key {
+        let head = sort_of_id(id.as_str());
+        let rest = id.as_str().get(head.len()..).unwrap_or_default();
+        Key::new(format!("{self}:{head}")).sorted(format!("{ID_ROW}{rest}"))
+    }
+
+    /// The id of a row, or of its entry in an index.
+    pub(super) fn id_of(&self, row: &Item) -> Option<PersistenceId> {
+        let head = row.text("p")?.strip_prefix("i:")?.strip_prefix(&*self.0)?;
+        let (head, rest) = (
+            head.strip_prefix(':')?,
+            row.text("n")?.strip_prefix(ID_ROW)?,
+        );
+        format!("{head}{rest}").parse().ok()
+    }
+
+    /// The partition of the ids in the index `by-key`.
+    pub(super) fn rows(&self) -> String {
+        self.to_string()
+    }
+
+    /// The partition of the tombstones in the index `by-key`.
+    pub(super) fn tombstones(&self) -> String {
+        format!("{self}:gone")
+    }
+}
+
+impl fmt::Display for IdsKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "i:{}", self.0)
+    }
+}
+
+/// The key of the record of a journal's view of ids.
+pub(super) fn ids_record(journal: &str) -> Key {
+    Key::new("i").sorted(journal)
+}
+
+/// Begins the sort key of an id's row.
+const ID_ROW: &str = "row";
+
+/// The sort key of an id, or of a prefix of ids, in the index `by-key`. Ids may be longer than a sort
+/// key: those with the same one are in one partition of the table, so the index orders them by their
+/// rest.
+pub(super) fn sort_of_id(id: &str) -> &str {
+    let fits = (0..=SORT_BYTES_MAX.min(id.len())).rev();
+    let mut ends = fits.filter_map(|end| id.get(..end));
+    ends.next().unwrap_or_default()
+}
+
 const SHARE: &str = "share:";
 const RUNNER: &str = "runner:";
 /// Separates the place in an order from the key. It is before every other character.
@@ -183,8 +247,9 @@ pub(super) fn item_of(key: &Key) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PERSISTENCE_ID_BYTES_MAX;
     use crate::items::KeyPart;
-    use crate::items::limits::{PARTITION_BYTES_MAX, SORT_BYTES_MAX};
+    use crate::items::limits::PARTITION_BYTES_MAX;
 
     fn bytes(part: &KeyPart) -> usize {
         part.to_string().len()
@@ -201,6 +266,17 @@ mod tests {
             assert!(key.sort.is_some_and(|sort| bytes(&sort) <= SORT_BYTES_MAX));
         }
         assert!(ordered(&key, &key).len() <= SORT_BYTES_MAX);
+        let id: PersistenceId = "ä".repeat(PERSISTENCE_ID_BYTES_MAX / 2).parse().unwrap();
+        let ids = IdsKey::new(&"f".repeat(16));
+        let key = ids.row(&id);
+        assert!(bytes(&key.partition) <= PARTITION_BYTES_MAX);
+        assert!(
+            key.sort
+                .as_ref()
+                .is_some_and(|sort| bytes(sort) <= SORT_BYTES_MAX)
+        );
+        assert_eq!(ids.id_of(&item_of(&key)), Some(id.clone()));
+        assert!(sort_of_id(id.as_str()).len() <= SORT_BYTES_MAX);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod examples;
 mod faulty;
 mod feed;
 mod group_sim;
+mod id_view;
 mod journal_chunks;
 mod journal_cost;
 mod journal_format;

@@ -74,7 +74,7 @@ pub(in crate::serve) fn ids() -> Operation {
     let text = |min: u32| json!({"type": "string", "minLength": min});
     Operation::new(
         "ids",
-        "List persistence ids, each once, in no order that means anything. With after or limit, page by page; on the tables of the JVM plugins each page reads the whole table",
+        "List persistence ids, each once; with after or limit, page by page. On the embedded store in the order of their bytes, by a view that has every id acknowledged before; 503 while the server still builds it. On DynamoDB by a scan, in no order that means anything; on the tables of the JVM plugins each page reads the whole table",
     )
     .lines("A line for each id (schema Id)", &[])
     .parameters([

@@ -20,6 +20,11 @@ impl FeedLayout for AnnalsJournal {
         &self.table
     }
 
+    async fn is_listed(&self, id: &PersistenceId) -> Result<bool> {
+        let first = self.item_at(id, SequenceNumber::FIRST).await?;
+        Ok(first.is_some())
+    }
+
     fn id_of(&self, change: &Change) -> Option<PersistenceId> {
         let KeyPart::S(partition) = &change.key.partition else {
             return None;
