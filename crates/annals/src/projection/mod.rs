@@ -319,9 +319,13 @@ impl Projections {
         id: Option<&PersistenceId>,
         action: Action,
     ) -> Result<bool> {
+        if self.load(name).await?.is_none() {
+            return Ok(false);
+        }
         let id = id.map(PersistenceId::to_string);
+        let at = Reading::new(&self.journal).head().await?;
         let changed = self.change(name, |control| {
-            control.request(id.clone(), action);
+            control.request(id.clone(), action, at.clone());
             Ok(())
         });
         changed.await
