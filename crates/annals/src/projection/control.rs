@@ -113,8 +113,6 @@ pub(super) struct Request {
     /// Only those of this id.
     pub(super) id: Option<String>,
     pub(super) action: Action,
-    /// The end of the feed when it was made: it concerns dead letters up to here.
-    pub(super) at: Position,
 }
 
 /// What can be done with dead letters.
@@ -378,15 +376,9 @@ impl Control {
         has_changed
     }
 
-    pub(super) fn request(&mut self, id: Option<String>, action: Action, at: Position) {
+    pub(super) fn request(&mut self, id: Option<String>, action: Action) {
         let number = self.requests.last().map_or(1, |last| last.number + 1);
-        let request = Request {
-            number,
-            id,
-            action,
-            at,
-        };
-        self.requests.push(request);
+        self.requests.push(Request { number, id, action });
         let excess = self.requests.len().saturating_sub(REQUESTS_MAX);
         self.requests.drain(..excess);
     }

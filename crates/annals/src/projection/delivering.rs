@@ -250,29 +250,12 @@ impl Worker {
             .because(cause)
     }
 
-    /// Whether everything that was committed before a request is handled.
-    fn is_due(&self, request: &Request) -> bool {
-        // A position that the feed does not have any more was before a restore.
-        let at = self.context.locate(&request.at);
-        at.map_or(true, |at| self.position.includes(&at))
-    }
-
-    /// The place in a lane at which the next request is due; `None`: there is no request.
-    pub(super) fn next_request(&self, lane: Lane) -> Option<u64> {
-        let requests = self.orders.requests.borrow();
-        let done = self.lease.share.request;
-        let next = requests.iter().find(|request| request.number > done)?;
-        let at = self.context.locate(&next.at).ok()?;
-        Some(at.lane(lane.0).place)
-    }
-
-    /// Carries out what operators asked for, as far as it is due.
+    /// Carries out what operators asked for since the last time.
     pub(super) async fn carry_out_requests(&mut self) -> Result<(), Interruption> {
         let requests = self.orders.requests.borrow_and_update().clone();
         let done = self.lease.share.request;
         let new = requests.iter().filter(|request| request.number > done);
-        let due: Vec<&Request> = new.take_while(|request| self.is_due(request)).collect();
-        for request in &due {
+        for request in new.clone() {
             for id in self.dead_ids(request) {
                 match request.action {
                     Action::Retry => self.retry(&id).await?,
@@ -285,9 +268,9 @@ impl Worker {
             }
             self.lease.share.request = request.number;
         }
-        match due.is_empty() {
-            true => Ok(()),
-            false => Ok(self.lease.save().await?),
+        match new.count() {
+            0 => Ok(()),
+            _ => Ok(self.lease.save().await?),
         }
     }
 

@@ -319,13 +319,9 @@ impl Projections {
         id: Option<&PersistenceId>,
         action: Action,
     ) -> Result<bool> {
-        if self.load(name).await?.is_none() {
-            return Ok(false);
-        }
         let id = id.map(PersistenceId::to_string);
-        let at = Reading::new(&self.journal).head().await?;
         let changed = self.change(name, |control| {
-            control.request(id.clone(), action, at.clone());
+            control.request(id.clone(), action);
             Ok(())
         });
         changed.await

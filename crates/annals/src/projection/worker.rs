@@ -199,7 +199,6 @@ impl Worker {
     /// Reads to the end of the feed and on, until something interrupts it.
     async fn follow(&mut self) -> Result<(), Interruption> {
         loop {
-            self.carry_out_requests().await?;
             let mut has_moved = false;
             for lane in 0..self.position.lanes().len() {
                 let lane = Lane(u16::try_from(lane).unwrap_or(u16::MAX));
@@ -211,6 +210,8 @@ impl Worker {
             // Nothing failed.
             self.lease.share.stopped = None;
             if !has_moved {
+                // After everything that was committed before the request, such as a purge.
+                self.carry_out_requests().await?;
                 self.wait_for_more().await?;
             }
         }
@@ -226,15 +227,10 @@ impl Worker {
         };
         self.changes = (self.changes / 4).max(1);
         let read = self.work.feed.read(lane.at(at.place), &self.filter, budget);
-        let mut batch = read.await?;
+        let batch = read.await?;
         self.changes = budget.changes.saturating_mul(2).min(most.changes);
         if batch.upto.position <= at.place {
             return Ok(false);
-        }
-        if let Some(end) = self.next_request(lane).filter(|end| *end > at.place) {
-            // A request concerns what was committed before it, such as a purge, and nothing later.
-            batch.entries.retain(|entry| entry.place <= end);
-            batch.upto.position = batch.upto.position.min(end);
         }
         let upto = self
             .position
