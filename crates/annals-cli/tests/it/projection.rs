@@ -307,6 +307,7 @@ fn discarded_dead_letters_are_missed_and_later_events_are_handled() {
     let args = ["projection", "dead-letters", "mails", "--discard"];
     annals.run(&args).ok();
     in_store(&annals, LayoutName::Annals, async |library| {
+        run_program(library, true).await;
         append(library, "Cart|2", &[CartEvent::Added]).await;
         run_program(library, true).await;
     });

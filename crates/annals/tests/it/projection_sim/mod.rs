@@ -7,7 +7,8 @@
 //! twice; the handler got every event, those of an id in order; every share has an owner again. Without
 //! one of the guards (`tamper.rs`) some run fails.
 //!
-//! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` runs `n` seeds.
+//! `ANNALS_SEED=n` runs one seed, `ANNALS_SEEDS=n` runs `n` seeds, and a part of them in the tests that
+//! are slower.
 
 mod every_step;
 mod late;
@@ -339,15 +340,22 @@ fn setting(name: &str) -> Option<u64> {
 
 fn check_guarantees(layout: LayoutName, seeds: u64) {
     let counts = check_seeds(layout, 0..seeds, false);
-    let runs = setting("ANNALS_SEEDS").unwrap_or(seeds);
+    let runs = more_of(&(0..seeds)).end;
     let is_one = setting("ANNALS_SEED").is_some();
     assert!(is_one || runs < 60 || counts.is_enough(), "{counts:?}");
+}
+
+/// As many times these seeds as `ANNALS_SEEDS` has those of the fastest test.
+fn more_of(seeds: &Range<u64>) -> Range<u64> {
+    let count = seeds.end - seeds.start;
+    let more = setting("ANNALS_SEEDS").map(|all| (all * count).div_ceil(SEEDS));
+    seeds.start..seeds.start + more.unwrap_or(count)
 }
 
 fn check_seeds(layout: LayoutName, seeds: Range<u64>, waits: bool) -> Counts {
     let seeds = match setting("ANNALS_SEED") {
         Some(seed) => seed..seed + 1,
-        None => setting("ANNALS_SEEDS").map_or(seeds, |seeds| 0..seeds),
+        None => more_of(&seeds),
     };
     let scenario = Scenario {
         layout,
